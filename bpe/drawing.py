@@ -46,7 +46,7 @@ def draw_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> list[Token]:
 
 def draw_tokens(tokenizer: Tokenizer, tokens: Iterable[tuple[bytes, int | None]]) -> list[Token]:
     """Tokens with their ids and ranks, to be drawn; the id is None for a symbol without one."""
-    kinds, rank = tokenizer.spec.vocabulary.kinds, tokenizer._merge_tree.rank
+    kinds, rank = tokenizer.spec.vocabulary.kinds, tokenizer._merge_tree.find_rank
     return [Token(data) if i is None else Token(data, i, rank(i), bool(kinds[i] == SPECIAL)) for data, i in tokens]
 
 

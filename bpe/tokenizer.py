@@ -1052,7 +1052,7 @@ class Tokenizer:
         """The tokenizer of a spec with some of this one's tokens, and for each id the new one."""
         from bpe.vocab import editing
 
-        first = editing.first_id(self._spec) if renumber else None
+        first = editing.find_first_id(self._spec) if renumber else None
         spec, new_ids = editing.renumber(spec, self.n_vocab, first)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 

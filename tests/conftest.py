@@ -26,7 +26,7 @@ from strategies import SOAK
 import bpe
 from bpe.cli import main
 from bpe.formats.openai_encodings import ENCODINGS, FILES
-from bpe.named.cache import cached_name
+from bpe.named.cache import make_cached_name
 
 settings.register_profile(
     "deterministic",
@@ -174,7 +174,7 @@ def openai_files(
 
     def prepare(name: str) -> Path:
         for file in ENCODINGS[name].files:
-            target = folder / cached_name(FILES[file].address)
+            target = folder / make_cached_name(FILES[file].address)
             if not target.exists():
                 target.write_bytes(shared_vocab(shared.get(file, file)).read_bytes())
         return folder

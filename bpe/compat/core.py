@@ -38,7 +38,7 @@ from bpe.tokenizer import Tokenizer, with_specials
 from bpe.vocab.after_encoding import ByteLevel
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_tokens import common_prefix, may_overlap
+from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
@@ -195,14 +195,14 @@ class Core:
         self._all_names = names | specials.always if specials.always - names else names
         self._always_names = specials.always
         # A normalizer may make a name of other text.
-        by_name = not specials.always and not specials.sought_normalized(names)
-        self._prefix = common_prefix(names) if by_name else ""
+        by_name = not specials.always and not specials.select_normalized(names)
+        self._prefix = find_common_prefix(names) if by_name else ""
         keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
         special = self._all_names - self._always_names
         #: Whether special tokens that are left as text hide parts of others, which this package would find.
         self._specials_overlap = bool(self._always_names and special) and may_overlap(
-            specials.spellings(special), specials.spellings(self._all_names)
+            specials.list_spellings(special), specials.list_spellings(self._all_names)
         )
 
     @property

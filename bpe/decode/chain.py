@@ -36,7 +36,7 @@ from bpe.vocab.after_encoding import (
 )
 from bpe.vocab.byte_letters import bytes_or_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import decoded_names
+from bpe.vocab.special_names import find_decoded_names
 from bpe.vocab.vocabulary import ORDINARY
 
 #: The character that stands for a space.
@@ -295,7 +295,7 @@ def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     for token_id, token in spec.vocabulary.items():
         ordinary = spec.model == "byte" and spec.vocabulary.kinds[token_id] == ORDINARY
         strings[token_id] = to_letters(token) if ordinary else token.decode()
-    for token_id, text in decoded_names(spec).items():
+    for token_id, text in find_decoded_names(spec).items():
         strings[token_id] = text
     return strings
 

@@ -39,7 +39,7 @@ class TokenDecoder:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         from bpe.vocab.after_encoding import ByteLevel
-        from bpe.vocab.special_names import decoded_bytes, special_ids
+        from bpe.vocab.special_names import decoded_bytes, find_special_ids
 
         self._spec = spec
         self.limit = spec.vocabulary.limit
@@ -58,7 +58,7 @@ class TokenDecoder:
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
-        self._special[special_ids(spec)] = True
+        self._special[find_special_ids(spec)] = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TokenDecoder:
         return self

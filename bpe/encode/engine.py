@@ -30,7 +30,7 @@ from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import scanner_of
-from bpe.vocab.spec import TokenizerSpec, words_only
+from bpe.vocab.spec import TokenizerSpec, drop_merges_across_words
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -137,7 +137,7 @@ class Engine:
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             data = self.check_text(text)
             data = data.encode() if isinstance(data, str) else data
-            spans = self.specials.spans(data, allowed)
+            spans = self.specials.find_spans(data, allowed)
             ids, known = self.kernel.encode(data) if spans is None else self.kernel.encode_with_specials(data, *spans)
             if known:
                 return ids if self.model.across_words is None else self._merge_words(ids)
@@ -173,7 +173,7 @@ class Engine:
 
     def _prepare_raw(self, data: bytes, allowed: frozenset[str]) -> Iterator[Segment]:
         """Split a text that is encoded unchanged at special tokens that one search finds."""
-        spans, done, splitter = self.specials.spans(data, allowed), 0, self.spec.pretokenizer
+        spans, done, splitter = self.specials.find_spans(data, allowed), 0, self.spec.pretokenizer
         for start, end, token_id in zip(*(each.tolist() for each in spans), strict=True) if spans else ():
             if start > done:
                 yield Segment(data[done:start], splitter)
@@ -424,7 +424,7 @@ class Engine:
         """The ids that encoding never produces, as `Tokenizer.unreachable` documents them."""
         from bpe.vocab.merging import find_unreachable
 
-        found = find_unreachable(words_only(self.spec), Engine)
+        found = find_unreachable(drop_merges_across_words(self.spec), Engine)
         step = self.model.across_words
         return found if step is None else step.find_unreachable(found, self.spec.vocabulary.limit)
 

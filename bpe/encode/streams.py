@@ -64,7 +64,7 @@ def _encode_parts(
     cut_after: str | None,
 ) -> Iterator[NDArray[np.uint32]]:
     waiting = _SpecialsStream(engine, allowed, cut_after)
-    longest = engine.specials.longest(disallowed)
+    longest = engine.specials.measure_longest(disallowed)
     came = 0
     before = b""  # the end of the text so far, where a disallowed token may begin
     parts = _as_bytes(chunks)
@@ -121,7 +121,7 @@ class _SpecialsStream:
         steps = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
         self._whole = steps or not engine.specials.need_one_search(allowed)
         self._specials = engine.specials
-        self._longest = engine.specials.longest(allowed)
+        self._longest = engine.specials.measure_longest(allowed)
         self._segment = _SegmentStream(engine, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:

@@ -26,9 +26,9 @@ from bpe.formats import huggingface
 from bpe.formats.schema import errors_at
 from bpe.text import normalizers
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
-from bpe.vocab.editing import ADDED
+from bpe.vocab.editing import ADDED_FLAGS
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_tokens import effective_flags
+from bpe.vocab.special_tokens import remove_ineffective_flags
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 #: A value of a field of a protocol buffer: an int for a varint, the bytes of any other.
@@ -223,9 +223,9 @@ def _build(model: Model) -> TokenizerSpec:
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
     normalizer = _build_normalizer(model)
-    flags = {model.pieces[token_id]: ADDED for token_id, kind in special_types.items() if kind == USER_DEFINED}
+    flags = {model.pieces[token_id]: ADDED_FLAGS for token_id, kind in special_types.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
-    flags = effective_flags(flags, normalizer)
+    flags = remove_ineffective_flags(flags, normalizer)
     kinds = spec.vocabulary.kinds.copy()
     kinds[list(special_types)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)

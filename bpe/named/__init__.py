@@ -3,10 +3,9 @@
 Takes a name and returns a `Tokenizer`, the same object for the same name. What the names stand for is data in
 `bpe/formats/openai_encodings.py`. The files, in the order in which a name meets them:
 
-- `registry.py` the registry: name → tokenizer, model → name;
+- `registry.py` the registry: name → tokenizer, model → name; encodings that other packages define in `tiktoken_ext`;
 - `cache.py` the folder of downloaded files, which is tiktoken's, and downloading;
-- `hub.py` the files of a repository on the Hugging Face Hub, for `Tokenizer.from_pretrained`;
-- `plugins.py` encodings that other packages define in the namespace `tiktoken_ext`.
+- `hub.py` the files of a repository on the Hugging Face Hub, for `Tokenizer.from_pretrained`.
 
 Invariants: nothing is downloaded unless a call asks for it by name. The content of each file is checked by its SHA-256
 before it is used, whether it was cached or downloaded; a cached file with another content is removed. A file appears

@@ -23,9 +23,9 @@ from bpe.errors import FormatError, get_log, pluralize
 from bpe.formats.openai_encodings import PublishedFile
 
 #: The variables that name the folder; the first one that is set decides.
-VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
+FOLDER_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 #: The most seconds that a server may take for an answer or for the next part of a file.
-TIMEOUT = 60.0
+TIMEOUT_SECONDS = 60.0
 #: The most bytes that are downloaded; the largest published file has 4 MB.
 MAX_BYTES = 1 << 26
 
@@ -33,13 +33,13 @@ log = get_log()
 
 
 def list_folders() -> list[Path]:
-    """The folders in which files are looked up, the one to write to first; none if the cache is off.
+    """List the folders in which files are looked up, the one to write to first; none if the cache is off.
 
     Raises:
         FileExistsError: if the variable names a file.
 
     """
-    for variable in VARIABLES:
+    for variable in FOLDER_VARIABLES:
         value = os.environ.get(variable)
         if value is None:
             continue
@@ -53,7 +53,7 @@ def list_folders() -> list[Path]:
 
 
 def _find_shared_folder() -> Path:
-    """The folder of tiktoken to which all users of the machine may write."""
+    """Find the folder of tiktoken to which all users of the machine may write."""
     import tempfile  # it takes 3 ms to import
 
     return Path(tempfile.gettempdir()) / "data-gym-cache"
@@ -61,11 +61,11 @@ def _find_shared_folder() -> Path:
 
 def _is_folder_chosen() -> bool:
     """Whether the user has chosen the folder."""
-    return any(variable in os.environ for variable in VARIABLES)
+    return any(variable in os.environ for variable in FOLDER_VARIABLES)
 
 
 def _find_user_cache() -> Path:
-    """The folder for the caches of this user's programs."""
+    """Find the folder for the caches of this user's programs."""
     if os.environ.get("XDG_CACHE_HOME"):
         return Path(os.environ["XDG_CACHE_HOME"])
     home = Path(os.path.expanduser("~"))
@@ -76,19 +76,19 @@ def _find_user_cache() -> Path:
     return home / ".cache"
 
 
-def cached_name(address: str) -> str:
-    """The name of a file in the cache.
+def make_cached_name(address: str) -> str:
+    """Make the name of a file in the cache.
 
-    >>> cached_name("https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken")
+    >>> make_cached_name("https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken")
     '9b5ad71b2ce5302211f9c61530b329a4922fc6a4'
     """
     return hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
 
 
-def read(file: PublishedFile, *others: PublishedFile) -> bytes:
-    """The content of a published file, from the cache or else downloaded and cached; any content if it has no SHA-256.
+def read_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
+    """Read a published file from the cache, or download and cache it; a file without a SHA-256 may have any content.
 
-    A failed download names this file and those of `others` that are not cached either. A cached file with another
+    A failed download names this file and those of `other_files` that are not cached either. A cached file with another
     content is removed. If the default folder cannot be written to, the content is returned without being cached; a
     folder that a variable names must be writable.
 
@@ -98,23 +98,23 @@ def read(file: PublishedFile, *others: PublishedFile) -> bytes:
         FormatError: for downloaded content with another SHA-256.
 
     """
-    searched = list_folders()
-    data = _find(file, searched)
+    folders = list_folders()
+    data = _find_content(file, folders)
     if data is not None:
         return data
-    data = _download_new(file, others, searched)
-    if searched:
-        _write_cached(searched[0] / cached_name(file.address), data)
+    data = _download_new(file, other_files, folders)
+    if folders:
+        _write_cached(folders[0] / make_cached_name(file.address), data)
     return data
 
 
-def _find(file: PublishedFile, searched: list[Path]) -> bytes | None:
-    """The content of a file in the first folder that has it; None if it is not cached."""
-    own_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
-    for folder in searched:
-        data = _read_cached(folder / cached_name(file.address), file.sha256)
-        if data is None and own_name:
-            data = _read_cached(folder / own_name, file.sha256, remove=False)
+def _find_content(file: PublishedFile, folders: list[Path]) -> bytes | None:
+    """Read a file from the first folder that has it; None if it is not cached."""
+    published_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
+    for folder in folders:
+        data = _read_cached(folder / make_cached_name(file.address), file.sha256)
+        if data is None and published_name:
+            data = _read_cached(folder / published_name, file.sha256, remove=False)
         if data is not None:
             return data
     return None
@@ -122,11 +122,11 @@ def _find(file: PublishedFile, searched: list[Path]) -> bytes | None:
 
 def is_cached(file: PublishedFile) -> bool:
     """Whether a published file is in the cache."""
-    return _find(file, list_folders()) is not None
+    return _find_content(file, list_folders()) is not None
 
 
 def _read_cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
-    """The content of a cached file; None if it does not exist, cannot be read or has another content.
+    """Read a cached file; None if it does not exist, cannot be read or has another content.
 
     With `remove`, a file with another content is removed, if it is in no folder of other users.
     """
@@ -165,26 +165,26 @@ def _read_regular(path: Path, owners: set[int] | None) -> bytes:
     return data
 
 
-def _download_new(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
+def _download_new(file: PublishedFile, other_files: tuple[PublishedFile, ...], folders: list[Path]) -> bytes:
     """Download a file that is not cached."""
     from http.client import HTTPException
 
     try:
         data = download(file.address)
     except (OSError, HTTPException) as error:
-        absent = [file, *(each for each in others if _find(each, searched) is None)]
-        raise OSError(_explain_absence(absent, searched, error)) from error
-    found = hashlib.sha256(data).hexdigest()
-    if file.sha256 and found != file.sha256:
+        missing = [file, *(other for other in other_files if _find_content(other, folders) is None)]
+        raise OSError(_explain_absence(missing, folders, error)) from error
+    sha256 = hashlib.sha256(data).hexdigest()
+    if file.sha256 and sha256 != file.sha256:
         raise FormatError(
-            f"{file.address} gave {pluralize(len(data), 'byte')} with the SHA-256 {found}; it must be {file.sha256}: "
+            f"{file.address} gave {pluralize(len(data), 'byte')} with the SHA-256 {sha256}; it must be {file.sha256}: "
             "try again, or look at what changes downloads on the way, such as a proxy"
         )
     return data
 
 
 def download(address: str) -> bytes:
-    """The content of an address.
+    """Download the content of an address.
 
     Raises:
         OSError, http.client.HTTPException: for an address that cannot be read.
@@ -195,7 +195,7 @@ def download(address: str) -> bytes:
     from urllib.request import urlopen  # importing it takes as long as the rest of `import bpe`
 
     try:
-        with urlopen(address, timeout=TIMEOUT) as response:
+        with urlopen(address, timeout=TIMEOUT_SECONDS) as response:
             data: bytes = response.read(MAX_BYTES + 1)
     except HTTPError as error:
         error.close()  # it is the response
@@ -205,50 +205,51 @@ def download(address: str) -> bytes:
     return data
 
 
-def _explain_absence(files: list[PublishedFile], searched: list[Path], error: Exception) -> str:
-    """What to do where files are not cached, and the first one cannot be downloaded."""
-    first, *rest = files
-    why = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
+def _explain_absence(files: list[PublishedFile], folders: list[Path], error: Exception) -> str:
+    """Explain what to do where files are not cached, and the first one cannot be downloaded."""
+    first, *other_files = files
+    reason = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
 
-    def named(start: str) -> str:
-        each = [
-            start + cached_name(file.address) + (f" (SHA-256 {file.sha256})" if file.sha256 else "") for file in files
+    def list_names(start: str) -> str:
+        names = [
+            start + make_cached_name(file.address) + (f" (SHA-256 {file.sha256})" if file.sha256 else "")
+            for file in files
         ]
         return "".join(
-            [each[0], *(f", and {file.address} as {name}" for file, name in zip(rest, each[1:], strict=True))]
+            [names[0], *(f", and {file.address} as {name}" for file, name in zip(other_files, names[1:], strict=True))]
         )
 
-    if not searched:
-        off = next(variable for variable in VARIABLES if variable in os.environ)
+    if not folders:
+        variable = next(variable for variable in FOLDER_VARIABLES if variable in os.environ)
         return (
-            f"{why}, and {off} is empty, which turns the cache off; where there is no network, set TIKTOKEN_CACHE_DIR "
-            f"to a folder that has this file as {named('')}"
+            f"{reason}, and {variable} is empty, which turns the cache off; where there is no network, set "
+            f"TIKTOKEN_CACHE_DIR to a folder that has this file as {list_names('')}"
         )
-    looked = " and not in ".join(str(folder) for folder in searched)
-    them = ("them", "those names") if rest else ("it", "that name")
+    searched = " and not in ".join(str(folder) for folder in folders)
+    pronouns = ("them", "those names") if other_files else ("it", "that name")
     return (
-        f"{why}, and the file is not in {looked}; where there is a network, download it, and put it here as "
-        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}, "
-        f"or as {' and '.join(each.address.rpartition('/')[2] for each in files)}"
+        f"{reason}, and the file is not in {searched}; where there is a network, download it, and put it here as "
+        f"{list_names(f'{folders[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {pronouns[0]} "
+        f"under {pronouns[1]}, or as {' and '.join(file.address.rpartition('/')[2] for file in files)}"
     )
 
 
 def _write_cached(path: Path, data: bytes) -> None:
     """Write a file to the cache."""
-    chosen = _is_folder_chosen()
+    is_chosen = _is_folder_chosen()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if chosen else 0o700)
-        if not chosen:
-            _check_own(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if is_chosen else 0o700)
+        if not is_chosen:
+            _check_owner(path.parent)
         with atomic_write(path, follow=False) as file:
             file.write(data)
     except OSError as error:
-        if chosen:
+        if is_chosen:
             raise
         log.warning("%s cannot be written, so the file will be downloaded again next time: %s", path, error)
 
 
-def _check_own(folder: Path) -> None:
+def _check_owner(folder: Path) -> None:
     """Refuse a folder to which another user could write."""
     status = folder.stat()
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):

@@ -34,7 +34,7 @@ class _NotCachedError(Exception):
 
 
 def fetch(name: str, revision: str | None = None, *, token: str | bool | None = None) -> tuple[Path, str]:
-    """The path and the format of the tokenizer of a repository, downloaded if it is not cached.
+    """Find the tokenizer of a repository, downloaded if it is not cached; returns its path and its format.
 
     All files are of one commit.
 
@@ -49,9 +49,9 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         OSError: for a repository that does not exist, has no tokenizer, or is neither cached nor can be downloaded.
 
     """
-    for what, value in (("name", name), ("revision", revision)):
-        if not isinstance(value, str) and (what == "name" or value is not None):
-            raise TypeError(f"{what} is {describe(value)}; it must be a str, such as 'openai-community/gpt2'")
+    for argument, value in (("name", name), ("revision", revision)):
+        if not isinstance(value, str) and (argument == "name" or value is not None):
+            raise TypeError(f"{argument} is {describe(value)}; it must be a str, such as 'openai-community/gpt2'")
     try:
         import huggingface_hub
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -62,7 +62,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
     repository = _Repository(huggingface_hub, name, token)
     missing: _NotCachedError | None = None
     commit = revision
-    for format_, required, others in FILE_SETS:
+    for format_, required, optional in FILE_SETS:
         try:
             paths = []
             for file in required:
@@ -73,7 +73,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
                 commit = path.parent.name
             if len(paths) < len(required):
                 continue
-            for file in others:
+            for file in optional:
                 repository.fetch_optional(file, commit)
         except _NotCachedError as error:
             missing = missing or error
@@ -83,11 +83,11 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         except HfHubHTTPError as error:
             reason = " ".join(str(error).split())
             raise OSError(f"{name} cannot be loaded from the Hub ({type(error).__name__}: {reason})") from error
-        return (paths[0].parent if len(required) > 1 or others else paths[0]), format_
-    looked = ", ".join(" and ".join(required) for _, required, _ in FILE_SETS)
+        return (paths[0].parent if len(required) > 1 or optional else paths[0]), format_
+    file_sets = ", ".join(" and ".join(required) for _, required, _ in FILE_SETS)
     if missing is None:
-        at = "" if revision is None else f" at revision {revision}"
-        raise FileNotFoundError(f"{name}{at} has no tokenizer that is known; it must have {looked}")
+        at_revision = "" if revision is None else f" at revision {revision}"
+        raise FileNotFoundError(f"{name}{at_revision} has no tokenizer that is known; it must have {file_sets}")
     raise OSError(_explain_absence(huggingface_hub, name, revision, missing))
 
 
@@ -101,10 +101,10 @@ class _Repository:
     hub: Any
     name: str
     token: str | bool | None
-    reachable: bool = True
+    is_reachable: bool = True
 
     def fetch_file(self, file: str, revision: str | None) -> Path | None:
-        """The path of a file in the cache, downloaded if necessary; None if the repository does not have it.
+        """Find a file in the cache, downloaded if necessary; None if the repository does not have it.
 
         Raises:
             _NotCachedError: for a file that is not cached, if it cannot be downloaded or an earlier one could not.
@@ -116,10 +116,10 @@ class _Repository:
             return None
         try:
             path = self.hub.hf_hub_download(
-                self.name, file, revision=revision, token=self.token, local_files_only=not self.reachable
+                self.name, file, revision=revision, token=self.token, local_files_only=not self.is_reachable
             )
         except LocalEntryNotFoundError as error:
-            self.reachable = False
+            self.is_reachable = False
             raise _NotCachedError(" ".join(str(error.__cause__ or error).split())) from None
         except EntryNotFoundError:
             return None
@@ -128,40 +128,40 @@ class _Repository:
     def fetch_optional(self, file: str, revision: str | None) -> None:
         """Download a file that the tokenizer can do without, if the repository has it and the Hub answers at once."""
         cached = self.hub.try_to_load_from_cache(self.name, file, revision=revision) is not None
-        if not cached and self.reachable and self._exists(file, revision) is False:
+        if not cached and self.is_reachable and self._exists(file, revision) is False:
             return
         with suppress(_NotCachedError):
             self.fetch_file(file, revision)
 
     def _is_known_absent(self, file: str, revision: str | None) -> bool:
         """Whether an earlier call found that the repository does not have a file, and this is so still."""
-        known = self.hub.try_to_load_from_cache(self.name, file, revision=revision)
-        if known is None or isinstance(known, str):
+        cached = self.hub.try_to_load_from_cache(self.name, file, revision=revision)
+        if cached is None or isinstance(cached, str):
             return False
-        if self.reachable and re.fullmatch("[0-9a-f]{40}", revision or "") is None:  # a branch gets new commits
+        if self.is_reachable and re.fullmatch("[0-9a-f]{40}", revision or "") is None:  # a branch gets new commits
             return not self._exists(file, revision)
         return True
 
     def _exists(self, file: str, revision: str | None) -> bool | None:
         """Whether the repository has a file now; None if the Hub does not answer, which is asked no more."""
         try:
-            found: bool = self.hub.file_exists(self.name, file, revision=revision, token=self.token)
+            exists: bool = self.hub.file_exists(self.name, file, revision=revision, token=self.token)
         except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses
-            self.reachable = False
+            self.is_reachable = False
             return None
-        return found
+        return exists
 
 
 def _explain_absence(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
-    """What to do where nothing is cached and nothing can be downloaded."""
+    """Explain what to do where nothing is cached and nothing can be downloaded."""
     cache = Path(hub.constants.HF_HUB_CACHE)
     folder = cache / f"models--{name.replace('/', '--')}"
-    which = "" if revision is None else f" --revision {revision}"
-    offline = f"{hub.constants.ENDPOINT} cannot be reached ({reason}; with HF_HUB_OFFLINE=1, it is not tried)"
+    option = "" if revision is None else f" --revision {revision}"
+    reason_offline = f"{hub.constants.ENDPOINT} cannot be reached ({reason}; with HF_HUB_OFFLINE=1, it is not tried)"
     if hub.constants.HF_HUB_OFFLINE:
-        offline = "HF_HUB_OFFLINE is set"
+        reason_offline = "HF_HUB_OFFLINE is set"
     return (
-        f"{name} is not in the cache {cache}, and {offline}; where there is a network, run "
-        f"`hf download {name} --include '*token*'{which}`, and copy the folder {folder.name} of that cache to "
+        f"{name} is not in the cache {cache}, and {reason_offline}; where there is a network, run "
+        f"`hf download {name} --include '*token*'{option}`, and copy the folder {folder.name} of that cache to "
         f"{os.fspath(folder)} here; or put these files into any folder, and load it with Tokenizer.load(folder)"
     )

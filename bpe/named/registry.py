@@ -2,23 +2,37 @@
 
 Each tokenizer is built once. `bpe.compat.tiktoken` uses the same registry. The data of the encodings:
 `bpe/formats/openai_encodings.py`.
+
+Plugins are the modules of the namespace package `tiktoken_ext`. Each has a dict `ENCODING_CONSTRUCTORS`: the name of an
+encoding → a function without arguments that returns the arguments of `tiktoken.Encoding` as a dict. tiktoken's own
+module there (`openai_public`) is left out unless a call asks for it, because importing it imports tiktoken, and
+`bpe/formats/openai_encodings.py` has its content.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from bpe.base.forks import lock_of
 from bpe.errors import describe, short_repr, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, parse_pattern, read, read_gpt2_ranks
-from bpe.named import cache, plugins
+from bpe.named import cache
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.vocabulary import id_limit
+from bpe.vocab.vocabulary import compute_id_limit
+
+#: The namespace package of encodings that other packages define.
+PLUGIN_NAMESPACE = "tiktoken_ext"
+#: tiktoken's own module.
+PUBLIC_PLUGIN = f"{PLUGIN_NAMESPACE}.openai_public"
+
+#: Returns the arguments of `tiktoken.Encoding`: name, pat_str, mergeable_ranks, special_tokens, explicit_n_vocab.
+Constructor = Callable[[], dict[str, Any]]
 
 _lock = lock_of(sys.modules[__name__])
 _encodings: dict[str, NamedEncoding] = {}
@@ -45,8 +59,8 @@ class NamedEncoding:
 
 
 def get_encoding(name: str) -> Tokenizer:
-    """The tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin. It gives
-    tiktoken's ids.
+    """Load the tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin. Its ids are
+    those of tiktoken.
 
     `list_encoding_names` lists the names. The rank file is taken from the cache folder: the one that
     TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache (or one of tiktoken's own). If it
@@ -69,7 +83,7 @@ def get_encoding(name: str) -> Tokenizer:
 
 
 def encoding_for_model(model_name: str) -> Tokenizer:
-    """The tokenizer of one of OpenAI's models, such as "gpt-4o"; `get_encoding` says where it comes from.
+    """Load the tokenizer of one of OpenAI's models, such as "gpt-4o"; `get_encoding` says where it comes from.
 
     Args:
         model_name: the name of the model, or one that begins like a known one ("gpt-4o-2024-05-13").
@@ -83,7 +97,7 @@ def encoding_for_model(model_name: str) -> Tokenizer:
 
 
 def encoding_name_for_model(model_name: str) -> str:
-    """The name of the encoding that a model uses.
+    """Find the name of the encoding that a model uses.
 
     Raises:
         KeyError: for a model that is not known.
@@ -107,7 +121,7 @@ def encoding_name_for_model(model_name: str) -> str:
 
 
 def list_encoding_names() -> list[str]:
-    """The names that `get_encoding` takes: OpenAI's, and those of plugins in the namespace `tiktoken_ext`.
+    """List the names that `get_encoding` takes: OpenAI's, and those of plugins in the namespace `tiktoken_ext`.
 
     Raises:
         ValueError: for a plugin without encodings, and for a name that is defined twice.
@@ -116,20 +130,20 @@ def list_encoding_names() -> list[str]:
     ['gpt2', 'r50k_base', 'p50k_base', 'p50k_edit', 'cl100k_base', 'o200k_base', 'o200k_harmony']
 
     """
-    return [*ENCODINGS, *plugins.load_constructors()]
+    return [*ENCODINGS, *_load_constructors()]
 
 
 def load_encoding(name: str) -> NamedEncoding:
-    """The encoding of a name; errors are those of `get_encoding`."""
+    """Load the encoding of a name; errors are those of `get_encoding`."""
     if not isinstance(name, str):
         raise TypeError(f"name is {describe(name)}; it must be the name of an encoding, such as 'cl100k_base'")
-    found = _encodings.get(name)
-    if found is None:
+    encoding = _encodings.get(name)
+    if encoding is None:
         with _lock:  # other threads wait for the file instead of downloading it too
-            found = _encodings.get(name)
-            if found is None:
-                found = _encodings[name] = _build_published(name) if name in ENCODINGS else _build_of_plugin(name)
-    return found
+            encoding = _encodings.get(name)
+            if encoding is None:
+                encoding = _encodings[name] = _build_published(name) if name in ENCODINGS else _build_from_plugin(name)
+    return encoding
 
 
 def _build_published(name: str) -> NamedEncoding:
@@ -140,7 +154,7 @@ def _build_published(name: str) -> NamedEncoding:
     if encoding.equivalent_files and not _are_cached(names) and _are_cached(encoding.equivalent_files):
         names = encoding.equivalent_files
     files = [FILES[file] for file in names]
-    contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
+    contents = [cache.read_published(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
         spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
@@ -155,14 +169,14 @@ def _are_cached(names: tuple[str, ...]) -> bool:
     return all(cache.is_cached(FILES[name]) for name in names)
 
 
-def _build_of_plugin(name: str) -> NamedEncoding:
+def _build_from_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
-    constructor = plugins.load_constructors().get(name) or plugins.public_constructor(name)
+    constructor = _load_constructors().get(name) or _find_public_constructor(name)
     if constructor is None:
-        installed = ", ".join(plugins.list_modules()) or "none is installed"
+        installed = ", ".join(_list_plugins()) or "none is installed"
         raise ValueError(
             f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
-            f"modules of {plugins.NAMESPACE} ({installed}) do not define it"
+            f"modules of {PLUGIN_NAMESPACE} ({installed}) do not define it"
         )
     return build_encoding(**constructor())
 
@@ -186,14 +200,16 @@ def build_encoding(
         special: dict[str, Any] = check_special_ids(special_tokens)
         spec = from_ranks(mergeable_ranks, parse_pattern(pat_str), special)
     except ValueError as error:
-        numbers = [each for each in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(each, int)]
-        largest, limit = max(numbers, default=0), id_limit(len(numbers))
-        if largest >= 1 << 32 or min(numbers, default=0) < 0:
+        ids = [
+            token_id for token_id in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(token_id, int)
+        ]
+        largest, limit = max(ids, default=0), compute_id_limit(len(ids))
+        if largest >= 1 << 32 or min(ids, default=0) < 0:
             raise OverflowError(str(error)) from None
         if largest < limit:
             raise
         raise ValueError(
-            f"the largest id is {largest}; the ids of {len(numbers)} tokens must be below {limit}, since tables have a "
+            f"the largest id is {largest}; the ids of {len(ids)} tokens must be below {limit}, since tables have a "
             "row for each id: give the last tokens smaller ids, such as those right after the others"
         ) from None
     tokenizer = Tokenizer(spec)
@@ -214,3 +230,57 @@ def check_size(name: str, n_vocab: int | None, n_tokens: int, largest: int) -> N
             f"explicit_n_vocab of {name!r} is {n_vocab}, but there are {n_tokens} tokens, special tokens included, and "
             f"the largest id is {largest}; there must be {n_vocab} tokens with the ids from 0 to {n_vocab - 1}"
         )
+
+
+# Plugins --------------------------------------------------------------------------------------------------------------
+
+
+def _list_plugins() -> list[str]:
+    """List the modules in the namespace, tiktoken's own included; nothing but the namespace is imported."""
+    import pkgutil  # it takes 1 ms to import
+
+    try:
+        namespace = import_module(PLUGIN_NAMESPACE)
+    except ModuleNotFoundError:
+        return []
+    return [module.name for module in pkgutil.iter_modules(namespace.__path__, f"{PLUGIN_NAMESPACE}.")]
+
+
+def _load_constructors() -> dict[str, Constructor]:
+    """Import all modules of the namespace but tiktoken's own; returns name → constructor of their encodings.
+
+    Raises:
+        ValueError: for a module without ENCODING_CONSTRUCTORS, and for a name that is defined twice.
+
+    """
+    constructors: dict[str, Constructor] = {}
+    for module in _list_plugins():
+        if module == PUBLIC_PLUGIN:
+            continue
+        for name, constructor in _read_constructors(module):
+            if name in constructors or name in ENCODINGS:
+                raise ValueError(
+                    f"the tiktoken plugin {module} defines the encoding {name!r}, which exists already; uninstall one "
+                    "of the packages that define it"
+                )
+            constructors[name] = constructor
+    return constructors
+
+
+def _find_public_constructor(name: str) -> Constructor | None:
+    """Find the constructor of an encoding in tiktoken's own module, if tiktoken is installed and has it."""
+    if PUBLIC_PLUGIN not in _list_plugins():
+        return None
+    return dict(_read_constructors(PUBLIC_PLUGIN)).get(name)
+
+
+def _read_constructors(module: str) -> Iterator[tuple[str, Constructor]]:
+    """Read the constructors of one module."""
+    try:
+        constructors = import_module(module).ENCODING_CONSTRUCTORS
+    except AttributeError:
+        raise ValueError(
+            f"the tiktoken plugin {module} does not define ENCODING_CONSTRUCTORS, a dict from the name of an encoding "
+            "to a function; correct the package that it belongs to"
+        ) from None
+    yield from constructors.items()

@@ -19,7 +19,7 @@ from bpe.text.letters import from_letters, measure_utf8, to_letters
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.text.alignment import Aligned, Convention
+    from bpe.text.alignment import AlignedText, Convention
     from bpe.text.matching import Deadline
 
 #: What later steps make of pieces of up to this many characters is cached, in up to this many entries for each step.
@@ -107,7 +107,7 @@ class Origin:
         start: int,
         piece: bytes,
         convention: Convention = "whole",
-        aligned: Aligned | None = None,
+        aligned: AlignedText | None = None,
         part: str = "",
         part_start: int = 0,
         n_added: int = 0,
@@ -195,9 +195,9 @@ class Pipeline:
         return _join(found, self._letters)
 
     def _deadline(self, text: str) -> Deadline:
-        from bpe.text.matching import SECONDS, Deadline
+        from bpe.text.matching import BASE_SECONDS, Deadline
 
-        limit = SECONDS + _SECONDS_PER_CHARACTER * len(text) if self._timeout is None else self._timeout
+        limit = BASE_SECONDS + _SECONDS_PER_CHARACTER * len(text) if self._timeout is None else self._timeout
         return Deadline(limit, len(text))
 
     def _run(self, text: str, level: int, first: bool, deadline: Deadline, found: list[str]) -> None:

@@ -30,7 +30,7 @@ class SpecialSearch(Protocol):
         """Split a text at the tokens: the start of each piece, the piece, and the id if it is a token."""
         ...
 
-    def sought_normalized(self, names: frozenset[str]) -> frozenset[str]:
+    def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """The tokens that are sought in normalized text."""
         ...
 
@@ -70,7 +70,7 @@ class TextPreparer:
 
         """
         assert self._specials is not None
-        names_after = self._specials.sought_normalized(names)
+        names_after = self._specials.select_normalized(names)
         for start, piece, token_id in self._specials.split_with_starts(data, names):
             piece = bytes(piece)
             if token_id is not None:

@@ -20,7 +20,7 @@ from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner
 from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
-from bpe.text.character_sets import WHITE
+from bpe.text.character_sets import WHITE_SPACE
 
 if TYPE_CHECKING:
     from bpe.text.matching import Deadline
@@ -249,9 +249,9 @@ class Digits(_ByCharacters):
 @cache
 def _make_alternation(name: str, repeat: str) -> re.Pattern[str]:
     """A pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
-    from bpe.text.character_sets import char_class
+    from bpe.text.character_sets import make_char_class
 
-    inside = char_class(name)
+    inside = make_char_class(name)
     return re.compile(f"{inside}{repeat}|[^{inside[1:]}+")
 
 
@@ -270,9 +270,9 @@ class Punctuation(Step):
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
-        from bpe.text.character_sets import pattern
+        from bpe.text.character_sets import compile_char_class
 
-        matches = (match.span() for match in pattern("PUNCTUATION").finditer(text))
+        matches = (match.span() for match in compile_char_class("PUNCTUATION").finditer(text))
         return merge_matches(matches, len(text), self.behavior)
 
 
@@ -286,7 +286,7 @@ class WhitespaceSplit(_ByCharacters):
 
     @cached_property
     def _pieces(self) -> re.Pattern[str]:
-        return re.compile(f"[^{WHITE}]+")
+        return re.compile(f"[^{WHITE_SPACE}]+")
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def _words() -> re.Pattern[str]:
 
     ends = [[f"\\U{int(end, 16):08x}" for end in item.split("-")] for item in WORD.split()]
     word = "".join(f"{each[0]}-{each[-1]}" for each in ends)
-    return re.compile(f"[{word}]+|[^{word}{WHITE}]+")
+    return re.compile(f"[{word}]+|[^{word}{WHITE_SPACE}]+")
 
 
 @dataclass(frozen=True)
@@ -326,10 +326,10 @@ class BertPreTokenizer(_ByCharacters):
 
 @cache
 def _bert() -> re.Pattern[str]:
-    from bpe.text.character_sets import char_class
+    from bpe.text.character_sets import make_char_class
 
-    inside = char_class("PUNCTUATION")
-    return re.compile(f"{inside}|[^{inside[1:-1]}{WHITE}]+")
+    inside = make_char_class("PUNCTUATION")
+    return re.compile(f"{inside}|[^{inside[1:-1]}{WHITE_SPACE}]+")
 
 
 @dataclass(frozen=True)
@@ -367,11 +367,11 @@ class UnicodeScripts(Step):
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
-        from bpe.text.character_sets import script
+        from bpe.text.character_sets import find_script
 
         last, bounds = None, []
         for i, char in enumerate(text):
-            found = script(char)
+            found = find_script(char)
             if found is not None:
                 if found != last:
                     bounds.append(i)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
-from bpe.text.character_sets import DIGIT, N_CLASSES, NUMBER, codes, find_character_classes
+from bpe.text.character_sets import DIGIT, N_CLASSIFIED_CODES, NUMBER, find_character_classes, list_codes
 
 #: The steps of published files, and another spelling of the same pattern.
 _STEPS = (Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
@@ -38,8 +38,8 @@ def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
     if isinstance(pretokenizer, PipelinePretokenizer):
         if pretokenizer.steps != _STEPS or pretokenizer.letters:
             return None
-        numbers = np.zeros(N_CLASSES, dtype=np.uint8)
-        numbers[[code for code in codes("NUMERIC") if code < N_CLASSES]] = NUMBER
+        numbers = np.zeros(N_CLASSIFIED_CODES, dtype=np.uint8)
+        numbers[[code for code in list_codes("NUMERIC") if code < N_CLASSIFIED_CODES]] = NUMBER
         classes = numbers | (find_character_classes() & np.uint8(DIGIT))
         return Units(NUMBERS, classes) if np.all(classes[classes & DIGIT > 0] & NUMBER) else None
     if pretokenizer.add_prefix_space:
@@ -55,4 +55,4 @@ def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
 def is_number(units: Units, char: str) -> bool:
     """Whether a character is a number to a pretokenizer that divides text at numbers."""
     code = ord(char)
-    return units.classes is not None and code < N_CLASSES and bool(units.classes[code] & NUMBER)
+    return units.classes is not None and code < N_CLASSIFIED_CODES and bool(units.classes[code] & NUMBER)

@@ -96,8 +96,8 @@ class Subject:
         if self.native is None:
             return {str(token_id): [_spell(self.token(token_id)), None] for token_id in sorted(ids)}
         tree = self.native._merge_tree
-        with_parts = sorted(tree.with_parts(ids))
-        return {str(i): [_spell(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in with_parts}
+        with_parts = sorted(tree.collect_parts(ids))
+        return {str(i): [_spell(self.token(i)), tree.find_rank(i), *(tree.find_parts(i) or ())] for i in with_parts}
 
 
 def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:

@@ -13,7 +13,7 @@ from bpe.errors import check_int
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CountsLike, Files
 from bpe.training.prune import CountedCorpus, Measured, check_prunable, count_for_tokenizer
-from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_only
+from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE
 
@@ -114,7 +114,7 @@ class _Choice:
         return self.kept[self._spec.merges].all(axis=1) & ~self.kept[self._spec.merge_results]
 
     def _measure(self, corpus: CountedCorpus) -> Measured:
-        spec = keep_only(self._spec, self.kept, self._alive())
+        spec = keep_tokens(self._spec, self.kept, self._alive())
         pairs = self._spec.merges[self._candidates()].astype(np.int64)
         found = corpus.measure(spec, pairs)
         frequencies = np.zeros(len(self.kept), dtype=np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.count.word_counts import WordCounts
 from bpe.errors import describe, pluralize, short_repr
-from bpe.text.character_sets import pattern
+from bpe.text.character_sets import compile_char_class
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import CorpusOptions, TrainConfig
@@ -215,7 +215,7 @@ class _SeedMerger:
         self._glued = config.end_of_word_glued
         self._names = {name.encode() for name in config.reserved}
         self._digits = {chr(code) for code in digit_codes(config)}
-        self._apart = pattern("NUMERIC") if config.numbers_apart else None
+        self._apart = compile_char_class("NUMERIC") if config.numbers_apart else None
         self._next = spec.vocabulary.limit
 
     def ends_word(self, token: bytes) -> bool:

@@ -21,9 +21,9 @@ cdef extern from "bpe/text/_unicode_classes.h" nogil:
         SIGN "BPE_SIGN"
         NEW "BPE_NEW"
         NUMERIC "BPE_NUMERIC"
-        LATER_ROWS "BPE_LATER_ROWS"
-        LATE "BPE_LATE"
-        LATE_RUNS "BPE_LATE_RUNS"
+        N_LATER_RANGES "BPE_LATER_ROWS"
+        TABLE_END "BPE_LATE"
+        N_RUNS "BPE_LATE_RUNS"
     int bpe_class_of(uint32_t code)
     const byte_t bpe_class_blocks[]
     const uint32_t bpe_late_starts[]
@@ -35,16 +35,16 @@ cdef enum:
 
 
 cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
-    """Return the code point at `pos` (< `end`) and store its length in bytes; INVALID and 1 if it is not UTF-8.
+    """Decode the code point at `pos` (< `end`) and store its length in bytes; INVALID and 1 if it is not UTF-8.
 
     Overlong forms, surrogates and code points after U+10FFFF are invalid, as in Python's strict decoder.
     """
     cdef uint32_t lead = text[pos], code, second
-    cdef Py_ssize_t left = end - pos
+    cdef Py_ssize_t n_left = end - pos
     length[0] = 1
     if lead < 0x80:
         return lead
-    if lead < 0xC2 or lead > 0xF4 or left < 2:
+    if lead < 0xC2 or lead > 0xF4 or n_left < 2:
         return INVALID
     second = text[pos + 1]
     if second & 0xC0 != 0x80:
@@ -52,7 +52,7 @@ cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
     if lead < 0xE0:
         length[0] = 2
         return (lead & 0x1F) << 6 | (second & 0x3F)
-    if left < 3 or text[pos + 2] & 0xC0 != 0x80:
+    if n_left < 3 or text[pos + 2] & 0xC0 != 0x80:
         return INVALID
     if lead < 0xF0:
         code = (lead & 0x0F) << 12 | (second & 0x3F) << 6 | (<uint32_t>text[pos + 2] & 0x3F)
@@ -60,7 +60,7 @@ cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
             return INVALID
         length[0] = 3
         return code
-    if left < 4 or text[pos + 3] & 0xC0 != 0x80:
+    if n_left < 4 or text[pos + 3] & 0xC0 != 0x80:
         return INVALID
     code = (lead & 0x07) << 18 | (second & 0x3F) << 12
     code |= (<uint32_t>text[pos + 2] & 0x3F) << 6 | (<uint32_t>text[pos + 3] & 0x3F)
@@ -71,9 +71,9 @@ cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
 
 
 cdef inline int class_of_code(uint32_t code) noexcept nogil:
-    """Return the class bits of a code point; 0 for INVALID."""
-    cdef int run = LATE_RUNS - 1
-    if code < LATE:
+    """Look up the class bits of a code point; 0 for INVALID."""
+    cdef int run = N_RUNS - 1
+    if code < TABLE_END:
         return bpe_class_of(code)
     while code < bpe_late_starts[run]:
         run -= 1
@@ -81,13 +81,13 @@ cdef inline int class_of_code(uint32_t code) noexcept nogil:
 
 
 cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
-    """Return the class bits that a character with the class NEW alone has in `clip` (if `clip`) or in `starcoder`.
+    """Look up the class bits that a character with the class NEW alone has in `clip` (if `clip`) or in `starcoder`.
 
     `clip` has the letters and numbers of the `regex` package, `starcoder` the numbers of Rust's `char::is_numeric`; see
     `generate_unicode.py`. The search is linear in some 50 rows, since such characters are rare.
     """
     cdef int row
-    for row in range(LATER_ROWS):
+    for row in range(N_LATER_RANGES):
         if code <= bpe_later[row][1]:
             if code < bpe_later[row][0]:
                 return 0
@@ -98,7 +98,7 @@ cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
 
 
 cdef inline int class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
-    """Return the class bits of the character at `pos` and store its length in bytes; 0 and 0 at the end of the text."""
+    """Look up the class bits of the character at `pos` and store its length in bytes; 0 and 0 at the text's end."""
     if pos >= end:
         length[0] = 0
         return 0

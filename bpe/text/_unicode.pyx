@@ -4,12 +4,12 @@ from bpe.base._utf8 cimport CodeUnits, unit_at, units_of
 
 
 def find_new(str text, Py_ssize_t start):
-    """Return the index of the first NEW character (see `generate_unicode.py`) at or after `start`, or -1."""
+    """Find the index of the first NEW character (see `generate_unicode.py`) at or after `start`, or -1."""
     cdef CodeUnits units = units_of(text)
-    cdef Py_ssize_t at = max(start, 0)
+    cdef Py_ssize_t index = max(start, 0)
     if units.width < 2:                                    # no character below U+0100 is NEW
         return -1
     with nogil:
-        while at < units.n and not class_of_code(unit_at(&units, at)) & NEW:
-            at += 1
-    return at if at < units.n else -1
+        while index < units.n and not class_of_code(unit_at(&units, index)) & NEW:
+            index += 1
+    return index if index < units.n else -1

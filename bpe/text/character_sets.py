@@ -3,10 +3,10 @@
 They are those of the installed `tokenizers` at the time of writing, whatever the versions of Python and `regex`.
 
 Characters later than Unicode 16, the version of Oniguruma's classes in `tokenizers`, are masked for the installed
-`regex`, which may be newer: `masked` replaces later characters, which Oniguruma takes for unassigned, by ones that are
-unassigned everywhere. Characters that a pattern names itself, alone or in a range such as `[\\u0800-\\u4e00]`, are
-matched by both engines. In a translated pattern (`oniguruma.py`) each range has what stands for its later characters,
-too; for any other pattern of `regex`, the later characters that it names stay.
+`regex`, which may be newer. Oniguruma takes later characters for unassigned, so `masked` replaces them by
+characters that are unassigned everywhere. Those that a pattern names itself, alone or in a range such as
+`[\\u0800-\\u4e00]`, are matched by both engines. In a translated pattern (`oniguruma.py`) each range has what stands
+for its later characters, too; for any other pattern of `regex`, the later characters that it names stay.
 """
 
 from __future__ import annotations
@@ -26,77 +26,79 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: All characters with Unicode's White_Space property, which has not changed since Unicode 6.3.
-WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
 @cache
-def ranges(name: str) -> list[tuple[int, int]]:
-    """The ranges of code points in a table, as (first, last)."""
+def read_ranges(name: str) -> list[tuple[int, int]]:
+    """Read the ranges of code points in a table, as (first, last)."""
     table: str = getattr(character_data, name)
-    ends = [item.split("-") for item in table.split()]
-    return [(int(each[0], 16), int(each[-1], 16)) for each in ends]
+    rows = [item.split("-") for item in table.split()]
+    return [(int(row[0], 16), int(row[-1], 16)) for row in rows]
 
 
-def codes(name: str) -> Iterator[int]:
-    """The code points of a table."""
-    return (code for first, last in ranges(name) for code in range(first, last + 1))
+def list_codes(name: str) -> Iterator[int]:
+    """List the code points of a table."""
+    return (code for first, last in read_ranges(name) for code in range(first, last + 1))
 
 
 @cache
-def char_class(name: str) -> str:
-    """The characters of a table as a class of `re` and `regex`.
+def make_char_class(name: str) -> str:
+    """Write the characters of a table as a class of `re` and `regex`.
 
-    >>> bool(re.match(char_class("PUNCTUATION"), "!")), bool(re.match(char_class("PUNCTUATION"), "a"))
+    >>> bool(re.match(make_char_class("PUNCTUATION"), "!")), bool(re.match(make_char_class("PUNCTUATION"), "a"))
     (True, False)
     """
-    return f"[{''.join(_escaped(first) + '-' + _escaped(last) for first, last in ranges(name))}]"
+    return f"[{''.join(_escape_code(first) + '-' + _escape_code(last) for first, last in read_ranges(name))}]"
 
 
-def _escaped(code: int) -> str:
+def _escape_code(code: int) -> str:
     return f"\\U{code:08x}"
 
 
 @cache
-def pattern(name: str) -> re.Pattern[str]:
-    """A pattern that matches one character of a table."""
-    return re.compile(char_class(name))
+def compile_char_class(name: str) -> re.Pattern[str]:
+    """Compile a pattern that matches one character of a table."""
+    return re.compile(make_char_class(name))
 
 
 @cache
-def _scripts() -> tuple[list[int], list[int], list[int]]:
+def _read_scripts() -> tuple[list[int], list[int], list[int]]:
     rows = [re.split("[-:]", item) for item in character_data.SCRIPTS.split()]
     return [int(row[0], 16) for row in rows], [int(row[1], 16) for row in rows], [int(row[2]) for row in rows]
 
 
 @cache
-def script(char: str) -> int | None:
-    """The number of the script of a character for `UnicodeScripts`; None for one that belongs to any script.
+def find_script(char: str) -> int | None:
+    """Find the number of a character's script for `UnicodeScripts`; None for a character of any script.
 
-    >>> script("a") == script("é"), script("a") == script("あ"), script("漢") == script("ア"), script(" ")
-    (True, False, True, None)
+    >>> find_script("a") == find_script("é"), find_script("a") == find_script("あ"), find_script(" ")
+    (True, False, None)
     """
-    firsts, lasts, numbers = _scripts()
+    firsts, lasts, script_numbers = _read_scripts()
     i = bisect_right(firsts, ord(char)) - 1
-    return numbers[i] if i >= 0 and ord(char) <= lasts[i] else None
+    return script_numbers[i] if i >= 0 and ord(char) <= lasts[i] else None
 
 
 #: The numbers of Common and Inherited in the table of scripts.
-_EVERY_SCRIPT = (2, 4)
+_SHARED_SCRIPTS = (2, 4)
 
 
 @cache
-def script_bytes() -> bytes:
-    """A byte for each code point up to the last that `script` knows: its number + 1, 0 for Common and Inherited too.
+def make_script_table() -> bytes:
+    """Make a table by code point: the number of its script + 1; 0 for none, Common and Inherited.
 
-    >>> table = script_bytes()
+    The table ends with the last code point that `find_script` knows.
+
+    >>> table = make_script_table()
     >>> table[ord("a")] == table[ord("é")], table[ord("a")] == table[ord("я")], table[ord("!")], table[ord("́")]
     (True, False, 0, 0)
     """
-    firsts, lasts, numbers = _scripts()
+    firsts, lasts, script_numbers = _read_scripts()
     table = bytearray(lasts[-1] + 1)
-    for first, last, number in zip(firsts, lasts, numbers, strict=True):
-        if number not in _EVERY_SCRIPT:
-            table[first : last + 1] = bytes([number + 1]) * (last + 1 - first)
+    for first, last, script_number in zip(firsts, lasts, script_numbers, strict=True):
+        if script_number not in _SHARED_SCRIPTS:
+            table[first : last + 1] = bytes([script_number + 1]) * (last + 1 - first)
     return bytes(table)
 
 
@@ -105,16 +107,16 @@ def script_bytes() -> bytes:
 #: The bits of a class.
 DIGIT, NUMBER, LETTER, SPACE = 1, 2, 4, 8
 #: The number of code points that have a class. All later ones have none in Unicode 16, which the patterns follow.
-N_CLASSES = 0x40000
+N_CLASSIFIED_CODES = 0x40000
 
 
 @cache
 def find_character_classes() -> NDArray[np.uint8]:
-    """The classes of code points, as the `regex` package has them; those that are not in Unicode 16 have none."""
+    """Find the classes of code points by the `regex` package; those that are not in Unicode 16 have none."""
     import regex
 
-    text = np.arange(N_CLASSES, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
-    classes = np.zeros(N_CLASSES, dtype=np.uint8)
+    text = np.arange(N_CLASSIFIED_CODES, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    classes = np.zeros(N_CLASSIFIED_CODES, dtype=np.uint8)
     for expression, bit in (
         (r"\d+", DIGIT),
         (r"\p{N}+", NUMBER),
@@ -123,7 +125,7 @@ def find_character_classes() -> NDArray[np.uint8]:
     ):
         for match in regex.finditer(expression, text):
             classes[slice(*match.span())] |= bit
-    classes[[code for code in codes("UNASSIGNED") if code < N_CLASSES]] = 0
+    classes[[code for code in list_codes("UNASSIGNED") if code < N_CLASSIFIED_CODES]] = 0
     classes.flags.writeable = False
     return classes
 
@@ -131,83 +133,87 @@ def find_character_classes() -> NDArray[np.uint8]:
 # Characters later than Unicode 16 -------------------------------------------------------------------------------------
 
 #: The first of many characters that are unassigned in all versions of Unicode so far.
-UNASSIGNED = 0x50000
-#: The only other character that differs: `as_before`.
-_CHANGED = "\u0295"
+FIRST_MASK = 0x50000
+#: The only other character that differs: `find_substitutes`.
+_CHANGED_LETTER = "\u0295"
 
 #: A character, or a range of them, that a pattern names.
-_NAMED = (
+_NAMED_CHARS = (
     r"(?P<first>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\])"
     r"(?:-(?P<last>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\\]]))?"
 )
 
 
 def _read_code(item: str) -> int:
-    """The code point of a character in a pattern."""
+    """Read the code point of a character in a pattern."""
     return int(item[2:], 16) if len(item) > 2 else ord(item[-1])  # noqa: FURB166 (the prefix is not that of base 0)
 
 
 @cache
-def _list_later() -> tuple[str, ...]:
-    """The characters that `regex` has assigned and Unicode 16 has not, in ascending order."""
+def _list_later_chars() -> tuple[str, ...]:
+    """List the characters that `regex` has assigned and Unicode 16 has not, in ascending order."""
     import regex
 
-    planes = (code for code in codes("UNASSIGNED") if code < 0x40000 or code >= 0xE0000)  # the others are empty
+    planes = (code for code in list_codes("UNASSIGNED") if code < 0x40000 or code >= 0xE0000)  # the others are empty
     return tuple(regex.findall(r"\P{Cn}", "".join(map(chr, planes))))
 
 
 def find_mask_range(first: int, last: int) -> tuple[int, int] | None:
-    """The first and the last of the code points that stand for the later characters of a range; None without any."""
-    if not any(low <= last and first <= high for low, high in ranges("UNASSIGNED")):
+    """Find the first and the last code point that stand for the later characters of a range; None without any."""
+    if not any(start <= last and first <= end for start, end in read_ranges("UNASSIGNED")):
         return None
-    low, high = bisect_left(_list_later(), first, key=ord), bisect_right(_list_later(), last, key=ord)
-    return (UNASSIGNED + low, UNASSIGNED + high - 1) if low < high else None
+    start, end = bisect_left(_list_later_chars(), first, key=ord), bisect_right(_list_later_chars(), last, key=ord)
+    return (FIRST_MASK + start, FIRST_MASK + end - 1) if start < end else None
 
 
 @lru_cache(256)
-def _find_named(pattern: str) -> list[tuple[int, int]]:
-    """The ranges of characters that a pattern names."""
-    matches = re.finditer(_NAMED, pattern, re.DOTALL)
+def _find_named_ranges(pattern: str) -> list[tuple[int, int]]:
+    """Find the ranges of characters that a pattern names."""
+    matches = re.finditer(_NAMED_CHARS, pattern, re.DOTALL)
     return [(_read_code(match["first"]), _read_code(match["last"] or match["first"])) for match in matches]
 
 
 @lru_cache(256)
-def as_before(pattern: str) -> str:
-    """Letters that may stand for U+0295, which Unicode 16 has in lower case and later versions without case.
+def find_substitutes(pattern: str) -> str:
+    """Find letters that may stand for U+0295, which Unicode 16 has in lower case and later versions without case.
 
     The pattern names either all of them and U+0295, or none.
 
-    >>> set(as_before("[a-z]")) <= set("ĸƍƪƺ")
+    >>> set(find_substitutes("[a-z]")) <= set("ĸƍƪƺ")
     True
     """
     import regex
 
-    letters = "ĸƍƪƺ" if regex.match(r"\p{Lo}", _CHANGED) else ""
-    for first, last in _find_named(pattern):
-        is_named = first <= ord(_CHANGED) <= last
+    letters = "ĸƍƪƺ" if regex.match(r"\p{Lo}", _CHANGED_LETTER) else ""
+    for first, last in _find_named_ranges(pattern):
+        is_named = first <= ord(_CHANGED_LETTER) <= last
         letters = "".join(char for char in letters if (first <= ord(char) <= last) == is_named)
     return letters
 
 
-_CASE = r"(?i)\\p\{(?:ll|lowercaseletter|lo|otherletter|lc|casedletter|lower|lowercase|cased)\}"
+_CASE_PROPERTIES = r"(?i)\\p\{(?:ll|lowercaseletter|lo|otherletter|lc|casedletter|lower|lowercase|cased)\}"
 
 
 def differs_by_case(pattern: str) -> bool:
     """Whether U+0295 is not what it was for a pattern that asks for its case, and nothing can stand for it."""
-    return re.search(_CASE, pattern) is not None and not as_before(pattern) and as_before("") != ""
+    return (
+        re.search(_CASE_PROPERTIES, pattern) is not None
+        and not find_substitutes(pattern)
+        and find_substitutes("") != ""
+    )
 
 
 @lru_cache(256)
 def _make_masks(pattern: str) -> dict[int, str]:
-    """For `str.translate`: later characters that the pattern does not name → what stands for them."""
-    later = list(_list_later())
-    for first, last in _find_named(pattern):
-        del later[bisect_left(later, first, key=ord) : bisect_right(later, last, key=ord)]
-    return {ord(char): chr(UNASSIGNED + bisect_left(_list_later(), char)) for char in later}
+    """Make the mapping for `str.translate`: later characters that the pattern does not name → what stands for them."""
+    later_chars = list(_list_later_chars())
+    for first, last in _find_named_ranges(pattern):
+        del later_chars[bisect_left(later_chars, first, key=ord) : bisect_right(later_chars, last, key=ord)]
+    return {ord(char): chr(FIRST_MASK + bisect_left(_list_later_chars(), char)) for char in later_chars}
 
 
 def masked(text: str, pattern: str = "", translated: bool = False) -> str:
-    r"""The text with each character that is not in Unicode 16 replaced by one that is unassigned in all versions.
+    r"""Replace each character of a text that is not in Unicode 16 by one that is unassigned in all versions.
 
     Args:
         text: the text.
@@ -220,8 +226,8 @@ def masked(text: str, pattern: str = "", translated: bool = False) -> str:
     "'a\\u0558'"
 
     """
-    if text.isascii() or (find_new(text, 0) < 0 and _CHANGED not in text):
+    if text.isascii() or (find_new(text, 0) < 0 and _CHANGED_LETTER not in text):
         return text
-    if _CHANGED in text and (letters := as_before(pattern)):
-        text = text.replace(_CHANGED, next((char for char in letters if char not in text), letters[0]))
+    if _CHANGED_LETTER in text and (letters := find_substitutes(pattern)):
+        text = text.replace(_CHANGED_LETTER, next((char for char in letters if char not in text), letters[0]))
     return text.translate(_make_masks("" if translated else pattern))

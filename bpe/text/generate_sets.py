@@ -13,79 +13,86 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from bpe.text.generate_unicode import CODES, by_tokenizers, numeric, runs
+from bpe.text.generate_unicode import CODES, find_numeric, find_runs, match_by_tokenizers
 
 
-def kept_by(normalizer: object) -> set[int]:
-    """The characters that a normalizer does not remove, between two others."""
+def find_kept(normalizer: object) -> set[int]:
+    """Find the characters that a normalizer does not remove between two others."""
     normalize = normalizer.normalize_str  # type: ignore[attr-defined]
     return {code for code in CODES if normalize(f"a{chr(code)}b") != "ab"}
 
 
-def isolated_by(pretokenizer: object) -> set[int]:
-    """The characters that a pretokenizer separates from a letter before them."""
-    found = set()
+def find_isolated(pretokenizer: object) -> set[int]:
+    """Find the characters that a pretokenizer separates from a letter before them."""
+    isolated = set()
     for char in map(chr, CODES):
         pieces = pretokenizer.pre_tokenize_str(f"a{char}")  # type: ignore[attr-defined]
         if len(pieces) == 2:
-            found.add(ord(char))
-    return found
+            isolated.add(ord(char))
+    return isolated
 
 
-def scripts() -> list[tuple[int, int, int]]:
-    """(first, last, number of the script) of the runs of characters that have one; characters without join any."""
+def find_scripts() -> list[tuple[int, int, int]]:
+    """Find the runs of characters of one script, as (first, last, number of the script).
+
+    Characters that join any script are in no run.
+    """
     from tokenizers import pre_tokenizers
 
     split = pre_tokenizers.UnicodeScripts().pre_tokenize_str
     members = ["a", "あ"]  # one character of each script
-    found: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int]] = []
     for char in map(chr, CODES):
         if all(len(split(member + char)) == 1 for member in members[:2]):
             continue  # it joins two scripts
-        if found and len(split(chr(found[-1][1]) + char)) == 1:
-            number = found[-1][2]
+        if runs and len(split(chr(runs[-1][1]) + char)) == 1:
+            script_number = runs[-1][2]
         else:
-            number = next((i for i, member in enumerate(members) if len(split(member + char)) == 1), len(members))
-            members += [char] * (number == len(members))
-        if found and found[-1][1:] == (ord(char) - 1, number):
-            found[-1] = (found[-1][0], ord(char), number)
+            script_number = next(
+                (i for i, member in enumerate(members) if len(split(member + char)) == 1), len(members)
+            )
+            members += [char] * (script_number == len(members))
+        if runs and runs[-1][1:] == (ord(char) - 1, script_number):
+            runs[-1] = (runs[-1][0], ord(char), script_number)
         else:
-            found.append((ord(char), ord(char), number))
-    return found
+            runs.append((ord(char), ord(char), script_number))
+    return runs
 
 
-def shared_properties() -> list[str]:
-    """The names of the properties, blocks aside, that have the same characters in Oniguruma and in `regex`."""
+def find_shared_properties() -> list[str]:
+    """Find the properties, blocks aside, that have the same characters in Oniguruma and in `regex`."""
     import regex
     from tokenizers import Regex, pre_tokenizers
 
     from bpe.text.character_sets import masked
 
-    known = import_module("regex._regex_core").PROPERTIES
-    names = {name for name, (_, values) in known.items() for name in (name, *values)}
-    names -= {value for name, (_, values) in known.items() if name in ("BLK", "BLOCK") for value in values}
+    regex_properties = import_module("regex._regex_core").PROPERTIES
+    names = {name for name, (_, values) in regex_properties.items() for name in (name, *values)}
+    names -= {value for name, (_, values) in regex_properties.items() if name in ("BLK", "BLOCK") for value in values}
     text = "".join(map(chr, CODES))
-    seen = masked(text)
-    found = []
+    masked_text = masked(text)
+    shared = []
     for name in sorted(map(str.lower, names)):
         try:
             split = pre_tokenizers.Split(Regex(rf"\p{{{name}}}+"), "removed", invert=True)
             pattern = regex.compile(rf"\p{{{name}}}+")
         except Exception:  # noqa: BLE001 (one engine does not know it)
             continue
-        if [span for _, span in split.pre_tokenize_str(text)] == [match.span() for match in pattern.finditer(seen)]:
-            found.append(name)
-    return found
+        if [span for _, span in split.pre_tokenize_str(text)] == [
+            match.span() for match in pattern.finditer(masked_text)
+        ]:
+            shared.append(name)
+    return shared
 
 
-def table(name: str, comment: str, codes: Iterable[int]) -> list[str]:
-    """The lines of a table of code points."""
-    items = [f"{first:x}" if first == last else f"{first:x}-{last:x}" for first, last in runs(sorted(codes))]
-    return [f"#: {comment}", f'{name} = """', *folded(items), '"""']
+def format_table(name: str, comment: str, codes: Iterable[int]) -> list[str]:
+    """Format a table of code points as lines."""
+    items = [f"{first:x}" if first == last else f"{first:x}-{last:x}" for first, last in find_runs(sorted(codes))]
+    return [f"#: {comment}", f'{name} = """', *fold_lines(items), '"""']
 
 
-def folded(items: list[str]) -> list[str]:
-    """Items in lines of at most 118 characters."""
+def fold_lines(items: list[str]) -> list[str]:
+    """Join items to lines of at most 118 characters."""
     lines = [""]
     for item in items:
         if len(lines[-1]) + len(item) > 118:
@@ -94,8 +101,8 @@ def folded(items: list[str]) -> list[str]:
     return lines
 
 
-def data() -> str:
-    """The text of the Python module."""
+def format_character_data() -> str:
+    """Format the Python module `character_data.py`."""
     from tokenizers import normalizers, pre_tokenizers
 
     everything = set(CODES)
@@ -105,23 +112,27 @@ def data() -> str:
     lines = [
         '"""Generated by generate_sets.py from tokenizers: do not edit. `bpe/text/character_sets.py` uses it."""',
         "",
-        *table("UNASSIGNED", "Unassigned in Unicode 16, Oniguruma's version.", by_tokenizers(r"\p{Cn}")),
-        *table("NUMERIC", "Numbers for `Digits`.", numeric()),
-        *table("PUNCTUATION", "Separated by `Punctuation`.", isolated_by(pre_tokenizers.Punctuation())),
-        *table("ACCENTS", "Removed by `StripAccents`.", everything - kept_by(normalizers.StripAccents())),
-        *table("BERT_ACCENTS", "Removed with `strip_accents` by `BertNormalizer`.", everything - kept_by(accents)),
-        *table("BERT_CONTROL", "Removed with `clean_text` by `BertNormalizer`.", everything - kept_by(control)),
+        *format_table("UNASSIGNED", "Unassigned in Unicode 16, Oniguruma's version.", match_by_tokenizers(r"\p{Cn}")),
+        *format_table("NUMERIC", "Numbers for `Digits`.", find_numeric()),
+        *format_table("PUNCTUATION", "Separated by `Punctuation`.", find_isolated(pre_tokenizers.Punctuation())),
+        *format_table("ACCENTS", "Removed by `StripAccents`.", everything - find_kept(normalizers.StripAccents())),
+        *format_table(
+            "BERT_ACCENTS", "Removed with `strip_accents` by `BertNormalizer`.", everything - find_kept(accents)
+        ),
+        *format_table(
+            "BERT_CONTROL", "Removed with `clean_text` by `BertNormalizer`.", everything - find_kept(control)
+        ),
         "#: (first, last, number of the script) of the characters that have one for `UnicodeScripts`.",
         'SCRIPTS = """',
-        *folded([f"{first:x}-{last:x}:{script}" for first, last, script in scripts()]),
+        *fold_lines([f"{first:x}-{last:x}:{script}" for first, last, script in find_scripts()]),
         '"""',
         "#: Properties that have the same characters in Oniguruma and in the `regex` package, later characters aside.",
         'PROPERTIES = """',
-        *folded(shared_properties()),
+        *fold_lines(find_shared_properties()),
         '"""',
     ]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    sys.exit((Path(__file__).parent / "character_data.py").write_text(data(), encoding="ascii") == 0)
+    sys.exit((Path(__file__).parent / "character_data.py").write_text(format_character_data(), encoding="ascii") == 0)

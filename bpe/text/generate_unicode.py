@@ -30,11 +30,11 @@ from typing import Any
 
 #: The Unicode versions of the scanners' classes, of `clip`, of the oldest supported Python, and of the normalization
 #: forms in `tokenizers`.
-VERSION, CLIP_VERSION, OLDEST, FORMS = "16.0", "18.0", "13.0", "9.0"
+VERSION, CLIP_VERSION, OLDEST_VERSION, FORMS_VERSION = "16.0", "18.0", "13.0", "9.0"
 #: A character that each version added, which identifies the version.
-ADDED = {"18.0": 0x0558, "17.0": 0x088F, "16.0": 0x1C89, "15.1": 0x2EBF0, "15.0": 0x1E4D0, "14.0": 0x0870}
+FIRST_ADDED = {"18.0": 0x0558, "17.0": 0x088F, "16.0": 0x1C89, "15.1": 0x2EBF0, "15.0": 0x1E4D0, "14.0": 0x0870}
 
-BITS = {
+CLASS_PATTERNS = {
     "LETTER": r"\p{L}",
     "NUMBER": r"\p{N}",
     "SPACE": r"\s",
@@ -47,110 +47,118 @@ NEW = 128
 #: In rows of `bpe_later`, beside CLIP's LETTER and NUMBER: Rust's `char::is_numeric` holds.
 NUMERIC = 128
 #: Code points of a block of the table of classes. It ends before LATE, from where on there are few runs of one class.
-BLOCK, LATE = 32, 0x40000
-LIMIT = 0x110000
-CODES = [*range(0xD800), *range(0xE000, LIMIT)]
-PART = 50_000
+BLOCK_SIZE, TABLE_END = 32, 0x40000
+CODE_LIMIT = 0x110000
+CODES = [*range(0xD800), *range(0xE000, CODE_LIMIT)]
+PART_SIZE = 50_000
 
 
 # Querying the engines -------------------------------------------------------------------------------------------------
 
 
-def parts() -> Iterator[str]:
-    """All characters except surrogates, in order, in strings of `PART` characters."""
-    for start in range(0, len(CODES), PART):
-        yield "".join(map(chr, CODES[start : start + PART]))
+def split_characters() -> Iterator[str]:
+    """Yield all characters except surrogates, in order, in strings of `PART_SIZE` characters."""
+    for start in range(0, len(CODES), PART_SIZE):
+        yield "".join(map(chr, CODES[start : start + PART_SIZE]))
 
 
-def by_tiktoken(pattern: str) -> set[int]:
-    """The characters that a class matches in `tiktoken`, whose encoding drops text that its pattern does not match."""
+def match_by_tiktoken(pattern: str) -> set[int]:
+    """Find the characters that a class matches in `tiktoken`, whose encoding drops text without a match."""
     import tiktoken
 
     ranks = {bytes([byte]): byte for byte in range(256)}
     engine = tiktoken.Encoding("characters", pat_str=f"{pattern}+", mergeable_ranks=ranks, special_tokens={})
-    return {ord(char) for part in parts() for char in bytes(engine.encode_ordinary(part)).decode()}
+    return {ord(char) for part in split_characters() for char in bytes(engine.encode_ordinary(part)).decode()}
 
 
-def by_tokenizers(pattern: str) -> set[int]:
-    """The characters that a class matches in the engine of `tokenizers` (Oniguruma)."""
+def match_by_tokenizers(pattern: str) -> set[int]:
+    """Find the characters that a class matches in the engine of `tokenizers` (Oniguruma)."""
     from tokenizers import Regex, pre_tokenizers
 
     split = pre_tokenizers.Split(Regex(f"{pattern}+"), "removed", invert=True)
-    return {ord(char) for part in parts() for piece, _ in split.pre_tokenize_str(part) for char in piece}
+    return {ord(char) for part in split_characters() for piece, _ in split.pre_tokenize_str(part) for char in piece}
 
 
-def by_regex(pattern: str) -> set[int]:
-    """The characters that a class matches in the `regex` package."""
+def match_by_regex(pattern: str) -> set[int]:
+    """Find the characters that a class matches in the `regex` package."""
     import regex
 
-    return {ord(char) for part in parts() for char in regex.findall(pattern, part)}
+    return {ord(char) for part in split_characters() for char in regex.findall(pattern, part)}
 
 
-def numeric() -> set[int]:
-    """The characters that `tokenizers` isolates as digits."""
+def find_numeric() -> set[int]:
+    """Find the characters that `tokenizers` isolates as digits."""
     from tokenizers import pre_tokenizers
 
     digits = pre_tokenizers.Digits(individual_digits=True)
-    found = (digits.pre_tokenize_str("".join(f"a{char}" for char in part) + "a") for part in parts())
-    return {ord(piece) for pieces in found for piece, _ in pieces if len(piece) == 1} - {ord("a")}
+    pieces_of_parts = (
+        digits.pre_tokenize_str("".join(f"a{char}" for char in part) + "a") for part in split_characters()
+    )
+    return {ord(piece) for pieces in pieces_of_parts for piece, _ in pieces if len(piece) == 1} - {ord("a")}
 
 
-def lowered() -> dict[int, int]:
-    """The lower case of NEW characters in `tokenizers`, one character each."""
+def find_lower_case() -> dict[int, int]:
+    """Find the lower case of NEW characters in `tokenizers`, one character each."""
     from tokenizers import normalizers
 
     engine = normalizers.Lowercase()
-    return {code: ord(low) for code in sorted(new()) if (low := engine.normalize_str(chr(code))) != chr(code)}
+    return {code: ord(lower) for code in sorted(find_new()) if (lower := engine.normalize_str(chr(code))) != chr(code)}
 
 
-def unicode_version(found: set[int]) -> str:
-    """The Unicode version of an engine that knows these characters."""
-    return next((name for name, code in ADDED.items() if code in found), "before 14.0")
+def identify_version(codes: set[int]) -> str:
+    """Identify the Unicode version of an engine by the characters that it has assigned."""
+    return next((name for name, code in FIRST_ADDED.items() if code in codes), "before 14.0")
 
 
-def versions() -> dict[str, str]:
-    """The Unicode version of each engine."""
-    engines: dict[str, Any] = {"tiktoken": by_tiktoken, "tokenizers": by_tokenizers, "regex": by_regex}
-    return {name: unicode_version(matches(r"\P{Cn}")) for name, matches in engines.items()}
+def identify_versions() -> dict[str, str]:
+    """Identify the Unicode version of each engine."""
+    engines: dict[str, Any] = {
+        "tiktoken": match_by_tiktoken,
+        "tokenizers": match_by_tokenizers,
+        "regex": match_by_regex,
+    }
+    return {name: identify_version(matches(r"\P{Cn}")) for name, matches in engines.items()}
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
 
 
-def new() -> set[int]:
-    """The characters that are NEW; the docstring of this file defines them."""
-    older = by_tiktoken(rf"\p{{Age:V{OLDEST.replace('.', '_')}}}")
-    known = by_tiktoken(rf"\p{{Age:V{FORMS.replace('.', '_')}}}")
-    return set(CODES) - older | (roles() - known)
+def find_new() -> set[int]:
+    """Find the characters that are NEW; the docstring of this file defines them."""
+    oldest_codes = match_by_tiktoken(rf"\p{{Age:V{OLDEST_VERSION.replace('.', '_')}}}")
+    form_codes = match_by_tiktoken(rf"\p{{Age:V{FORMS_VERSION.replace('.', '_')}}}")
+    return set(CODES) - oldest_codes | (find_form_characters() - form_codes)
 
 
-def roles() -> set[int]:
-    """The characters that take part in some normalization form, by this Python's data."""
-    found = set()
+def find_form_characters() -> set[int]:
+    """Find the characters that take part in some normalization form, by this Python's data."""
+    codes = set()
     for code in CODES:
         fields = unicodedata.decomposition(chr(code)).split()
         if fields or unicodedata.combining(chr(code)):
-            found |= {code, *(int(field, 16) for field in fields if field[0] != "<")}
-    return found
+            codes |= {code, *(int(field, 16) for field in fields if field[0] != "<")}
+    return codes
 
 
-def classes() -> bytearray:
-    """One byte per code point: bit k is set where the k-th pattern of `BITS` matches (surrogates match none)."""
-    table = bytearray(LIMIT)
-    for bit, (name, pattern) in enumerate(BITS.items()):
-        found = by_tiktoken(pattern)
-        if other := found ^ by_tokenizers(pattern):
-            raise SystemExit(f"{name}: tiktoken and tokenizers disagree about U+{min(other):04X}, {len(other)} in all")
-        for code in found:
+def make_class_table() -> bytearray:
+    """Make a table of one byte per code point; bit k: the k-th of `CLASS_PATTERNS` matches (no surrogate)."""
+    table = bytearray(CODE_LIMIT)
+    for bit, (name, pattern) in enumerate(CLASS_PATTERNS.items()):
+        codes = match_by_tiktoken(pattern)
+        if disputed := codes ^ match_by_tokenizers(pattern):
+            raise SystemExit(
+                f"{name}: tiktoken and tokenizers disagree about U+{min(disputed):04X}, {len(disputed)} in all"
+            )
+        for code in codes:
             table[code] |= 1 << bit
-    for code in new():
+    for code in find_new():
         table[code] |= NEW
     return table
 
 
-def later(table: bytearray) -> list[tuple[int, int, int]]:
-    """(first, last, bits) of the NEW characters that are letters or numbers for CLIP or starcoder."""
-    letters, numbers, digits = by_regex(r"\p{L}"), by_regex(r"\p{N}"), numeric()
+def find_later_classes(table: bytearray) -> list[tuple[int, int, int]]:
+    """Find the NEW characters that are letters or numbers for CLIP or starcoder, as runs (first, last, bits)."""
+    letters, numbers, digits = match_by_regex(r"\p{L}"), match_by_regex(r"\p{N}"), find_numeric()
     rows: list[tuple[int, int, int]] = []
     for code in CODES:
         bits = (code in letters) | (code in numbers) << 1
@@ -168,14 +176,15 @@ def later(table: bytearray) -> list[tuple[int, int, int]]:
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def header() -> str:
-    """The text of the C header."""
-    table = classes()
+def format_header() -> str:
+    """Format the C header."""
+    table = make_class_table()
+    oldest, forms = OLDEST_VERSION, FORMS_VERSION
     blocks: dict[bytes, int] = {}
-    index = [blocks.setdefault(bytes(table[i : i + BLOCK]), len(blocks)) for i in range(0, LATE, BLOCK)]
-    joined = b"".join(blocks)
-    late = [i for i in range(LATE, LIMIT) if i == LATE or table[i] != table[i - 1]]
-    extra = [f"{{0x{first:x}, 0x{last:x}, {bits}}}," for first, last, bits in later(table)]
+    index = [blocks.setdefault(bytes(table[i : i + BLOCK_SIZE]), len(blocks)) for i in range(0, TABLE_END, BLOCK_SIZE)]
+    block_bytes = b"".join(blocks)
+    run_starts = [i for i in range(TABLE_END, CODE_LIMIT) if i == TABLE_END or table[i] != table[i - 1]]
+    later_rows = [f"{{0x{first:x}, 0x{last:x}, {bits}}}," for first, last, bits in find_later_classes(table)]
     lines = [
         "/* Generated by generate_unicode.py from tiktoken, tokenizers and regex: do not edit. */",
         "#ifndef BPE_UNICODE_CLASSES_H",
@@ -183,56 +192,62 @@ def header() -> str:
         "#include <stdint.h>",
         f'#define BPE_UNICODE_VERSION "{VERSION}"',
         f'#define BPE_CLIP_UNICODE_VERSION "{CLIP_VERSION}"',
-        *(f"#define BPE_{name} {1 << bit}  /* {pattern} */" for bit, (name, pattern) in enumerate(BITS.items())),
-        f"#define BPE_NEW {NEW}  /* added after Unicode {OLDEST}, or normalized differently than in {FORMS} */",
+        *(
+            f"#define BPE_{name} {1 << bit}  /* {pattern} */"
+            for bit, (name, pattern) in enumerate(CLASS_PATTERNS.items())
+        ),
+        f"#define BPE_NEW {NEW}  /* added after Unicode {oldest}, or normalized differently than in {forms} */",
         f"static const uint16_t bpe_class_index[{len(index)}] = {{",
-        *rows(index),
+        *format_rows(index),
         "};",
-        f"static const uint8_t bpe_class_blocks[{len(joined)}] = {{",
-        *rows(list(joined)),
+        f"static const uint8_t bpe_class_blocks[{len(block_bytes)}] = {{",
+        *format_rows(list(block_bytes)),
         "};",
-        f"#define BPE_LATE 0x{LATE:x}  /* the table has the code points below it */",
+        f"#define BPE_LATE 0x{TABLE_END:x}  /* the table has the code points below it */",
         "static inline int bpe_class_of(uint32_t code) {",
-        f"    return bpe_class_blocks[bpe_class_index[code / {BLOCK}] * {BLOCK} + code % {BLOCK}];",
+        f"    return bpe_class_blocks[bpe_class_index[code / {BLOCK_SIZE}] * {BLOCK_SIZE} + code % {BLOCK_SIZE}];",
         "}",
-        f"#define BPE_LATE_RUNS {len(late)}",
-        f"static const uint32_t bpe_late_starts[{len(late)}] = {{",
-        *rows(late),
+        f"#define BPE_LATE_RUNS {len(run_starts)}",
+        f"static const uint32_t bpe_late_starts[{len(run_starts)}] = {{",
+        *format_rows(run_starts),
         "};",
-        f"static const uint8_t bpe_late_classes[{len(late)}] = {{",
-        *rows([table[i] for i in late]),
+        f"static const uint8_t bpe_late_classes[{len(run_starts)}] = {{",
+        *format_rows([table[i] for i in run_starts]),
         "};",
         "/* (first, last, classes) of NEW characters: letters and numbers of clip, NUMERIC of starcoder. */",
         f"#define BPE_NUMERIC {NUMERIC}",
-        f"#define BPE_LATER_ROWS {len(extra)}",
+        f"#define BPE_LATER_ROWS {len(later_rows)}",
         "static const uint32_t bpe_later[BPE_LATER_ROWS][3] = {",
-        *(" ".join(extra[i : i + 5]) for i in range(0, len(extra), 5)),
+        *(" ".join(later_rows[i : i + 5]) for i in range(0, len(later_rows), 5)),
         "};",
         "#endif",
     ]
     return "\n".join(lines) + "\n"
 
 
-def rows(numbers: list[int]) -> list[str]:
+def format_rows(numbers: list[int]) -> list[str]:
     """Format numbers, 32 a line."""
     return [",".join(map(str, numbers[i : i + 32])) + "," for i in range(0, len(numbers), 32)]
 
 
-def data() -> str:
-    """The text of the Python module."""
+def format_unicode_data() -> str:
+    """Format the Python module `unicode_data.py`."""
     user = "`bpe/text/unicode.py`"
     lines = [
         f'"""Generated by generate_unicode.py from tiktoken and tokenizers: do not edit. {user} uses it."""',
         "",
         "#: The lower case of NEW letters in `tokenizers`: (first, last, step, what to add).",
         "LOWER = (",
-        *(f"    (0x{first:X}, 0x{last:X}, {step}, {add})," for first, last, step, add in runs_of_lower(lowered())),
+        *(
+            f"    (0x{first:X}, 0x{last:X}, {step}, {add}),"
+            for first, last, step, add in find_lower_runs(find_lower_case())
+        ),
         ")",
         r"#: The characters that are `\w` in `tokenizers` (first-last, in hexadecimal).",
         'WORD = """',
     ]
     line = ""
-    for first, last in runs(sorted(by_tiktoken(r"\w"))):
+    for first, last in find_runs(sorted(match_by_tiktoken(r"\w"))):
         item = f"{first:x}" if first == last else f"{first:x}-{last:x}"
         if len(line) + len(item) > 118:
             lines.append(line)
@@ -241,42 +256,42 @@ def data() -> str:
     return "\n".join([*lines, line, '"""']) + "\n"
 
 
-def runs(codes: Iterable[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive code points as (first, last).
+def find_runs(codes: Iterable[int]) -> list[tuple[int, int]]:
+    """Find the runs of consecutive code points, as (first, last).
 
-    >>> runs([1, 2, 3, 5])
+    >>> find_runs([1, 2, 3, 5])
     [(1, 3), (5, 5)]
     """
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     for code in codes:
-        if found and found[-1][1] == code - 1:
-            found[-1] = (found[-1][0], code)
+        if result and result[-1][1] == code - 1:
+            result[-1] = (result[-1][0], code)
         else:
-            found.append((code, code))
-    return found
+            result.append((code, code))
+    return result
 
 
-def runs_of_lower(lower: dict[int, int]) -> list[tuple[int, int, int, int]]:
-    """Runs of capitals with one step between them and one distance to their small letters: (first, last, step, add).
+def find_lower_runs(lower: dict[int, int]) -> list[tuple[int, int, int, int]]:
+    """Find runs of capitals with one step and one distance to their small letters: (first, last, step, add).
 
-    >>> runs_of_lower({65: 97, 66: 98, 0xA7D6: 0xA7D7, 0xA7D8: 0xA7D9})
+    >>> find_lower_runs({65: 97, 66: 98, 0xA7D6: 0xA7D7, 0xA7D8: 0xA7D9})
     [(65, 66, 1, 32), (42966, 42968, 2, 1)]
     """
-    found: list[tuple[int, int, int, int]] = []
-    for code, low in lower.items():
-        if found:
-            first, last, step, add = found[-1]
-            if low - code == add and code - last <= 2 and (first == last or code - last == step):
-                found[-1] = (first, code, code - last, add)
+    result: list[tuple[int, int, int, int]] = []
+    for code, lower_code in lower.items():
+        if result:
+            first, last, step, add = result[-1]
+            if lower_code - code == add and code - last <= 2 and (first == last or code - last == step):
+                result[-1] = (first, code, code - last, add)
                 continue
-        found.append((code, code, 1, low - code))
-    return found
+        result.append((code, code, 1, lower_code - code))
+    return result
 
 
 if __name__ == "__main__":
     expected = {"tiktoken": VERSION, "tokenizers": VERSION, "regex": CLIP_VERSION}
-    if versions() != expected:
-        raise SystemExit(f"the installed packages have Unicode {versions()}; this file says {expected}")
+    if identify_versions() != expected:
+        raise SystemExit(f"the installed packages have Unicode {identify_versions()}; this file says {expected}")
     here = Path(__file__).parent
-    (here / "_unicode_classes.h").write_text(header(), encoding="ascii")
-    (here / "unicode_data.py").write_text(data(), encoding="ascii")
+    (here / "_unicode_classes.h").write_text(format_header(), encoding="ascii")
+    (here / "unicode_data.py").write_text(format_unicode_data(), encoding="ascii")

@@ -55,7 +55,7 @@ def from_letters(text: str) -> bytes:
 
 
 def measure_utf8(text: str) -> NDArray[np.int64]:
-    """The number of bytes of each character of a text. A lone surrogate of `escape` is one byte."""
+    """Measure the number of bytes of each character of a text. A lone surrogate of `escape` is one byte."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     counts = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     counts[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1

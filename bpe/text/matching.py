@@ -16,11 +16,11 @@ from bpe.errors import describe, short_repr
 _Result = TypeVar("_Result")
 
 #: The default time limit for matching one text: this many seconds, plus this many for each million characters.
-SECONDS, SECONDS_PER_MILLION = 10.0, 1.0
+BASE_SECONDS, SECONDS_PER_MILLION = 10.0, 1.0
 #: The most items a pattern may have, counting an item once per repetition. Compiling that many takes 5 s and 100 MB.
-MOST_ITEMS = 250_000
+MAX_ITEMS = 250_000
 #: The greatest nesting depth of groups: the `regex` package recurses into each.
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 
 _SYNTAX = (
     r"(?<skip>\(\?#[^)]*\)|\s+)|(?<open>\()|(?<close>\))|(?<bar>\|)|(?<repeat>\{\s*(?<low>\d*)\s*(?:,\s*(?<high>\d*)\s*)?\})"
@@ -29,8 +29,8 @@ _SYNTAX = (
 
 
 @cache
-def _pieces(in_sets: str) -> Any:
-    """The expression for the pieces of a pattern, with an expression for the characters in sets."""
+def _compile_syntax(in_sets: str) -> Any:
+    """Compile the expression for the pieces of a pattern, with an expression for the characters in sets."""
     import regex
 
     return regex.compile(_SYNTAX % in_sets, regex.DOTALL)
@@ -40,7 +40,7 @@ def compiled(pattern: str) -> Any:
     """Compile a pattern with the `regex` package.
 
     Raises:
-        ValueError: for a pattern that does not compile, that exceeds `MOST_ITEMS` or `MOST_DEPTH`, or that searches
+        ValueError: for a pattern that does not compile, that exceeds `MAX_ITEMS` or `MAX_DEPTH`, or that searches
             from right to left.
 
     >>> bool(compiled("[0-9]+").fullmatch("17"))
@@ -49,14 +49,14 @@ def compiled(pattern: str) -> Any:
     """
     import regex
 
-    count, depth = measure_pattern(pattern) if len(pattern) <= MOST_ITEMS else (len(pattern), 0)
-    if count > MOST_ITEMS:
+    count, depth = measure_pattern(pattern) if len(pattern) <= MAX_ITEMS else (len(pattern), 0)
+    if count > MAX_ITEMS:
         raise ValueError(
             f"pattern {short_repr(pattern)} has {count} items when its repeats are expanded; the limit is "
-            f"{MOST_ITEMS}: use * or + instead of high counts"
+            f"{MAX_ITEMS}: use * or + instead of high counts"
         )
-    if depth > MOST_DEPTH:
-        raise ValueError(f"pattern {short_repr(pattern)} has groups nested {depth} deep; the limit is {MOST_DEPTH}")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"pattern {short_repr(pattern)} has groups nested {depth} deep; the limit is {MAX_DEPTH}")
     try:
         expression = regex.compile(pattern)
     except (regex.error, RecursionError, MemoryError, OverflowError) as error:
@@ -73,32 +73,32 @@ def compiled(pattern: str) -> Any:
 
 
 def find_matches(expression: Any, text: str, timeout: float | None) -> Iterator[Any]:
-    r"""The matches of a compiled pattern in a text, in order and without overlaps.
+    r"""Find the matches of a compiled pattern in a text, in order and without overlaps.
 
     Raises:
         ValueError: for matches that are not: `\K` in a look-around moves the start of a match anywhere.
 
     """
-    found: Iterator[Any] = expression.finditer(text, timeout=timeout)
-    return _check_order(found, expression.pattern) if r"\K" in expression.pattern else found
+    matches: Iterator[Any] = expression.finditer(text, timeout=timeout)
+    return _check_order(matches, expression.pattern) if r"\K" in expression.pattern else matches
 
 
 def _check_order(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
     r"""Check the matches of a pattern with `\K`, of which there may be endlessly many at one position."""
-    done = 0
+    last_end = 0
     for match in matches:
         start, end = match.span()
-        if not done <= start <= end:
+        if not last_end <= start <= end:
             raise ValueError(
-                rf"pattern {short_repr(pattern)} has a match from {start} to {end} after position {done}; its "
+                rf"pattern {short_repr(pattern)} has a match from {start} to {end} after position {last_end}; its "
                 r"matches must be in the order of the text, without overlaps: move \K out of the look-around"
             )
-        done = end
+        last_end = end
         yield match
 
 
 def measure_pattern(pattern: str) -> tuple[int, int]:
-    """(number of items in a pattern, counting one once per repetition; greatest nesting depth of its groups).
+    """Count the items of a pattern, one once per repetition, and its nested groups; returns (items, greatest depth).
 
     The number is an upper bound of what compiling creates, even for an invalid pattern.
 
@@ -107,34 +107,34 @@ def measure_pattern(pattern: str) -> tuple[int, int]:
     """
     import regex
 
-    totals, last, depth, product = [0], 0, 0, 1
-    syntax = _pieces(r"[^\\\]]")
+    totals, last_item_size, depth, largest_size = [0], 0, 0, 1
+    syntax = _compile_syntax(r"[^\\\]]")
     if regex.search(r"\(\?[a-zA-Z0-9]*V1", pattern):  # a class may be within another
-        syntax = _pieces(r"[^\\\[\]]|(?&set)")
+        syntax = _compile_syntax(r"[^\\\[\]]|(?&set)")
     for piece in syntax.finditer(pattern):
         kind = next(name for name in ("repeat", "open", "close", "skip", "item", "bar") if piece[name] is not None)
         if kind == "open":
             totals.append(0)
             depth = max(depth, len(totals) - 1)
-            last = 0
+            last_item_size = 0
         elif kind == "close":
-            last = totals.pop() if len(totals) > 1 else totals[0]
-            totals[-1] += last
+            last_item_size = totals.pop() if len(totals) > 1 else totals[0]
+            totals[-1] += last_item_size
         elif kind == "repeat":
-            times = max(1, *(int(digits[:9]) for digits in (piece["low"], piece["high"]) if digits), 1)
-            product *= times
-            totals[-1] += last * (times - 1)
-            last *= times
+            n_repeats = max(1, *(int(digits[:9]) for digits in (piece["low"], piece["high"]) if digits), 1)
+            largest_size *= n_repeats
+            totals[-1] += last_item_size * (n_repeats - 1)
+            last_item_size *= n_repeats
         elif kind != "skip":
-            last = 1
+            last_item_size = 1
             totals[-1] += 1
     if regex.search(r"\(\?[a-zA-Z0-9]*x", pattern):  # verbose mode: comments may contain parentheses; assume the worst
-        return len(pattern) * product, depth
+        return len(pattern) * largest_size, depth
     return sum(totals), depth
 
 
 def check_timeout(timeout: object) -> float | None:
-    """The argument `timeout`: seconds, which may be infinite, or None for the default limit."""
+    """Check the argument `timeout`: seconds, which may be infinite, or None for the default limit."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
@@ -178,7 +178,7 @@ class Deadline:
             TimeoutError: if the thread has used more time than the limit.
 
         """
-        if self._limit > _LONGEST:
+        if self._limit > _MAX_SECONDS:
             return match(None)
         if time.monotonic() >= self._next:
             self._subtract(pattern, text)
@@ -187,9 +187,9 @@ class Deadline:
             try:
                 result = match(timeout)
             except TimeoutError:  # noqa: PERF203 (once in 10 s)
-                left = self._left
+                time_left = self._left
                 self._subtract(pattern, text)
-                self._left = left  # an attempt that is repeated does not count
+                self._left = time_left  # an attempt that is repeated does not count
                 timeout *= 2
             else:
                 if timeout > self._left:
@@ -198,15 +198,15 @@ class Deadline:
 
     def _subtract(self, pattern: str, text: str) -> None:
         """Subtract what the thread has used since the last call; raise TimeoutError if nothing is left."""
-        now, used = time.monotonic(), time.thread_time()
-        self._left -= used - self._start
-        self._start, self._next = used, now + self._limit / 100
+        wall_time, thread_time = time.monotonic(), time.thread_time()
+        self._left -= thread_time - self._start
+        self._start, self._next = thread_time, wall_time + self._limit / 100
         if self._left <= 0:
             raise _make_timeout_error(pattern, text, self._limit, self._n_chars)
 
 
 #: A longer limit is none: the `regex` package cannot count it.
-_LONGEST = 1e9
+_MAX_SECONDS = 1e9
 
 
 def _make_timeout_error(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutError:
@@ -219,8 +219,8 @@ def _make_timeout_error(pattern: str, text: str, limit: float, n_chars: int) -> 
 
 
 def compute_time_limit(n_chars: int, timeout: float | None) -> float:
-    """The limit in seconds for matching a text: `timeout`, or 10 s and 1 s more for each million characters."""
-    return SECONDS + SECONDS_PER_MILLION * n_chars / 1e6 if timeout is None else timeout
+    """Compute the limit in seconds for matching a text: `timeout`, or 10 s and 1 s more for each million characters."""
+    return BASE_SECONDS + SECONDS_PER_MILLION * n_chars / 1e6 if timeout is None else timeout
 
 
 def run_within_time(
@@ -233,7 +233,7 @@ def run_within_time(
     """
     limit = compute_time_limit(len(text), timeout)
     try:
-        return match(limit if limit <= _LONGEST else None)
+        return match(limit if limit <= _MAX_SECONDS else None)
     except TimeoutError:
         if time.process_time() - time.thread_time() < limit / 100:  # other threads have used nothing
             raise _make_timeout_error(pattern, text, limit, len(text)) from None

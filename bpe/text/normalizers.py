@@ -18,18 +18,18 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import escape, unescape
 from bpe.errors import check_int, describe, short_repr, with_article
 from bpe.text import alignment
-from bpe.text.alignment import Aligned, Convention
-from bpe.text.character_sets import WHITE, masked
+from bpe.text.alignment import AlignedText, Convention
+from bpe.text.character_sets import WHITE_SPACE, masked
 from bpe.text.matching import check_timeout, compiled, find_matches, run_within_time
 from bpe.text.oniguruma import translate
-from bpe.text.unicode import lower, normalized
+from bpe.text.unicode import lower, normalize
 
 
 class Normalizer:
     """A function from str to str; the classes of this module are all its subclasses."""
 
     def __call__(self, text: str) -> str:
-        """The normalized text.
+        """Normalize a text.
 
         Raises:
             TypeError: if the text is not a str.
@@ -39,13 +39,13 @@ class Normalizer:
         return self._normalize(text)
 
     def on_bytes(self, data: bytes) -> bytes:
-        """The normalized text for UTF-8 bytes; bytes that are not UTF-8 stay unchanged."""
+        """Normalize UTF-8 bytes, as text; bytes that are not UTF-8 stay unchanged."""
         if not isinstance(data, bytes):
             raise TypeError(f"data is {describe(data)}; it must be bytes")
         return unescape(self._normalize(escape(data)))
 
-    def align(self, text: str, convention: Convention = "whole") -> Aligned:
-        """The normalized text, with the span of the original text that each of its characters comes from.
+    def align(self, text: str, convention: Convention = "whole") -> AlignedText:
+        """Normalize a text, and find the span of the original text that each character comes from.
 
         >>> NFC().align("cafe\u0301!").ends.tolist(), NFC().align("cafe\u0301!", "tokenizers").ends.tolist()
         ([1, 2, 3, 5, 6], [1, 2, 3, 4, 6])
@@ -55,15 +55,15 @@ class Normalizer:
             return self._align(text)
         result = alignment.align_unchanged(text)
         for step in self.flat_steps():
-            result = result.then(step._align(result.text), convention)
+            result = result.compose(step._align(result.text), convention)
         return result
 
     def flat_steps(self) -> list[Normalizer]:
-        """The normalizers that it applies in order, none of which has steps of its own."""
+        """List the normalizers that apply in order, none of which has steps of its own."""
         return [self]
 
     def spelling(self, name: str) -> str:
-        """How the name of an added token is spelled where it is sought in normalized text."""
+        """Spell the name of an added token as normalized text has it."""
         return self(name)
 
     @property
@@ -74,12 +74,12 @@ class Normalizer:
     def _normalize(self, text: str) -> str:
         raise NotImplementedError
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         raise NotImplementedError
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """The last position after `low` where a text may be split before normalization, whatever follows; 0 if none."""
-        del text, low
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the last position after `start` where a text may be split, whatever follows; 0 if there is none."""
+        del text, start
         return 0
 
     def with_timeout(self, timeout: float | None) -> Normalizer:
@@ -92,27 +92,27 @@ class Normalizer:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """The normalizer as a JSON object, for `from_json`."""
+        """Convert the normalizer to a JSON object, for `from_json`."""
         fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
         return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
 
 
-class _Unicode(Normalizer):
+class _NormalForm(Normalizer):
     form: ClassVar[Any]
 
     def _normalize(self, text: str) -> str:
-        return normalized(self.form, text)
+        return normalize(self.form, text)
 
-    def _align(self, text: str) -> Aligned:
-        return alignment.normalize(self.form, text)
+    def _align(self, text: str) -> AlignedText:
+        return alignment.align_normal_form(self.form, text)
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split before a character that no form joins with the one before it."""
-        return next((i for i in range(len(text) - 1, low, -1) if alignment.is_boundary_before(text[i])), 0)
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the last position before a character that no form joins with the one before it."""
+        return next((i for i in range(len(text) - 1, start, -1) if alignment.is_boundary_before(text[i])), 0)
 
 
 @dataclass(frozen=True)
-class NFC(_Unicode):
+class NFC(_NormalForm):
     """Unicode's canonical composition.
 
     >>> NFC()("e\u0301 ﬁ") == "é ﬁ"
@@ -123,7 +123,7 @@ class NFC(_Unicode):
 
 
 @dataclass(frozen=True)
-class NFD(_Unicode):
+class NFD(_NormalForm):
     """Unicode's canonical decomposition.
 
     >>> NFD()("é ﬁ") == "e\u0301 ﬁ"
@@ -134,7 +134,7 @@ class NFD(_Unicode):
 
 
 @dataclass(frozen=True)
-class NFKC(_Unicode):
+class NFKC(_NormalForm):
     """Unicode's compatibility composition.
 
     >>> NFKC()("e\u0301 ﬁ Ａ")
@@ -145,7 +145,7 @@ class NFKC(_Unicode):
 
 
 @dataclass(frozen=True)
-class NFKD(_Unicode):
+class NFKD(_NormalForm):
     """Unicode's compatibility decomposition.
 
     >>> NFKD()("é ﬁ Ａ") == "e\u0301 fi A"
@@ -173,7 +173,7 @@ class Lowercase(Normalizer):
     def _normalize(self, text: str) -> str:
         return lower(text, self.final_sigma)
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         result = self._normalize(text)
         original = alignment.align_unchanged(text)
         if len(result) == len(text):
@@ -182,13 +182,13 @@ class Lowercase(Normalizer):
             lengths = [len(lower(char)) for char in text]
             starts, ends = original.starts.repeat(lengths), original.ends.repeat(lengths)
         sources = None if self.final_sigma else starts  # `tokenizers` does not have a final sigma
-        return Aligned(result, starts, ends, len(result) == len(text), sources)
+        return AlignedText(result, starts, ends, len(result) == len(text), sources)
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split anywhere; with `final_sigma`, only before a character that ends a word."""
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the end of the text; with `final_sigma`, the last position before a character that ends a word."""
         if not self.final_sigma:
             return len(text)
-        return next((i for i in range(len(text) - 1, low, -1) if _ends_word(text[i])), 0)
+        return next((i for i in range(len(text) - 1, start, -1) if _ends_word(text[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -207,14 +207,14 @@ class Strip(Normalizer):
         object.__setattr__(self, "right", bool(self.right))
 
     def _normalize(self, text: str) -> str:
-        return text[slice(*self._kept(text))]
+        return text[slice(*self._find_kept_span(text))]
 
-    def _align(self, text: str) -> Aligned:
-        return alignment.align_unchanged(text, *self._kept(text))
+    def _align(self, text: str) -> AlignedText:
+        return alignment.align_unchanged(text, *self._find_kept_span(text))
 
-    def _kept(self, text: str) -> tuple[int, int]:
-        start = len(text) - len(text.lstrip(WHITE)) if self.left else 0
-        end = len(text.rstrip(WHITE)) if self.right else len(text)
+    def _find_kept_span(self, text: str) -> tuple[int, int]:
+        start = len(text) - len(text.lstrip(WHITE_SPACE)) if self.left else 0
+        end = len(text.rstrip(WHITE_SPACE)) if self.right else len(text)
         return start, max(start, end)
 
 
@@ -227,23 +227,23 @@ class CollapseWhitespace(Normalizer):
     """
 
     def _normalize(self, text: str) -> str:
-        if any(map(text.__contains__, _SEPARATORS)):
-            return _SPACE.sub(" ", text)
-        words = text.split()  # its white space is `WHITE` and `_SEPARATORS`, of which there are none here
+        if any(map(text.__contains__, _CONTROL_SEPARATORS)):
+            return _SPACES.sub(" ", text)
+        words = text.split()  # its white space is `WHITE_SPACE` and `_CONTROL_SEPARATORS`, of which there are none here
         if text[:1].isspace():
             words.insert(0, "")
         if text[-1:].isspace():
             words.append("")
         return " ".join(words)
 
-    def _align(self, text: str) -> Aligned:
-        spans = (match.span() for match in _WIDE_SPACE.finditer(text))
+    def _align(self, text: str) -> AlignedText:
+        spans = (match.span() for match in _COLLAPSIBLE_SPACES.finditer(text))
         return alignment.apply_edits(text, ((*span, alignment.map_to_span(" ", *span)) for span in spans))
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split after any character that is not white space."""
-        del low
-        return len(text.rstrip(WHITE))
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the end of the last character that is not white space."""
+        del start
+        return len(text.rstrip(WHITE_SPACE))
 
 
 @dataclass(frozen=True)
@@ -275,10 +275,10 @@ class Replace(Normalizer):
             value = getattr(self, name)
             if not isinstance(value, str):
                 raise TypeError(f"{name} is {describe(value)}; it must be a str")
-        self._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
+        self._expression  # noqa: B018 (compile it now, so that a bad pattern is refused here)
 
     @cached_property
-    def _compiled(self) -> Any:
+    def _expression(self) -> Any:
         return compiled(self.pattern)
 
     @cached_property
@@ -292,34 +292,34 @@ class Replace(Normalizer):
         if self.literal is not None:
             return text.replace(self.literal, self.replacement)
 
-        if (seen := masked(text, self.pattern)) is not text or r"\K" in self.pattern:
+        if (masked_text := masked(text, self.pattern)) is not text or r"\K" in self.pattern:
             return self._align(text).text
 
-        def replaced(timeout: float | None) -> str:
-            return str(self._compiled.sub(lambda _: self.replacement, seen, timeout=timeout))
+        def substitute(timeout: float | None) -> str:
+            return str(self._expression.sub(lambda _: self.replacement, masked_text, timeout=timeout))
 
-        return run_within_time(self.pattern, text, self.timeout, replaced)
+        return run_within_time(self.pattern, text, self.timeout, substitute)
 
-    def _align(self, text: str) -> Aligned:
-        seen = masked(text, self.pattern)
+    def _align(self, text: str) -> AlignedText:
+        masked_text = masked(text, self.pattern)
 
-        def found(timeout: float | None) -> list[tuple[int, int]]:
-            return [match.span() for match in find_matches(self._compiled, seen, timeout)]
+        def find_match_spans(timeout: float | None) -> list[tuple[int, int]]:
+            return [match.span() for match in find_matches(self._expression, masked_text, timeout)]
 
-        spans = run_within_time(self.pattern, text, self.timeout, found)
+        spans = run_within_time(self.pattern, text, self.timeout, find_match_spans)
         return alignment.apply_edits(text, ((*span, alignment.map_to_span(self.replacement, *span)) for span in spans))
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split anywhere if the pattern is one character or character class, otherwise nowhere."""
-        del low
-        return len(text) if regex.fullmatch(_ONE_CHARACTER, self.pattern) else 0
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the end of the text if the pattern is one character or character class; return 0 for any other."""
+        del start
+        return len(text) if regex.fullmatch(_ONE_CHARACTER_PATTERN, self.pattern) else 0
 
     def with_timeout(self, timeout: float | None) -> Replace:
         """Make a copy with another time limit."""
         return dataclasses.replace(self, timeout=timeout)
 
     def to_json(self) -> dict[str, Any]:
-        """The normalizer as a JSON object, for `from_json`. The time limit is left out: it changes no result."""
+        """Convert the normalizer to a JSON object, for `from_json`. It has no time limit, which changes no result."""
         return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -355,16 +355,16 @@ class UnescapeHTML(Normalizer):
             text = html.unescape(text)
         return text
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         result = alignment.align_unchanged(text)
         for _ in range(self.times):
             edits = map(_map_entity, _ENTITY.finditer(result.text))
-            result = result.through(alignment.apply_edits(result.text, edits))
+            result = result.compose_whole(alignment.apply_edits(result.text, edits))
         return dataclasses.replace(result, sources=None)
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split before a character that no entity contains, at any level of escaping."""
-        return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the last position before a character that no entity contains, at any level of escaping."""
+        return max(0, *(text.rfind(char, start + 1) for char in "\t\n\f <"))
 
 
 @dataclass(frozen=True)
@@ -384,30 +384,32 @@ class FixText(Normalizer):
                 "this tokenizer repairs text with ftfy, which is not installed; install the extra: pip install "
                 "'bytepair[clip]', or make the tokenizer with ftfy=False"
             ) from None
-        tag = text.find("<")
+        tag_start = text.find("<")
         parts = []
-        done = 0
+        position = 0
         for start, end in _find_suspect_lines(text):
-            unescape = False if 0 <= tag < start else "auto"  # ftfy takes a text with tags for HTML: do so line by line
-            parts += [text[done:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
-            done = end
-        return "".join([*parts, text[done:]])
+            unescape = False if 0 <= tag_start < start else "auto"  # ftfy takes text with tags for HTML: do so by line
+            parts += [text[position:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
+            position = end
+        return "".join([*parts, text[position:]])
 
-    def _align(self, text: str) -> Aligned:
-        """Align; in a repaired line, everything from the first to the last change maps to one span."""
-        before, after = text.split("\n"), self._normalize(text).split("\n")
-        if len(before) != len(after):
-            before, after = [text], [self._normalize(text)]
+    def _align(self, text: str) -> AlignedText:
+        """Align by line: in a repaired line, everything from the first to the last change maps to one span."""
+        old_lines, new_lines = text.split("\n"), self._normalize(text).split("\n")
+        if len(old_lines) != len(new_lines):
+            old_lines, new_lines = [text], [self._normalize(text)]
         edits = []
         line_start = 0
-        for old, new in zip(before, after, strict=True):
-            if old != new:
-                shorter = min(len(old), len(new))
-                head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
-                tail = next((i for i in range(shorter - head) if old[-1 - i] != new[-1 - i]), shorter - head)
-                start, end = line_start + head, line_start + len(old) - tail
-                edits.append((start, end, alignment.map_to_span(new[head : len(new) - tail], start, end)))
-            line_start += len(old) + 1
+        for old_line, new_line in zip(old_lines, new_lines, strict=True):
+            if old_line != new_line:
+                min_length = min(len(old_line), len(new_line))
+                head = next((i for i in range(min_length) if old_line[i] != new_line[i]), min_length)
+                tail = next(
+                    (i for i in range(min_length - head) if old_line[-1 - i] != new_line[-1 - i]), min_length - head
+                )
+                start, end = line_start + head, line_start + len(old_line) - tail
+                edits.append((start, end, alignment.map_to_span(new_line[head : len(new_line) - tail], start, end)))
+            line_start += len(old_line) + 1
         return dataclasses.replace(alignment.apply_edits(text, edits), sources=None)
 
 
@@ -426,11 +428,11 @@ class Sequence(Normalizer):
     normalizers: tuple[Normalizer, ...]
 
     def __init__(self, *normalizers: Normalizer | str) -> None:
-        steps = [by_name(one) if isinstance(one, str) else one for one in normalizers]
-        for one in steps:
-            if not isinstance(one, Normalizer):
+        steps = [create_by_name(step) if isinstance(step, str) else step for step in normalizers]
+        for step in steps:
+            if not isinstance(step, Normalizer):
                 raise TypeError(
-                    f"{short_repr(one)} is {with_article(one)}; it must be a normalizer or the name of one: "
+                    f"{short_repr(step)} is {with_article(step)}; it must be a normalizer or the name of one: "
                     'Sequence(NFC(), "strip")'
                 )
         object.__setattr__(self, "normalizers", tuple(steps))
@@ -441,33 +443,33 @@ class Sequence(Normalizer):
         return not self.normalizers
 
     def spelling(self, name: str) -> str:
-        """The name through the steps."""
-        for one in self.normalizers:
-            name = one.spelling(name)
+        """Spell the name as each step spells it in turn."""
+        for step in self.normalizers:
+            name = step.spelling(name)
         return name
 
     def _normalize(self, text: str) -> str:
-        for one in self.normalizers:
-            text = one._normalize(text)
+        for step in self.normalizers:
+            text = step._normalize(text)
         return text
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         result = alignment.align_unchanged(text)
-        for one in self.normalizers:
-            result = result.through(one._align(result.text))
+        for step in self.normalizers:
+            result = result.compose_whole(step._align(result.text))
         return result
 
     def flat_steps(self) -> list[Normalizer]:
-        """The steps of its normalizers."""
-        return [step for one in self.normalizers for step in one.flat_steps()]
+        """List the steps of all normalizers of the sequence."""
+        return [step for normalizer in self.normalizers for step in normalizer.flat_steps()]
 
     def with_timeout(self, timeout: float | None) -> Sequence:
         """Make a copy whose normalizers have another time limit each."""
-        return Sequence(*(one.with_timeout(timeout) for one in self.normalizers))
+        return Sequence(*(step.with_timeout(timeout) for step in self.normalizers))
 
     def to_json(self) -> dict[str, Any]:
-        """The normalizer as a JSON object, for `from_json`."""
-        return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
+        """Convert the normalizer to a JSON object, for `from_json`."""
+        return {"type": "Sequence", "normalizers": [step.to_json() for step in self.normalizers]}
 
 
 def _check_str(text: object) -> None:
@@ -476,19 +478,19 @@ def _check_str(text: object) -> None:
 
 
 def _find_suspect_lines(text: str) -> Iterator[tuple[int, int]]:
-    r"""(start, end) of the lines with a character that ftfy may change; adjacent lines are joined.
+    r"""Find the (start, end) of the lines with a character that ftfy may change; adjacent lines are joined.
 
     >>> list(_find_suspect_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
     [(7, 20)]
     """
     start, end = 0, -1  # of the last group of lines
-    while found := _SUSPECT.search(text, max(end, 0)):
-        line_start = text.rfind("\n", 0, found.start()) + 1
+    while match := _SUSPECT_CHARS.search(text, max(end, 0)):
+        line_start = text.rfind("\n", 0, match.start()) + 1
         if line_start != end:
             if end >= 0:
                 yield start, end
             start = line_start
-        end = text.find("\n", found.start()) + 1 or len(text)
+        end = text.find("\n", match.start()) + 1 or len(text)
     if end >= 0:
         yield start, end
 
@@ -499,7 +501,7 @@ def _ends_word(char: str) -> bool:
 
 
 def _map_entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
-    """(start, end, characters) of an entity. In `&notit;` it is `&not`, which stands for `¬`; `&it;` has none."""
+    """Find the (start, end, characters) of an entity: in `&notit;` it is `&not`, which is `¬`; `&it;` has none."""
     import html.entities
 
     html5 = html.entities.html5
@@ -512,17 +514,17 @@ def _map_entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
 #: The candidates for entities that `html.unescape` considers.
 _ENTITY = regex.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 #: Patterns that are one character or one character class.
-_ONE_CHARACTER = (  # compiled at its first use
+_ONE_CHARACTER_PATTERN = (  # compiled at its first use
     r"[^\\.^$*+?{}\[\]()|]|\\[pP]\{\w+\}|\\[dDsSwW]|\\[^\w\s]|\[\^?[^\\\[\]]+\]"
 )
 #: Characters that ftfy may change, or that make it change others: all except ASCII (without `&` and control characters)
 #: and the most frequent kana, ideographs and Hangul.
-_SUSPECT = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
-_SPACE = re.compile(f"[{WHITE}]+")
+_SUSPECT_CHARS = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
+_SPACES = re.compile(f"[{WHITE_SPACE}]+")
 #: White space other than a single space.
-_WIDE_SPACE = re.compile(f"[{WHITE}]{{2,}}|[{WHITE.replace(' ', '')}]")
+_COLLAPSIBLE_SPACES = re.compile(f"[{WHITE_SPACE}]{{2,}}|[{WHITE_SPACE.replace(' ', '')}]")
 #: White space for `str.split` that does not have Unicode's White_Space property.
-_SEPARATORS = "\x1c\x1d\x1e\x1f"
+_CONTROL_SEPARATORS = "\x1c\x1d\x1e\x1f"
 #: The short names of normalizers, in Python and on the command line.
 NAMES: dict[str, Callable[[], Normalizer]] = {
     "nfc": NFC,
@@ -538,10 +540,10 @@ NAMES: dict[str, Callable[[], Normalizer]] = {
 NormalizerLike = Normalizer | str | abc.Sequence[Normalizer | str]
 
 
-def by_name(name: str) -> Normalizer:
-    """The normalizer with a short name.
+def create_by_name(name: str) -> Normalizer:
+    """Create the normalizer with a short name.
 
-    >>> by_name("lower")
+    >>> create_by_name("lower")
     Lowercase(final_sigma=False)
 
     Raises:
@@ -562,7 +564,7 @@ def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
     if value is None or isinstance(value, Normalizer):
         return value
     if isinstance(value, str):
-        return by_name(value)
+        return create_by_name(value)
     if isinstance(value, (list, tuple)):
         return Sequence(*value)
     raise TypeError(

@@ -17,8 +17,8 @@ import regex
 from bpe.base.forks import cached_property
 from bpe.errors import FormatError, check_unicode, describe, short_repr
 from bpe.text import alignment
-from bpe.text.alignment import Aligned
-from bpe.text.character_sets import WHITE, pattern
+from bpe.text.alignment import AlignedText
+from bpe.text.character_sets import WHITE_SPACE, compile_char_class
 from bpe.text.letters import LETTERS, measure_utf8, to_letters
 from bpe.text.normalizers import (
     NFC,
@@ -35,9 +35,9 @@ from bpe.text.normalizers import (
     UnescapeHTML,
 )
 
-_NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
-_NMT_SPACES = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")
-_WHITE = re.compile(f"[{WHITE.replace(' ', '')}]")
+_NMT_REMOVED_CHARS = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
+_NMT_SPACE_CHARS = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")
+_OTHER_WHITE_SPACE = re.compile(f"[{WHITE_SPACE.replace(' ', '')}]")
 #: The ideographs that BERT's tokenizers surround with spaces.
 _IDEOGRAPHS = re.compile(
     "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b920-\U0002ceaf"
@@ -56,13 +56,13 @@ class _Prefix(Normalizer):
 
     @property
     def _string(self) -> str:
-        found: str = next(iter(vars(self).values()))
-        return found
+        value: str = next(iter(vars(self).values()))
+        return value
 
     def _normalize(self, text: str) -> str:
         return self._string + text if text else ""
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         return alignment.apply_edits(text, [(0, 0, alignment.map_to_span(self._string, 0, 0))] if text else [])
 
 
@@ -92,35 +92,35 @@ class DummyPrefix(_Prefix):
     def _normalize(self, text: str) -> str:
         return self.space + text
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         return alignment.apply_edits(text, [(0, 0, alignment.map_to_span(self.space, 0, 0))])
 
     def spelling(self, name: str) -> str:
-        """The name."""
+        """Spell the name as it is, without the prefix."""
         return name
 
 
 class _Filter(Normalizer):
     """Removes some characters, and replaces others by a space."""
 
-    removed: re.Pattern[str] | None = None
-    spaces: re.Pattern[str] | None = None
+    removed_chars: re.Pattern[str] | None = None
+    space_chars: re.Pattern[str] | None = None
 
     def _normalize(self, text: str) -> str:
-        text = text if self.removed is None else self.removed.sub("", text)
-        return text if self.spaces is None else self.spaces.sub(" ", text)
+        text = text if self.removed_chars is None else self.removed_chars.sub("", text)
+        return text if self.space_chars is None else self.space_chars.sub(" ", text)
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         def edits() -> Iterator[tuple[int, int, Iterator[alignment.MappedChar]]]:
-            for match in self.removed.finditer(text) if self.removed is not None else ():
+            for match in self.removed_chars.finditer(text) if self.removed_chars is not None else ():
                 yield *match.span(), iter(())
 
         result = alignment.apply_edits(text, edits())
         return dataclasses.replace(result, text=self._normalize(text))
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split anywhere."""
-        del low
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the end of the text, which may be split anywhere."""
+        del start
         return len(text)
 
 
@@ -133,9 +133,9 @@ class StripAccents(_Filter):
     """
 
     @property
-    def removed(self) -> re.Pattern[str]:  # type: ignore[override]
+    def removed_chars(self) -> re.Pattern[str]:  # type: ignore[override]
         """The characters that are removed."""
-        return pattern("ACCENTS")
+        return compile_char_class("ACCENTS")
 
 
 @dataclass(frozen=True)
@@ -146,31 +146,31 @@ class Nmt(_Filter):
     'a b c'
     """
 
-    removed = _NMT_DELETED
-    spaces = _NMT_SPACES
+    removed_chars = _NMT_REMOVED_CHARS
+    space_chars = _NMT_SPACE_CHARS
 
 
-class _Clean(_Filter):
-    spaces = _WHITE
+class _CleanText(_Filter):
+    space_chars = _OTHER_WHITE_SPACE
 
     @property
-    def removed(self) -> re.Pattern[str]:  # type: ignore[override]
-        return pattern("BERT_CONTROL")
+    def removed_chars(self) -> re.Pattern[str]:  # type: ignore[override]
+        return compile_char_class("BERT_CONTROL")
 
 
-class _BertAccents(_Filter):
+class _StripBertAccents(_Filter):
     @property
-    def removed(self) -> re.Pattern[str]:  # type: ignore[override]
-        return pattern("BERT_ACCENTS")
+    def removed_chars(self) -> re.Pattern[str]:  # type: ignore[override]
+        return compile_char_class("BERT_ACCENTS")
 
 
-class _SpacedIdeographs(Normalizer):
+class _SpaceIdeographs(Normalizer):
     """Puts a space before and after each ideograph."""
 
     def _normalize(self, text: str) -> str:
         return _IDEOGRAPHS.sub(r" \g<0> ", text)
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         def edits() -> Iterator[tuple[int, int, Iterator[alignment.MappedChar]]]:
             for match in _IDEOGRAPHS.finditer(text):
                 start, end = match.span()
@@ -179,8 +179,8 @@ class _SpacedIdeographs(Normalizer):
 
         return alignment.apply_edits(text, edits())
 
-    def find_last_split(self, text: str, low: int) -> int:
-        del low
+    def find_last_split(self, text: str, start: int) -> int:
+        del start
         return len(text)
 
 
@@ -200,19 +200,19 @@ class BertNormalizer(Normalizer):
     @cached_property
     def steps(self) -> Sequence:
         """The normalizers that it consists of, in order."""
-        found: list[Normalizer] = [_Clean()] if self.clean_text else []
-        found += [_SpacedIdeographs()] if self.handle_chinese_chars else []
-        found += [NFD(), _BertAccents()] if self.strip_accents else []
-        return Sequence(*found, Lowercase()) if self.lowercase else Sequence(*found)
+        steps: list[Normalizer] = [_CleanText()] if self.clean_text else []
+        steps += [_SpaceIdeographs()] if self.handle_chinese_chars else []
+        steps += [NFD(), _StripBertAccents()] if self.strip_accents else []
+        return Sequence(*steps, Lowercase()) if self.lowercase else Sequence(*steps)
 
     def _normalize(self, text: str) -> str:
         return self.steps._normalize(text)
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         return self.steps._align(text)
 
     def flat_steps(self) -> list[Normalizer]:
-        """The steps."""
+        """List the steps."""
         return self.steps.flat_steps()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,13 +230,13 @@ class ByteLevel(Normalizer):
     def _normalize(self, text: str) -> str:
         return to_letters(text)
 
-    def _align(self, text: str) -> Aligned:
+    def _align(self, text: str) -> AlignedText:
         starts = np.arange(len(text), dtype=np.int64).repeat(measure_utf8(text))
-        return Aligned(to_letters(text), starts, starts + 1, sources=starts)
+        return AlignedText(to_letters(text), starts, starts + 1, sources=starts)
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """A text may be split anywhere."""
-        del low
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the end of the text, which may be split anywhere."""
+        del start
         return len(text)
 
 
@@ -283,69 +283,73 @@ class Precompiled(Normalizer):
         return np.frombuffer(data, dtype="<u4", count=size // 4, offset=4).tolist(), blob
 
     @cached_property
-    def _known(self) -> dict[str, str | None]:
+    def _replacements(self) -> dict[str, str | None]:
         return {}
 
-    def _replacement(self, part: str) -> str | None:
-        """The replacement for a part of the text, or None."""
-        known = self._known
-        if part in known:
-            return known[part]
-        if len(known) > 1 << 16:
-            known.clear()
-        known[part] = found = self._look_up(part.encode("utf-8", "surrogateescape"))
-        return found
+    def _find_replacement(self, part: str) -> str | None:
+        """Find the replacement for a part of the text; None if the map has none."""
+        replacements = self._replacements
+        if part in replacements:
+            return replacements[part]
+        if len(replacements) > 1 << 16:
+            replacements.clear()
+        replacements[part] = replacement = self._look_up(part.encode("utf-8", "surrogateescape"))
+        return replacement
 
     def _look_up(self, key: bytes) -> str | None:
         array, blob = self._map
         if not array:
             return None
-        at = _offset(array[0])
+        index = _decode_offset(array[0])
         for byte in key:
-            at ^= byte
-            if byte == 0 or at >= len(array) or array[at] & (1 << 31 | 0xFF) != byte:
+            index ^= byte
+            if byte == 0 or index >= len(array) or array[index] & (1 << 31 | 0xFF) != byte:
                 return None
-            leaf = array[at] >> 8 & 1
-            at ^= _offset(array[at])
-            if at >= len(array):
+            has_leaf = array[index] >> 8 & 1
+            index ^= _decode_offset(array[index])
+            if index >= len(array):
                 return None
-            if leaf:
-                return _text_of(array[at], blob)
+            if has_leaf:
+                return _read_replacement(array[index], blob)
         return None
 
-    def _pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
-        """(position, part of the text, its replacement or None)."""
+    def _split_pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
+        """Split a text: yields (position, part of the text, its replacement or None)."""
         position = 0
         for grapheme in regex.findall(r"\X", text):
-            new = self._replacement(grapheme) if len(grapheme.encode("utf-8", "surrogateescape")) < 6 else None
-            if new is not None:
-                yield position, grapheme, new
+            replacement = (
+                self._find_replacement(grapheme) if len(grapheme.encode("utf-8", "surrogateescape")) < 6 else None
+            )
+            if replacement is not None:
+                yield position, grapheme, replacement
             else:
                 for i, char in enumerate(grapheme):
-                    yield position + i, char, self._replacement(char)
+                    yield position + i, char, self._find_replacement(char)
             position += len(grapheme)
 
     def _normalize(self, text: str) -> str:
-        return "".join(part if new is None else new for _, part, new in self._pieces(text))
+        return "".join(
+            part if replacement is None else replacement for _, part, replacement in self._split_pieces(text)
+        )
 
-    def _align(self, text: str) -> Aligned:
-        pieces = list(self._pieces(text))
+    def _align(self, text: str) -> AlignedText:
+        pieces = list(self._split_pieces(text))
         result = alignment.apply_edits(
             text,
             (
-                (start, start + len(part), alignment.map_to_span(new, start, start + len(part)))
-                for start, part, new in pieces
-                if new is not None
+                (start, start + len(part), alignment.map_to_span(replacement, start, start + len(part)))
+                for start, part, replacement in pieces
+                if replacement is not None
             ),
         )
         # Of a longer replacement, the last characters count as inserted; of a shorter one, the last character stands
         # for the rest, as in `tokenizers`.
         counts: list[int] = []  # of each character: how many source characters it stands for
-        for _, part, new in pieces:
-            kept = part if new is None else new
-            counts += [int(i < len(part)) for i in range(len(kept))]
-            if len(part) > len(kept) and counts:
-                counts[-1] += len(part) - len(kept)
+        for _, part, replacement in pieces:
+            result_part = part if replacement is None else replacement
+            counts += [int(i < len(part)) for i in range(len(result_part))]
+            if len(part) > len(result_part) and counts:
+                counts[-1] += len(part) - len(result_part)
         sources = np.minimum(alignment.find_sources(counts), max(len(text) - 1, 0))
         return dataclasses.replace(result, sources=sources)
 
@@ -367,47 +371,49 @@ class CharacterMap(Precompiled):
 
     """
 
-    def _pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
-        """(position, part of the text, its replacement or None)."""
-        position, known, kept = 0, self._known, self._kept
+    def _split_pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
+        """Split a text: yields (position, part of the text, its replacement or None)."""
+        position, replacements, unchanged = 0, self._replacements, self._unchanged_strings
         while position < len(text):
             char = text[position]
-            if char in kept and (piece := next((each for each in kept[char] if text.startswith(each, position)), "")):
+            if char in unchanged and (
+                piece := next((string for string in unchanged[char] if text.startswith(string, position)), "")
+            ):
                 yield position, piece, None
                 position += len(piece)
                 continue
-            if char in known:  # no longer entry begins with it
-                yield position, char, known[char]
+            if char in replacements:  # no longer entry begins with it
+                yield position, char, replacements[char]
                 position += 1
                 continue
-            length, new, dead = self._longest(text, position)
-            if dead and len(known) < 1 << 16:
-                known[char] = new
-            yield position, text[position : position + length], new
+            length, replacement, is_final = self._match_longest(text, position)
+            if is_final and len(replacements) < 1 << 16:
+                replacements[char] = replacement
+            yield position, text[position : position + length], replacement
             position += length
 
-    def _longest(self, text: str, start: int) -> tuple[int, str | None, bool]:
-        """(number of characters, replacement or None, whether no entry goes on after the first character)."""
+    def _match_longest(self, text: str, start: int) -> tuple[int, str | None, bool]:
+        """Match an entry: (number of characters, replacement or None, whether all entries have one character)."""
         array, blob = self._map
-        at = _offset(array[0]) if array else 0
-        length, new, position = 1, None, start
+        index = _decode_offset(array[0]) if array else 0
+        length, replacement, position = 1, None, start
         while array and position < len(text):
             for byte in text[position].encode("utf-8", "surrogateescape"):
-                at ^= byte
-                if byte == 0 or at >= len(array) or array[at] & (1 << 31 | 0xFF) != byte:
-                    return length, new, position == start
-                leaf = array[at] >> 8 & 1
-                at ^= _offset(array[at])
+                index ^= byte
+                if byte == 0 or index >= len(array) or array[index] & (1 << 31 | 0xFF) != byte:
+                    return length, replacement, position == start
+                has_leaf = array[index] >> 8 & 1
+                index ^= _decode_offset(array[index])
             position += 1
-            if leaf and at < len(array):
-                length, new = position - start, _text_of(array[at], blob)
-        return length, new, not array
+            if has_leaf and index < len(array):
+                length, replacement = position - start, _read_replacement(array[index], blob)
+        return length, replacement, not array
 
     def __repr__(self) -> str:
         return f"CharacterMap({short_repr(self.precompiled_charsmap, 40)})"
 
     @property
-    def _kept(self) -> Mapping[str, list[str]]:
+    def _unchanged_strings(self) -> Mapping[str, list[str]]:
         """The strings that stay unchanged, by their first character, the longest first."""
         return {}
 
@@ -422,14 +428,14 @@ class CharacterMapBeside(CharacterMap):
     pieces: str
 
     @cached_property
-    def _kept(self) -> Mapping[str, list[str]]:
-        kept: dict[str, list[str]] = {}
+    def _unchanged_strings(self) -> Mapping[str, list[str]]:
+        strings: dict[str, list[str]] = {}
         for piece in sorted(filter(None, self.pieces.split("\0")), key=len, reverse=True):
-            kept.setdefault(piece[0], []).append(piece)
-        return kept
+            strings.setdefault(piece[0], []).append(piece)
+        return strings
 
     def spelling(self, name: str) -> str:
-        """The name."""
+        """Spell the name as it is."""
         return name
 
     def __getstate__(self) -> dict[str, Any]:
@@ -439,22 +445,22 @@ class CharacterMapBeside(CharacterMap):
         return f"CharacterMapBeside({short_repr(self.precompiled_charsmap, 40)}, {short_repr(self.pieces, 40)})"
 
 
-def _offset(unit: int) -> int:
-    """The offset of a unit of the trie, as sentencepiece's double array stores it."""
+def _decode_offset(unit: int) -> int:
+    """Decode the offset of a unit of the trie, as sentencepiece's double array stores it."""
     return unit >> 10 << ((unit & 1 << 9) >> 6)
 
 
-def _text_of(leaf: int, blob: bytes) -> str:
-    """The replacement that a leaf of the trie points to: up to the next zero byte."""
+def _read_replacement(leaf: int, blob: bytes) -> str:
+    """Read the replacement that a leaf of the trie points to: up to the next zero byte."""
     start = leaf & (1 << 31) - 1
     end = blob.find(b"\0", start)
     return blob[start : end if end >= 0 else len(blob)].decode("utf-8", "replace")
 
 
 @cache
-def list_kinds() -> dict[str, Any]:
-    """The classes of normalizers but Sequence, by name: those of `normalizers.py` and of this module."""
-    own = (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
+def list_normalizer_classes() -> dict[str, Any]:
+    """List the classes of normalizers but Sequence, by name: those of `normalizers.py` and of this module."""
+    basic = (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
     pipeline = (
         Prepend,
         DummyPrefix,
@@ -466,11 +472,11 @@ def list_kinds() -> dict[str, Any]:
         CharacterMap,
         CharacterMapBeside,
     )
-    return {kind.__name__: kind for kind in (*own, *pipeline)}
+    return {kind.__name__: kind for kind in (*basic, *pipeline)}
 
 
 def from_json(data: Any) -> Normalizer:
-    """The normalizer that `Normalizer.to_json` wrote.
+    """Create the normalizer that `Normalizer.to_json` wrote.
 
     >>> from_json(Replace("a", "b").to_json())
     Replace(pattern='a', replacement='b')
@@ -482,17 +488,19 @@ def from_json(data: Any) -> Normalizer:
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise FormatError(f"normalizer {short_repr(data)} is not an object with a type")
     fields = {name: value for name, value in data.items() if name != "type"}
-    kind, kinds = data["type"], list_kinds()
+    kind, classes = data["type"], list_normalizer_classes()
     if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
         return Sequence(*map(from_json, fields["normalizers"]))
-    if kind not in kinds:
-        raise FormatError(f"normalizer type {kind!r} is not known; it must be one of {', '.join([*kinds, 'Sequence'])}")
-    known = {field.name: field.type for field in dataclasses.fields(kinds[kind])}
+    if kind not in classes:
+        raise FormatError(
+            f"normalizer type {kind!r} is not known; it must be one of {', '.join([*classes, 'Sequence'])}"
+        )
+    field_types = {field.name: field.type for field in dataclasses.fields(classes[kind])}
     for name, value in fields.items():
-        if name not in known or type(value).__name__ != known[name]:
-            raise FormatError(f"normalizer {kind} has {name}={short_repr(value)}; its fields are {known}")
+        if name not in field_types or type(value).__name__ != field_types[name]:
+            raise FormatError(f"normalizer {kind} has {name}={short_repr(value)}; its fields are {field_types}")
     try:
-        normalizer = kinds[kind](**fields)
+        normalizer = classes[kind](**fields)
     except (TypeError, ValueError) as error:
         raise FormatError(f"normalizer {kind}: {error}") from None
     assert isinstance(normalizer, Normalizer)

@@ -21,13 +21,13 @@ from bpe.text._unicode import find_new
 from bpe.text.unicode_data import LOWER, WORD
 
 #: Marks between Σ and a letter that `str.lower` ignores on older Pythons and not on newer ones.
-_NOT_IGNORED = re.compile("([\u1734\U0001171e])")
+_VERSION_DEPENDENT_MARKS = re.compile("([\u1734\U0001171e])")
 
 
-def normalized(form: Any, text: str) -> str:
-    r"""A text in a normalization form: NFC, NFD, NFKC or NFKD.
+def normalize(form: Any, text: str) -> str:
+    r"""Bring a text to a normalization form: NFC, NFD, NFKC or NFKD.
 
-    >>> normalized("NFC", "cafe\u0301"), ascii(normalized("NFKD", "\u32ff"))  # U+32FF is new in Unicode 12.1
+    >>> normalize("NFC", "cafe\u0301"), ascii(normalize("NFKD", "\u32ff"))  # U+32FF is new in Unicode 12.1
     ('café', "'\\u32ff'")
     """
     if text.isascii():
@@ -42,27 +42,30 @@ def normalized(form: Any, text: str) -> str:
 
 
 def lower(text: str, final_sigma: bool = False) -> str:
-    r"""A text in lower case, each character by itself. With `final_sigma`, a Σ that ends a word becomes ς.
+    r"""Lower the case of a text, each character by itself. With `final_sigma`, a Σ that ends a word becomes ς.
 
     Word ends are as in Unicode 16, except that NEW characters end words.
 
     >>> lower("ΟΔΟΣ"), lower("ΟΔΟΣ", True), lower("\U00016ea0") == "\U00016ebb"  # a letter new in Unicode 17
     ('οδοσ', 'οδος', True)
     """
-    if final_sigma and _NOT_IGNORED.search(text):
-        return "".join(part if _NOT_IGNORED.match(part) else lower(part, True) for part in _NOT_IGNORED.split(text))
+    if final_sigma and _VERSION_DEPENDENT_MARKS.search(text):
+        return "".join(
+            part if _VERSION_DEPENDENT_MARKS.match(part) else lower(part, True)
+            for part in _VERSION_DEPENDENT_MARKS.split(text)
+        )
     first_new = find_new(text, 0)
-    change = str.lower if final_sigma else _lower
+    change = str.lower if final_sigma else _lower_without_final_sigma
     if first_new < 0:
         return change(text)
-    return _map_around_new(text, first_new, change, lambda char: _lower_of_new().get(char, char))
+    return _map_around_new(text, first_new, change, lambda char: _map_new_to_lower().get(char, char))
 
 
-def combining(char: str) -> int:
-    """The canonical combining class of a character.
+def find_combining_class(char: str) -> int:
+    """Find the canonical combining class of a character.
 
-    >>> combining("\\u0301"), combining("a"), combining("\\u07fd")  # the last one is new in Unicode 11
-    (230, 0, 0)
+    >>> find_combining_class("\\u0301"), find_combining_class("\\u07fd")  # U+07FD is new in Unicode 11
+    (230, 0)
     """
     return 0 if is_new(char) else unicodedata.combining(char)
 
@@ -78,7 +81,7 @@ def is_word(char: str) -> bool:
     >>> is_word("é"), is_word("½"), is_word("-")
     (True, False, False)
     """
-    firsts, lasts = _word_ranges()
+    firsts, lasts = _read_word_ranges()
     i = bisect_right(firsts, ord(char)) - 1
     return i >= 0 and ord(char) <= lasts[i]
 
@@ -94,17 +97,21 @@ def _map_around_new(text: str, first_new: int, change: Callable[[str], str], cha
     return "".join([*parts, change(text[start:])])
 
 
-def _lower(text: str) -> str:
+def _lower_without_final_sigma(text: str) -> str:
     return text.replace("Σ", "σ").lower()
 
 
 @cache
-def _lower_of_new() -> dict[str, str]:
-    return {chr(code): chr(code + add) for first, last, step, add in LOWER for code in range(first, last + 1, step)}
+def _map_new_to_lower() -> dict[str, str]:
+    return {
+        chr(code): chr(code + distance)
+        for first, last, step, distance in LOWER
+        for code in range(first, last + 1, step)
+    }
 
 
 @cache
-def _word_ranges() -> tuple[list[int], list[int]]:
-    """The first and the last code point of each range of word characters."""
-    ends = [[int(end, 16) for end in item.split("-")] for item in WORD.split()]
-    return [each[0] for each in ends], [each[-1] for each in ends]
+def _read_word_ranges() -> tuple[list[int], list[int]]:
+    """Read the first and the last code point of each range of word characters."""
+    ranges = [[int(end, 16) for end in item.split("-")] for item in WORD.split()]
+    return [ends[0] for ends in ranges], [ends[-1] for ends in ranges]

@@ -16,7 +16,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
-from bpe.text.character_sets import codes, script_bytes
+from bpe.text.character_sets import list_codes, make_script_table
 from bpe.text.normalizers import NormalizerLike, as_normalizer
 from bpe.training.merge_rules import APART, TIE_BREAKS, MergeRules, Veto
 from bpe.vocab.byte_letters import letter_bytes
@@ -327,10 +327,10 @@ class TrainConfig:
 @cache
 def _script_numbers(one_script: bool, numbers_apart: bool) -> bytes:
     """`TrainConfig.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
-    numbers = script_bytes() if one_script else b""
+    numbers = make_script_table() if one_script else b""
     if not numbers_apart:
         return numbers
-    digits = list(codes("NUMERIC"))
+    digits = list(list_codes("NUMERIC"))
     table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
     for code in digits:
         table[code] = APART

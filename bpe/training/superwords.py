@@ -26,7 +26,7 @@ from bpe.text.normalizers import NormalizerLike
 from bpe.training.config import TrainConfig
 from bpe.training.encoded import encode_in_groups
 from bpe.training.merge_rules import check_word_limits
-from bpe.vocab.editing import first_id, renumber, without_tokens
+from bpe.vocab.editing import find_first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 
@@ -230,7 +230,7 @@ def drop_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     dropped = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     dropped[spec.merge_results] = True
     smaller = without_tokens(spec, np.flatnonzero(dropped & ~used).tolist())
-    return renumber(smaller, spec.vocabulary.limit, first_id(spec))[0]
+    return renumber(smaller, spec.vocabulary.limit, find_first_id(spec))[0]
 
 
 def second_stage_base(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:

@@ -8,5 +8,5 @@ def find_wrong_merge(
     ids: NDArray[np.int32],
     blob: Buffer,
     offsets: NDArray[np.int64],
-    checked: NDArray[np.uint8],
+    is_checked: NDArray[np.uint8],
 ) -> int: ...

@@ -98,7 +98,7 @@ DecoderStep = DummySpace | Replace | Strip | Fuse | ByteFallback | ByteLevel | M
 
 
 def step_to_json(step: DecoderStep) -> dict[str, Any]:
-    """A step as a JSON object, for fingerprints.
+    """Convert a step to a JSON object, for fingerprints.
 
     >>> step_to_json(Strip(" ", 1, 0))
     {'step': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}
@@ -125,7 +125,7 @@ class PostProcessor:
     Attributes:
         json: the object of tokenizer.json, as JSON with sorted keys.
 
-    >>> PostProcessor.of({"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": False}).trims
+    >>> PostProcessor.from_json({"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": False}).trims
     (False,)
 
     """
@@ -133,47 +133,51 @@ class PostProcessor:
     json: str
 
     @classmethod
-    def of(cls, value: dict[str, Any]) -> PostProcessor:
-        """The post-processor that an object of tokenizer.json describes."""
+    def from_json(cls, value: dict[str, Any]) -> PostProcessor:
+        """Create the post-processor that an object of tokenizer.json describes."""
         return cls(json.dumps(value, sort_keys=True, ensure_ascii=False))
 
     @property
     def value(self) -> dict[str, Any]:
         """The object of tokenizer.json."""
-        found: dict[str, Any] = json.loads(self.json)
-        return found
+        value: dict[str, Any] = json.loads(self.json)
+        return value
 
     @property
     def trims(self) -> tuple[bool, ...]:
         """For each time that spaces are trimmed from the spans: whether a space that begins a text is kept."""
-        return tuple(bool(one.get("add_prefix_space", True)) for one in _flat(self.value) if _trims(one))
+        return tuple(
+            bool(processor.get("add_prefix_space", True))
+            for processor in _flatten_processors(self.value)
+            if _is_trimming(processor)
+        )
 
     def renumber(self, new_ids: Sequence[int]) -> PostProcessor | None:
-        """The post-processor with new ids, by old id; None if a token that it adds has none, which is negative."""
+        """Replace ids by new ones, by old id; None if the new id of a token that is added is negative."""
         value = self.value
-        for one in _flat(value):
-            if one.get("type") == "TemplateProcessing":
-                for token in one["special_tokens"].values():
+        for processor in _flatten_processors(value):
+            if processor.get("type") == "TemplateProcessing":
+                for token in processor["special_tokens"].values():
                     token["ids"] = [new_ids[token_id] for token_id in token["ids"]]
                     if min(token["ids"], default=0) < 0:
                         return None
             for role in ("cls", "sep"):
-                if role in one:
-                    one[role][1] = new_ids[one[role][1]]
-                    if one[role][1] < 0:
+                if role in processor:
+                    processor[role][1] = new_ids[processor[role][1]]
+                    if processor[role][1] < 0:
                         return None
-        return PostProcessor.of(value)
+        return PostProcessor.from_json(value)
 
 
-def _flat(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _flatten_processors(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if value.get("type") == "Sequence":
-        for one in value["processors"]:
-            yield from _flat(one)
+        for processor in value["processors"]:
+            yield from _flatten_processors(processor)
     else:
         yield value
 
 
-def _trims(value: dict[str, Any]) -> bool:
+def _is_trimming(value: dict[str, Any]) -> bool:
     return value.get("type") in ("ByteLevel", "RobertaProcessing") and value.get("trim_offsets", True) is True
 
 

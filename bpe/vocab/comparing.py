@@ -17,7 +17,7 @@ import numpy as np
 from bpe.base.records import dataclass, fields
 from bpe.errors import pluralize, short_repr
 from bpe.vocab.after_encoding import step_to_json
-from bpe.vocab.events import same_events
+from bpe.vocab.events import are_equal_events
 from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
@@ -27,11 +27,11 @@ _NOT_SETTINGS = {
     "post_processor", "truncation", "padding", "training", "roles",
 }  # fmt: skip
 #: How many tokens a line names.
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
 def fingerprint(spec: TokenizerSpec) -> str:
-    """The SHA-256, in hex, of everything that determines the ids. It is the same on every machine."""
+    """Compute the SHA-256, in hex, of everything that determines the ids. It is the same on every machine."""
     digest = hashlib.sha256()
     settings: dict[str, object] = {
         "model": spec.model,
@@ -99,7 +99,7 @@ class Difference:
 def compare(
     a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str] = ("the first", "the second")
 ) -> list[Difference]:
-    """What differs between two specs; an empty list if and only if their fingerprints are equal.
+    """Compare two specs; the list is empty if and only if their fingerprints are equal.
 
     Args:
         a: the first.
@@ -116,45 +116,45 @@ def compare(
     fuse_unk: False in the first, True in the second
 
     """
-    found = [*_compare_vocabulary(a, b, names), *_compare_merges(a, b, names), *_compare_settings(a, b, names)]
-    if not found and fingerprint(a) != fingerprint(b):
-        found.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
-    return found
+    differences = [*_compare_vocabulary(a, b, names), *_compare_merges(a, b, names), *_compare_settings(a, b, names)]
+    if not differences and fingerprint(a) != fingerprint(b):
+        differences.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
+    return differences
 
 
 def compare_roles(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """What differs between the roles of special tokens; no id depends on them."""
+    """Compare the roles of special tokens; no id depends on them."""
     parts = []
     for role in ROLES:
-        one, other = (short_repr(each.roles[role]) if role in each.roles else "none" for each in (a, b))
-        if one != other:
-            parts.append(f"{role} is {one} in {names[0]}, {other} in {names[1]}")
+        first, second = (short_repr(spec.roles[role]) if role in spec.roles else "none" for spec in (a, b))
+        if first != second:
+            parts.append(f"{role} is {first} in {names[0]}, {second} in {names[1]}")
     return [Difference("settings", "roles", "; ".join(parts), harmless=True)] if parts else []
 
 
 def compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """The differences of `compare` that are of the kind "settings"."""
+    """Compare two specs by their settings alone, as `compare` does."""
     return list(_compare_settings(a, b, names))
 
 
 def _compare_vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
-    if _same_tokens(a, b):
+    if _have_same_tokens(a, b):
         return
-    first, second = a.vocabulary.ids, b.vocabulary.ids
-    message = _describe_maps("token", first, second, names)
+    ids_a, ids_b = a.vocabulary.ids, b.vocabulary.ids
+    message = _describe_maps("token", ids_a, ids_b, names)
     if message:
         yield Difference("vocabulary", "vocabulary", message)
     elif dict(a.special_tokens) == dict(b.special_tokens):
-        others = [{token: token_id for token_id, token in each.vocabulary.items(SPECIAL)} for each in (a, b)]
-        message = _describe_maps("other token", others[0], others[1], names)
+        special_ids = [{token: token_id for token_id, token in spec.vocabulary.items(SPECIAL)} for spec in (a, b)]
+        message = _describe_maps("other token", special_ids[0], special_ids[1], names)
         yield Difference("vocabulary", "vocabulary", message or "tokens of another kind")
 
 
-def _same_tokens(a: TokenizerSpec, b: TokenizerSpec) -> bool:
+def _have_same_tokens(a: TokenizerSpec, b: TokenizerSpec) -> bool:
     """Whether two vocabularies have the same tokens with the same ids. Makes no object for each token."""
     first, second = a.vocabulary, b.vocabulary
-    same = first.blob == second.blob and np.array_equal(first.kinds, second.kinds)
-    return same and np.array_equal(first.offsets, second.offsets)
+    is_same = first.blob == second.blob and np.array_equal(first.kinds, second.kinds)
+    return is_same and np.array_equal(first.offsets, second.offsets)
 
 
 def _describe_maps(
@@ -164,13 +164,13 @@ def _describe_maps(
     names: tuple[str, str],
     spell: Callable[[Any], str] = short_repr,
 ) -> str:
-    """How two mappings differ, in words: keys that only one has, and keys with other values."""
+    """Describe how two mappings differ: keys that only one has, and keys with other values."""
     parts: list[str] = []
-    for one, other, name in ((first, second, names[0]), (second, first, names[1])):
-        keys = [key for key in one if key not in other]
+    for mapping, other_map, name in ((first, second, names[0]), (second, first, names[1])):
+        keys = [key for key in mapping if key not in other_map]
         if keys:
-            what = pluralize(len(keys), noun) if not parts else str(len(keys))
-            parts.append(f"{what} only in {name} ({_list_some(map(spell, keys))})")
+            count = pluralize(len(keys), noun) if not parts else str(len(keys))
+            parts.append(f"{count} only in {name} ({_list_some(map(spell, keys))})")
     changed = [key for key in first if key in second and first[key] != second[key]]
     if changed:
         values = (f"{short_repr(key)} {first[key]} and {second[key]}" for key in changed)
@@ -179,36 +179,34 @@ def _describe_maps(
 
 
 def _list_some(texts: Iterable[str]) -> str:
-    """The first few texts."""
-    some = list(islice(texts, _SHOWN + 1))
-    return ", ".join(some[:_SHOWN] + ["…"] * (len(some) > _SHOWN))
+    """List the first few texts."""
+    listed = list(islice(texts, _MAX_LISTED + 1))
+    return ", ".join(listed[:_MAX_LISTED] + ["…"] * (len(listed) > _MAX_LISTED))
 
 
 def _compare_merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
-    """The first merge that differs, compared by the bytes of its tokens, and merges that only one has."""
-    same = np.array_equal(a.merges, b.merges) and np.array_equal(a.merge_results, b.merge_results)
-    if not (same and _same_tokens(a, b)):
-        first, second = _merge_list(a), _merge_list(b)
-        if first != second:
-            index = next((i for i, (x, y) in enumerate(zip(first, second, strict=False)) if x != y), -1)
+    """Find the first merge that differs, compared by the bytes of its tokens, and merges that only one has."""
+    is_same = np.array_equal(a.merges, b.merges) and np.array_equal(a.merge_results, b.merge_results)
+    if not (is_same and _have_same_tokens(a, b)):
+        merges_a, merges_b = _list_merges(a), _list_merges(b)
+        if merges_a != merges_b:
+            index = next((i for i, (x, y) in enumerate(zip(merges_a, merges_b, strict=False)) if x != y), -1)
             message = (
-                _describe_maps("merge", dict.fromkeys(first), dict.fromkeys(second), names, _spell_merge)
+                _describe_maps("merge", dict.fromkeys(merges_a), dict.fromkeys(merges_b), names, _spell_merge)
                 or "the same in another order"
             )
             if index >= 0:
-                message += (
-                    f"; merge {index} is {_spell_merge(first[index])} in {names[0]}, {_spell_merge(second[index])} in "
-                )
-                message += names[1]
+                first, second = _spell_merge(merges_a[index]), _spell_merge(merges_b[index])
+                message += f"; merge {index} is {first} in {names[0]}, {second} in {names[1]}"
             yield Difference("merges", "merges", message)
             return
-    if not same_events(a.events, b.events):
+    if not are_equal_events(a.events, b.events):
         yield Difference("merges", "events", "other merges and deletions (PickyBPE)")
-    if not _same_array(a.merge_ranks, b.merge_ranks):
+    if not _are_equal_arrays(a.merge_ranks, b.merge_ranks):
         yield Difference("merges", "merge_ranks", "the same merges, with other ranks")
 
 
-def _merge_list(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
+def _list_merges(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
     vocabulary = spec.vocabulary
     return [(vocabulary[left], vocabulary[right]) for left, right in spec.merges.tolist()]
 
@@ -217,20 +215,20 @@ def _spell_merge(pair: tuple[bytes, bytes]) -> str:
     return f"{short_repr(pair[0])} + {short_repr(pair[1])}"
 
 
-def _same_array(a: Any, b: Any) -> bool:
+def _are_equal_arrays(a: Any, b: Any) -> bool:
     return (a is None) == (b is None) and (a is None or np.array_equal(a, b))
 
 
 def _compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
     if message := _describe_maps("token", a.special_tokens, b.special_tokens, names):
         yield Difference("settings", "special_tokens", message)
-    flags = [{name: sorted(each) for name, each in spec.token_flags.items() if each} for spec in (a, b)]
+    flags = [{name: sorted(field) for name, field in spec.token_flags.items() if field} for spec in (a, b)]
     if message := _describe_maps("token", flags[0], flags[1], names):
         yield Difference("settings", "token_flags", message)
-    for each in fields(TokenizerSpec):
-        one, other = getattr(a, each.name), getattr(b, each.name)
-        if each.name not in _NOT_SETTINGS and one != other:
-            message = f"{short_repr(one, 200)} in {names[0]}, {short_repr(other, 200)} in {names[1]}"
-            yield Difference("settings", each.name, message)
-    if a.end_of_word == b.end_of_word and _same_tokens(a, b) and not _same_array(a.ends_word, b.ends_word):
+    for field in fields(TokenizerSpec):
+        value_a, value_b = getattr(a, field.name), getattr(b, field.name)
+        if field.name not in _NOT_SETTINGS and value_a != value_b:
+            message = f"{short_repr(value_a, 200)} in {names[0]}, {short_repr(value_b, 200)} in {names[1]}"
+            yield Difference("settings", field.name, message)
+    if a.end_of_word == b.end_of_word and _have_same_tokens(a, b) and not _are_equal_arrays(a.ends_word, b.ends_word):
         yield Difference("settings", "ends_word", "other tokens end words")

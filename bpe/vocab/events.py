@@ -37,21 +37,24 @@ class Events:
     pairs: NDArray[np.int32]
     results: NDArray[np.int32]
     deletions: NDArray[np.int32]
-    _followed: list[tuple[Vocabulary, Timeline]] = field(default_factory=list, init=False, repr=False)
+    _timelines: list[tuple[Vocabulary, Timeline]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.results) if isinstance(self.results, np.ndarray) else 0
         _check_array("pairs", self.pairs, (n, 2))
         _check_array("results", self.results, (n,))
         _check_array("deletions", self.deletions, (*np.shape(self.deletions)[:1], 2))
-        numbers = self.deletions[:, 0]
-        if len(numbers) and (numbers[0] < 0 or numbers[-1] >= n or (numbers[1:] < numbers[:-1]).any()):
+        merge_indices = self.deletions[:, 0]
+        if len(merge_indices) and (
+            merge_indices[0] < 0 or merge_indices[-1] >= n or (merge_indices[1:] < merge_indices[:-1]).any()
+        ):
             raise ValueError(
-                f"the deletions follow the merges {short_repr(numbers.tolist())}; these must ascend, from 0 to {n - 1}"
+                f"the deletions follow the merges {short_repr(merge_indices.tolist())}; these must ascend, from 0 to "
+                f"{n - 1}"
             )
 
     def renumber(self, new_ids: NDArray[np.int32]) -> Events:
-        """The events with new ids, by old id; deleted tokens keep their numbers."""
+        """Replace ids by new ones, by old id; deleted tokens keep their numbers."""
         pairs, results, deletions = (
             np.where(tokens < 0, tokens, new_ids[np.maximum(tokens, 0)])
             for tokens in (self.pairs, self.results, self.deletions[:, 1])
@@ -59,19 +62,19 @@ class Events:
         return Events(pairs, results, np.stack((self.deletions[:, 0], deletions), axis=1))
 
     def tobytes(self) -> bytes:
-        """The events as bytes, for a fingerprint."""
+        """Convert the events to bytes, for a fingerprint."""
         arrays = (self.pairs, self.results, self.deletions)
-        return b"".join(len(each).to_bytes(8, "little") + each.astype("<i4").tobytes() for each in arrays)
+        return b"".join(len(array).to_bytes(8, "little") + array.astype("<i4").tobytes() for array in arrays)
 
 
 def _check_array(name: str, value: object, shape: tuple[int, ...]) -> None:
     if not isinstance(value, np.ndarray) or value.dtype != np.int32 or value.shape != shape:
-        found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
-        raise TypeError(f"events.{name} is {found}; it must be an array of int32 of shape {shape}")
+        description = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
+        raise TypeError(f"events.{name} is {description}; it must be an array of int32 of shape {shape}")
     value.flags.writeable = False
 
 
-def same_events(a: Events | None, b: Events | None) -> bool:
+def are_equal_events(a: Events | None, b: Events | None) -> bool:
     """Whether the events of two tokenizers are equal."""
     return (None if a is None else a.tobytes()) == (None if b is None else b.tobytes())
 
@@ -96,7 +99,7 @@ class Timeline:
     parts: NDArray[np.int32]
 
 
-def timeline(events: Events, vocabulary: Vocabulary) -> Timeline:
+def follow_events(events: Events, vocabulary: Vocabulary) -> Timeline:
     """Follow the events of a tokenizer. They keep the result: checking, encoding and saving all need it.
 
     Raises:
@@ -104,69 +107,73 @@ def timeline(events: Events, vocabulary: Vocabulary) -> Timeline:
             results that do not spell their parts, or that leave other tokens than the vocabulary has.
 
     """
-    for known, line in events._followed:
-        if known is vocabulary:
-            return line
-    state = _State(vocabulary, events)
-    deletions, at = events.deletions.tolist(), 0
+    for cached_vocabulary, timeline in events._timelines:
+        if cached_vocabulary is vocabulary:
+            return timeline
+    state = _LiveTokens(vocabulary, events)
+    deletions, next_deletion = events.deletions.tolist(), 0
     splits: list[list[int]] = []
-    for number, ((left, right), result) in enumerate(zip(events.pairs.tolist(), events.results.tolist(), strict=True)):
-        state.merge(number, left, right, result)
-        while at < len(deletions) and deletions[at][0] == number:
-            token = deletions[at][1]
+    for merge_index, ((left, right), result) in enumerate(
+        zip(events.pairs.tolist(), events.results.tolist(), strict=True)
+    ):
+        state.merge(merge_index, left, right, result)
+        while next_deletion < len(deletions) and deletions[next_deletion][0] == merge_index:
+            token = deletions[next_deletion][1]
             if token not in (left, right):
-                raise ValueError(f"token {token} is deleted after merge {number}, which it is no part of; it must be")
-            splits.append(state.delete(number, token))
-            at += 1
+                raise ValueError(
+                    f"token {token} is deleted after merge {merge_index}, which it is no part of; it must be"
+                )
+            splits.append(state.delete(merge_index, token))
+            next_deletion += 1
     state.check_end()
-    follows = events.deletions[:, 0]
-    line = Timeline(
-        tuple(state.spelled[-1 - i] for i in range(state.n_deleted)),
+    merges_before = events.deletions[:, 0]
+    timeline = Timeline(
+        tuple(state.token_bytes[-1 - i] for i in range(state.n_deleted)),
         np.arange(len(events.results), dtype=np.int32)
-        + np.searchsorted(follows, np.arange(len(events.results))).astype(np.int32),
-        (follows + 1 + np.arange(len(follows))).astype(np.int32),
+        + np.searchsorted(merges_before, np.arange(len(events.results))).astype(np.int32),
+        (merges_before + 1 + np.arange(len(merges_before))).astype(np.int32),
         offsets_of([len(parts) for parts in splits]),
         np.array([part for parts in splits for part in parts], dtype=np.int32),
     )
-    events._followed[:] = [(vocabulary, line)]
-    return line
+    events._timelines[:] = [(vocabulary, timeline)]
+    return timeline
 
 
-class _State:
+class _LiveTokens:
     """The tokens that exist after some of the events."""
 
     def __init__(self, vocabulary: Vocabulary, events: Events) -> None:
-        self.spelled = dict(vocabulary.items(ORDINARY))
-        self._wanted = set(self.spelled)
-        self.live = self._wanted - set(events.results.tolist())
-        self._first: dict[int, tuple[int, int]] = {}
+        self.token_bytes = dict(vocabulary.items(ORDINARY))
+        self._final_tokens = set(self.token_bytes)
+        self.live = self._final_tokens - set(events.results.tolist())
+        self._first_parts: dict[int, tuple[int, int]] = {}
         self.n_deleted = 0
 
-    def merge(self, number: int, left: int, right: int, result: int) -> None:
-        """Do a merge."""
+    def merge(self, merge_index: int, left: int, right: int, result: int) -> None:
+        """Apply a merge."""
         for part in (left, right):
             if part not in self.live:
                 raise ValueError(
-                    f"merge {number} has token {part}, which does not exist then; it must be an ordinary token of the "
-                    "vocabulary or the result of an earlier merge, and not be deleted"
+                    f"merge {merge_index} has token {part}, which does not exist then; it must be an ordinary token of "
+                    "the vocabulary or the result of an earlier merge, and not be deleted"
                 )
-        spelled = self.spelled[left] + self.spelled[right]
+        token = self.token_bytes[left] + self.token_bytes[right]
         if result == -1 - self.n_deleted:
             self.n_deleted += 1
-            self.spelled[result] = spelled
-        if self.spelled.get(result) != spelled:
+            self.token_bytes[result] = token
+        if self.token_bytes.get(result) != token:
             raise ValueError(
-                f"merge {number} makes token {result}, which does not spell {short_repr(spelled)}; it must"
+                f"merge {merge_index} makes token {result}, which does not spell {short_repr(token)}; it must"
             )
-        self._first.setdefault(result, (left, right))
+        self._first_parts.setdefault(result, (left, right))
         self.live.add(result)
 
-    def delete(self, number: int, token: int) -> list[int]:
-        """Do a deletion; returns the tokens that the deleted one is split into."""
-        if token not in self.live or token not in self._first:
+    def delete(self, merge_index: int, token: int) -> list[int]:
+        """Apply a deletion; returns the tokens that the deleted one is split into."""
+        if token not in self.live or token not in self._first_parts:
             raise ValueError(
-                f"token {token} is deleted after merge {number}, but it does not exist then, or no merge has made it; "
-                "only a token that a merge has made can be deleted"
+                f"token {token} is deleted after merge {merge_index}, but it does not exist then, or no merge has made "
+                "it; only a token that a merge has made can be deleted"
             )
         self.live.remove(token)
         stack, parts = [token], []
@@ -175,16 +182,16 @@ class _State:
             if part in self.live:
                 parts.append(part)
             else:
-                stack += reversed(self._first[part])
+                stack += reversed(self._first_parts[part])
         return parts
 
     def check_end(self) -> None:
         """Check that the tokens that exist now are those of the vocabulary."""
-        wrong = self.live ^ self._wanted
-        if wrong:
-            token_id = min(wrong, key=abs)
+        unexpected = self.live ^ self._final_tokens
+        if unexpected:
+            token_id = min(unexpected, key=abs)
             raise ValueError(
-                f"token {token_id}, {short_repr(self.spelled[token_id])}, "
+                f"token {token_id}, {short_repr(self.token_bytes[token_id])}, "
                 + ("exists after all events, but has no id" if token_id in self.live else "is deleted by the events")
                 + "; the vocabulary must have the tokens that the events leave"
             )

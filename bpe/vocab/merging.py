@@ -24,36 +24,36 @@ class MergeTree:
     >>> tokens = Vocabulary([(0, b"l"), (1, b"o"), (2, b"w"), (3, b"lo"), (4, b"low")])
     >>> merges = np.array([[0, 1], [3, 2]], np.int32)
     >>> tree = MergeTree(TokenizerSpec("byte", tokens, merges, np.array([3, 4], np.int32)))
-    >>> tree.rank(4), tree.parts(4), tree.parts(0), sorted(tree.with_parts([4]))
+    >>> tree.find_rank(4), tree.find_parts(4), tree.find_parts(0), sorted(tree.collect_parts([4]))
     (1, (3, 2), None, [0, 1, 2, 3, 4])
 
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        results, first = np.unique(spec.merge_results, return_index=True)
+        results, first_merges = np.unique(spec.merge_results, return_index=True)
         self._merges = spec.merges
         self._ranks = spec.merge_ranks
-        self._first = dict(zip(results.tolist(), first.tolist(), strict=True))
+        self._first_merges = dict(zip(results.tolist(), first_merges.tolist(), strict=True))
 
-    def rank(self, token_id: int) -> int | None:
-        """The rank of the best merge that makes a token; None if no merge does."""
-        at = self._first.get(token_id)
-        return at if at is None or self._ranks is None else int(self._ranks[at])
+    def find_rank(self, token_id: int) -> int | None:
+        """Find the rank of the best merge that makes a token; None if no merge does."""
+        merge_index = self._first_merges.get(token_id)
+        return merge_index if merge_index is None or self._ranks is None else int(self._ranks[merge_index])
 
-    def parts(self, token_id: int) -> tuple[int, int] | None:
-        """The two tokens that this merge joins."""
-        at = self._first.get(token_id)
-        return None if at is None else (int(self._merges[at, 0]), int(self._merges[at, 1]))
+    def find_parts(self, token_id: int) -> tuple[int, int] | None:
+        """Find the two tokens that the best merge of a token joins; None if no merge makes it."""
+        merge_index = self._first_merges.get(token_id)
+        return None if merge_index is None else (int(self._merges[merge_index, 0]), int(self._merges[merge_index, 1]))
 
-    def with_parts(self, numbers: Iterable[int]) -> set[int]:
-        """Tokens, and all tokens that they are made of."""
-        found, waiting = set[int](), list(numbers)
-        while waiting:
-            token_id = waiting.pop()
-            if token_id not in found:
-                found.add(token_id)
-                waiting += self.parts(token_id) or ()
-        return found
+    def collect_parts(self, ids: Iterable[int]) -> set[int]:
+        """Collect tokens, and all tokens that they are made of."""
+        token_ids, pending = set[int](), list(ids)
+        while pending:
+            token_id = pending.pop()
+            if token_id not in token_ids:
+                token_ids.add(token_id)
+                pending += self.find_parts(token_id) or ()
+        return token_ids
 
 
 # Unreachable tokens ---------------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ class PretokenEncoder(Protocol):
     """Encodes single pretokens, as `bpe.encode.engine.Engine` does."""
 
     def encode_pretoken(self, piece: bytes) -> list[int]:
-        """The ids of a pretoken."""
+        """Encode a pretoken."""
         ...
 
 
@@ -75,7 +75,7 @@ Token = tuple[int, bytes]
 
 
 def find_unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.int64]:
-    """The ids that no pretoken encodes to, ascending.
+    """Find the ids that no pretoken encodes to, ascending.
 
     Without an end-of-word mark, a token is reachable if and only if encoding its own bytes gives that token. With a
     mark, a token inside words must also have a successor, which must have a successor, and so on to a token that ends
@@ -101,8 +101,8 @@ def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
         return False
     if spec.ignore_merges and spec.unreachable is not None:
         return len(spec.unreachable) == 0
-    never = find_unreachable(replace(spec, ignore_merges=False, unreachable=None), make_encoder)
-    return not bool(np.any(spec.vocabulary.kinds[never] == ORDINARY))
+    unreachable = find_unreachable(replace(spec, ignore_merges=False, unreachable=None), make_encoder)
+    return not bool(np.any(spec.vocabulary.kinds[unreachable] == ORDINARY))
 
 
 class _Reachability:
@@ -121,38 +121,40 @@ class _Reachability:
         self.unk_occurs = spec.unk_token is not None and self._alphabet_is_incomplete()
 
     def find_unreachable(self) -> list[int]:
-        """The unreachable tokens, ascending."""
+        """Find the unreachable tokens, ascending."""
         vocabulary, ends = self.spec.vocabulary, self.spec.ends_word
-        named = set(self.spec.special_tokens.values())
+        named_ids = set(self.spec.special_tokens.values())
         if self.unk_occurs:
-            named.add(unk_id(self.spec))
-        unnamed = [token_id for token_id, _ in vocabulary.items(SPECIAL) if token_id not in named]
-        final: list[Token] = []  # tokens that end words
-        inner: list[Token] = []  # tokens inside words; with `text_marks`, some are both
+            named_ids.add(unk_id(self.spec))
+        unnamed_ids = [token_id for token_id, _ in vocabulary.items(SPECIAL) if token_id not in named_ids]
+        final_tokens: list[Token] = []  # tokens that end words
+        inner_tokens: list[Token] = []  # tokens inside words; with `text_marks`, some are both
         byte_tokens = self._find_byte_tokens()
         for token_id, token in vocabulary.items(ORDINARY):
             if token_id in byte_tokens:
                 continue
             ends_word = not self.mark or (ends is not None and bool(ends[token_id]))
-            (final if ends_word else inner).append((token_id, token))
+            (final_tokens if ends_word else inner_tokens).append((token_id, token))
             if ends_word and self.text_marks:
-                inner.append((token_id, token))
-        reachable_final = [each for each in final if self._ends_some_word(*each)]
-        stable_inner = [each for each in inner if self.inner_encoder.encode_pretoken(each[1]) == [each[0]]]
-        followed = self._find_followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
-        reachable = {token_id for token_id, _ in reachable_final} | followed
-        unused = {token_id for token_id, reachable in byte_tokens.items() if not reachable}
-        return sorted([*unnamed, *unused, *({token_id for token_id, _ in (*final, *inner)} - reachable)])
+                inner_tokens.append((token_id, token))
+        reachable_final = [token for token in final_tokens if self._ends_some_word(*token)]
+        stable_inner = [token for token in inner_tokens if self.inner_encoder.encode_pretoken(token[1]) == [token[0]]]
+        followed_ids = self._find_followed(stable_inner, sorted(reachable_final, key=lambda token: len(token[1])))
+        reachable = {token_id for token_id, _ in reachable_final} | followed_ids
+        unused_ids = {token_id for token_id, reachable in byte_tokens.items() if not reachable}
+        return sorted(
+            [*unnamed_ids, *unused_ids, *({token_id for token_id, _ in (*final_tokens, *inner_tokens)} - reachable)]
+        )
 
     def _find_byte_tokens(self) -> dict[int, bool]:
-        """The tokens of bytes, and whether some symbol outside the alphabet has that byte."""
+        """Find the tokens of bytes, and whether some symbol outside the alphabet has that byte."""
         if self.symbols.of_bytes is None:
             return {}
-        inner, last = (set(np.flatnonzero(table != NO_TOKEN).tolist()) for table in (self.inner, self.last))
+        inner_bytes, last_bytes = (set(np.flatnonzero(table != NO_TOKEN).tolist()) for table in (self.inner, self.last))
         tokens: dict[int, bool] = {}
         for byte, token_id in enumerate(self.symbols.of_bytes.tolist()):
             if token_id != NO_TOKEN:
-                occurs = byte not in inner & last if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
+                occurs = byte not in inner_bytes & last_bytes if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
                 tokens[token_id] = occurs or tokens.get(token_id, False)
         return tokens
 
@@ -168,12 +170,12 @@ class _Reachability:
         if token_id != self.mark_id:
             return self.encoder.encode_pretoken(token[: len(token) - len(self.mark)]) == [token_id]
         return self.unk_occurs or any(
-            self.encoder.encode_pretoken(text) == [other, token_id]
-            for other, text in self.spec.vocabulary.items(ORDINARY)
+            self.encoder.encode_pretoken(text) == [first_id, token_id]
+            for first_id, text in self.spec.vocabulary.items(ORDINARY)
         )
 
     def _find_followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
-        """The tokens inside words that a chain of successors connects to a token of `final`.
+        """Find the tokens inside words that a chain of successors connects to a token of `final`.
 
         Each pass finds the tokens that a token of the previous pass can follow.
         """
@@ -181,24 +183,26 @@ class _Reachability:
             return {
                 token_id for token_id, _ in tokens
             }  # an unknown symbol takes part in no merge: it can follow any token
-        found: set[int] = set()
+        followed_ids: set[int] = set()
         successors, candidates = final, tokens
-        inside = False  # whether the successors are tokens inside words
+        is_inside_word = False  # whether the successors are tokens inside words
         while successors and candidates:
             successors = [
-                each for each in candidates if any(self._is_valid_pair(each, right, inside) for right in successors)
+                token
+                for token in candidates
+                if any(self._is_valid_pair(token, right, is_inside_word) for right in successors)
             ]
-            found |= {token_id for token_id, _ in successors}
-            candidates = [each for each in candidates if each[0] not in found]
-            inside = True
-        return found
+            followed_ids |= {token_id for token_id, _ in successors}
+            candidates = [token for token in candidates if token[0] not in followed_ids]
+            is_inside_word = True
+        return followed_ids
 
-    def _is_valid_pair(self, left: Token, right: Token, inside: bool) -> bool:
+    def _is_valid_pair(self, left: Token, right: Token, is_inside_word: bool) -> bool:
         """Whether `right` can follow `left` in encoded text: no merge crosses their boundary.
 
-        `inside` says whether `right` is inside a word or ends one.
+        `is_inside_word` says whether `right` is inside a word or ends one.
         """
         expected = [left[0], right[0]]
-        if inside:
+        if is_inside_word:
             return self.inner_encoder.encode_pretoken(left[1] + right[1]) == expected
         return self.encoder.encode_pretoken(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected

@@ -139,12 +139,12 @@ class TokenizerSpec:
             object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, with dicts for read-only mappings, which cannot be pickled or copied."""
-        plain = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags", "roles")}
-        return {**vars(self), **plain}
+        """Collect the fields, with dicts for read-only mappings, which cannot be pickled or copied."""
+        dicts = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags", "roles")}
+        return {**vars(self), **dicts}
 
     def ranks(self) -> dict[bytes, int]:
-        """The rank of the merge that makes each token, as a dict from bytes to rank (the best one of several).
+        """Map the bytes of each token to the rank of the merge that makes it (the best one of several).
 
         >>> import bpe
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).spec.ranks()
@@ -152,10 +152,10 @@ class TokenizerSpec:
         """
         results = self.merge_results.tolist()
         all_ranks = range(len(results)) if self.merge_ranks is None else self.merge_ranks.tolist()
-        found: dict[bytes, int] = {}
+        rank_of_token: dict[bytes, int] = {}
         for token_id, rank in zip(results, all_ranks, strict=True):
-            found.setdefault(self.vocabulary[token_id], rank)
-        return found
+            rank_of_token.setdefault(self.vocabulary[token_id], rank)
+        return rank_of_token
 
 
 def has_text_marks(spec: TokenizerSpec) -> bool:
@@ -170,7 +170,7 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
 
 
 def describe_model(spec: TokenizerSpec) -> str:
-    """What kind of model a tokenizer has, in a few words."""
+    """Describe the kind of model of a tokenizer in a few words."""
     kind = {"byte": "byte-level", "char": "character-level"}[spec.model]
     if spec.events is not None:
         return f"{kind}, PickyBPE"
@@ -178,19 +178,25 @@ def describe_model(spec: TokenizerSpec) -> str:
 
 
 def describe_merges(spec: TokenizerSpec) -> int | str:
-    """How many merges a tokenizer has, and what else its model does."""
+    """Count the merges of a tokenizer, and describe what else its model does."""
     if spec.events is not None:
         return f"{len(spec.events.pairs)}, and {pluralize(len(spec.events.deletions), 'deletion')} of a token"
-    n, within = len(spec.merges), spec.word_merges
-    return n if within is None else f"{within} within words, {n - within} across words"
+    n_merges, n_within_words = len(spec.merges), spec.word_merges
+    return (
+        n_merges
+        if n_within_words is None
+        else f"{n_within_words} within words, {n_merges - n_within_words} across words"
+    )
 
 
-def words_only(spec: TokenizerSpec) -> TokenizerSpec:
-    """The tokenizer without its merges across words; their tokens stay in the vocabulary."""
-    n = spec.word_merges
-    if n is None:
+def drop_merges_across_words(spec: TokenizerSpec) -> TokenizerSpec:
+    """Remove the merges across words; their tokens stay in the vocabulary."""
+    n_within_words = spec.word_merges
+    if n_within_words is None:
         return spec
-    return replace(spec, merges=spec.merges[:n], merge_results=spec.merge_results[:n], word_merges=None)
+    return replace(
+        spec, merges=spec.merges[:n_within_words], merge_results=spec.merge_results[:n_within_words], word_merges=None
+    )
 
 
 def check_spec(spec: TokenizerSpec) -> None:
@@ -210,15 +216,15 @@ def check_spec(spec: TokenizerSpec) -> None:
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"vocabulary is {describe(vocabulary)}; it must be a bpe.vocab.vocabulary.Vocabulary")
     _check_arrays(spec)
-    ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
+    is_ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
     if spec.subword_prefix:
-        ordinary = np.zeros_like(ordinary)  # the right part of a merge loses the prefix: the formats check it
+        is_ordinary = np.zeros_like(is_ordinary)  # the right part of a merge loses the prefix: the formats check it
     index = find_wrong_merge(
         np.ascontiguousarray(spec.merges),
         spec.merge_results,
         vocabulary.blob,
         np.ascontiguousarray(vocabulary.offsets),
-        ordinary,
+        is_ordinary,
     )
     if index >= 0:
         (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
@@ -253,11 +259,11 @@ def _check_arrays(spec: TokenizerSpec) -> None:
         if value is None and name in ("merge_ranks", "ends_word", "unreachable"):
             continue
         if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
-            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
-            raise TypeError(f"{name} is {found}; it must be an array of {np.dtype(dtype)} of shape {shape}")
+            description = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
+            raise TypeError(f"{name} is {description}; it must be an array of {np.dtype(dtype)} of shape {shape}")
     if type(vocabulary.blob) is not bytes:
         raise TypeError(f"vocabulary.blob is {describe(vocabulary.blob)}; it must be bytes")
-    known = vocabulary.kinds != NONE
+    has_token = vocabulary.kinds != NONE
     for name, ids in (
         ("a merge", spec.merges.ravel()),
         ("a merge", spec.merge_results),
@@ -265,10 +271,12 @@ def _check_arrays(spec: TokenizerSpec) -> None:
     ):
         if ids is None:
             continue
-        within = (ids >= 0) & (ids < limit)
-        wrong = ids[~within] if not within.all() else ids[~known[ids]]
-        if len(wrong):
-            raise ValueError(f"{name} has id {wrong[0]}, which is not in the vocabulary; add a token with that id")
+        in_range = (ids >= 0) & (ids < limit)
+        unknown_ids = ids[~in_range] if not in_range.all() else ids[~has_token[ids]]
+        if len(unknown_ids):
+            raise ValueError(
+                f"{name} has id {unknown_ids[0]}, which is not in the vocabulary; add a token with that id"
+            )
 
 
 def check_word_merges(spec: TokenizerSpec) -> None:
@@ -279,12 +287,17 @@ def check_word_merges(spec: TokenizerSpec) -> None:
             that two merges make, or that is used before it is made.
 
     """
-    n = spec.word_merges
-    if n is None:
+    n_within_words = spec.word_merges
+    if n_within_words is None:
         return
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= len(spec.merges):
+    if (
+        isinstance(n_within_words, bool)
+        or not isinstance(n_within_words, (int, np.integer))
+        or not 0 <= n_within_words <= len(spec.merges)
+    ):
         raise ValueError(
-            f"word_merges is {short_repr(n)}; it must be from 0 to the number of merges, {len(spec.merges)}, or None"
+            f"word_merges is {short_repr(n_within_words)}; it must be from 0 to the number of merges, "
+            f"{len(spec.merges)}, or None"
         )
     if spec.model != "byte" or spec.end_of_word is not None or spec.ignore_merges or spec.dropout or spec.drop_unknown:
         raise ValueError(
@@ -293,14 +306,18 @@ def check_word_merges(spec: TokenizerSpec) -> None:
         )
     if spec.merge_ranks is not None or spec.unk_token is not None:
         raise ValueError("merges across words need merges of different ranks and no unk_token; leave these out")
-    pairs, results = spec.merges[n:], spec.merge_results[n:]
+    pairs, results = spec.merges[n_within_words:], spec.merge_results[n_within_words:]
     if (spec.vocabulary.kinds[pairs] != ORDINARY).any() or (spec.vocabulary.kinds[results] != ORDINARY).any():
         raise ValueError("a merge across words has a special token; special tokens take part in no merge")
-    index = np.arange(len(results))
-    first = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by supertoken: the first of these merges that makes it
-    first[results[::-1]] = index[::-1]
-    wrong = (first[spec.merge_results[:n]] >= 0).any() or (first[results] != index).any()
-    if wrong or (first[pairs] >= index[:, None]).any():
+    indices = np.arange(len(results))
+    first_merge = np.full(
+        spec.vocabulary.limit, -1, dtype=np.int64
+    )  # by supertoken: the first of these merges that makes it
+    first_merge[results[::-1]] = indices[::-1]
+    is_repeated = (first_merge[spec.merge_results[:n_within_words]] >= 0).any() or (
+        first_merge[results] != indices
+    ).any()
+    if is_repeated or (first_merge[pairs] >= indices[:, None]).any():
         raise ValueError(
             "a merge across words makes a token that another merge makes too, or is made of a token of a later one; "
             "each must make a new token of earlier ones"
@@ -315,7 +332,7 @@ def check_events(spec: TokenizerSpec) -> None:
         ValueError: for events that `timeline` refuses, and settings that they cannot be used with.
 
     """
-    from bpe.vocab.events import Events, timeline
+    from bpe.vocab.events import Events, follow_events
 
     if spec.events is None:
         return
@@ -327,7 +344,7 @@ def check_events(spec: TokenizerSpec) -> None:
         raise ValueError("PickyBPE has no ignore_merges, dropout, merge_ranks and word_merges; leave these out")
     if len(spec.merges) or spec.clip is not None:
         raise ValueError("PickyBPE has its merges in events, and no clip; leave merges and clip empty")
-    timeline(spec.events, spec.vocabulary)
+    follow_events(spec.events, spec.vocabulary)
 
 
 def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
@@ -355,8 +372,8 @@ def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) 
     """
     if spec.word_merges is not None and not across_words:
         raise ValueError(
-            f"{what} is defined for merges within words only, and this tokenizer has merges across words; `encode` and "
-            "`tokens` give its result"
+            f"{what} is defined for merges within words only, and this tokenizer has merges across words; "
+            "`encode` and `tokens` give its result"
         )
     if spec.events is not None:
         raise ValueError(
@@ -391,13 +408,13 @@ def _check_ends(spec: TokenizerSpec) -> None:
         )
     if spec.end_of_word is None or spec.ends_word is None or not spec.ends_word.any():
         return
-    numbers, mark = np.flatnonzero(spec.ends_word), np.frombuffer(spec.end_of_word.encode(), dtype=np.uint8)
-    blob, ends = np.frombuffer(spec.vocabulary.blob, dtype=np.uint8), spec.vocabulary.offsets[1:][numbers]
-    wrong = ends - spec.vocabulary.offsets[numbers] < len(mark)
-    if not wrong.any():
-        wrong = (blob[ends[:, None] + np.arange(-len(mark), 0)] != mark).any(axis=1)
-    if wrong.any():
-        token_id = int(numbers[wrong][0])
+    marked_ids, mark = np.flatnonzero(spec.ends_word), np.frombuffer(spec.end_of_word.encode(), dtype=np.uint8)
+    blob, ends = np.frombuffer(spec.vocabulary.blob, dtype=np.uint8), spec.vocabulary.offsets[1:][marked_ids]
+    lacks_mark = ends - spec.vocabulary.offsets[marked_ids] < len(mark)
+    if not lacks_mark.any():
+        lacks_mark = (blob[ends[:, None] + np.arange(-len(mark), 0)] != mark).any(axis=1)
+    if lacks_mark.any():
+        token_id = int(marked_ids[lacks_mark][0])
         raise ValueError(
             f"ends_word has token {token_id}, {short_repr(spec.vocabulary[token_id])}, which does not end with the "
             f"end-of-word mark {spec.end_of_word!r}; it must be False there"
@@ -409,18 +426,22 @@ def _check_names(spec: TokenizerSpec) -> None:
     for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
         if value is not None and (not isinstance(value, str) or not value):
             raise TypeError(f"{name} is {describe(value)}; it must be a str of at least one character, or None")
-    numbers = [*spec.special_tokens.values(), *(token_id for part in spec.template or () for token_id in part)]
-    numbers += spec.clip or ()
-    wrong = []
-    if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
-        wrong = [one for one in numbers if not isinstance(one, (int, np.integer)) or not 0 <= one < ID_LIMIT]
-    if not wrong:
-        ids = np.array(numbers, dtype=np.int64)
-        wrong = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
-    if wrong:
+    used_ids = [*spec.special_tokens.values(), *(token_id for part in spec.template or () for token_id in part)]
+    used_ids += spec.clip or ()
+    unknown_ids = []
+    if not set(map(type, used_ids)) <= {int} or (used_ids and not 0 <= min(used_ids) <= max(used_ids) < ID_LIMIT):
+        unknown_ids = [
+            token_id
+            for token_id in used_ids
+            if not isinstance(token_id, (int, np.integer)) or not 0 <= token_id < ID_LIMIT
+        ]
+    if not unknown_ids:
+        ids = np.array(used_ids, dtype=np.int64)
+        unknown_ids = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
+    if unknown_ids:
         raise ValueError(
-            f"special_tokens, template or clip has the id {short_repr(wrong[0])}, which is not in the vocabulary; add "
-            "a token with that id"
+            f"special_tokens, template or clip has the id {short_repr(unknown_ids[0])}, which is not in the "
+            "vocabulary; add a token with that id"
         )
     for role, token in spec.roles.items():
         check_choice("role", role, ROLES)

@@ -27,32 +27,36 @@ EOS_NAMES = (
 )  # fmt: skip
 
 
-def special_ids(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """The ids that decoding leaves out with `skip_special`: special tokens that are not matched in every text.
+def find_special_ids(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """Find the ids that decoding leaves out with `skip_special`: special tokens that are not matched in every text.
 
     As in `tokenizers`, a token counts as the special token that is spelled like what it is decoded as.
     """
-    flags, spelled = spec.token_flags, decoded_names(spec)
+    flags, decoded_texts = spec.token_flags, find_decoded_names(spec)
     names = {name for name in spec.special_tokens if "ordinary" not in flags.get(name, ())}
-    left_out = [token_id for name, token_id in spec.special_tokens.items() if spelled.get(token_id, name) in names]
-    return np.array(left_out, dtype=np.int64)
+    skipped_ids = [
+        token_id for name, token_id in spec.special_tokens.items() if decoded_texts.get(token_id, name) in names
+    ]
+    return np.array(skipped_ids, dtype=np.int64)
 
 
-def decoded_names(spec: TokenizerSpec) -> dict[int, str]:
-    """The special tokens that are decoded as another text than their name, by id: as in `tokenizers`, those with the
-    flag "normalized" that the normalizer changes. The text is in GPT-2's letters if the normalizer spells these.
+def find_decoded_names(spec: TokenizerSpec) -> dict[int, str]:
+    """Find the special tokens that are decoded as another text than their name: id → that text.
+
+    As in `tokenizers`, they are those with the flag "normalized" that the normalizer changes. The text is in GPT-2's
+    letters if the normalizer spells these.
     """
     if spec.normalizer is None:
         return {}
-    found: dict[int, str] = {}
+    decoded_texts: dict[int, str] = {}
     for name, flags in spec.token_flags.items():
         if "normalized" in flags and name in spec.special_tokens and (text := spec.normalizer.spelling(name)) != name:
-            found[spec.special_tokens[name]] = text
-    return found
+            decoded_texts[spec.special_tokens[name]] = text
+    return decoded_texts
 
 
 def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
-    """The special and unknown tokens that are decoded as other bytes than the vocabulary has for them, by id.
+    """Find the special and unknown tokens that are decoded as other bytes than the vocabulary has for them, by id.
 
     Args:
         spec: the tokenizer.
@@ -60,22 +64,24 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
             names are text, those of tokens that text can become, too.
 
     """
-    names = decoded_names(spec)
+    names = find_decoded_names(spec)
     if byte_level:
         names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)} | names
     else:
-        kinds, of_text = spec.vocabulary.kinds, spec.special_tokens.items()
-        spelled = {i: name for name, i in of_text if kinds[i] == ORDINARY and bytes_or_utf8(name) == spec.vocabulary[i]}
-        names = spelled | names
+        kinds, named_ids = spec.vocabulary.kinds, spec.special_tokens.items()
+        text_names = {
+            i: name for name, i in named_ids if kinds[i] == ORDINARY and bytes_or_utf8(name) == spec.vocabulary[i]
+        }
+        names = text_names | names
     if not names:
         return {}
-    letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
-    found = {token_id: bytes_or_utf8(text) if letters else text.encode() for token_id, text in names.items()}
-    return {token_id: token for token_id, token in found.items() if token != spec.vocabulary[token_id]}
+    are_letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
+    token_bytes = {token_id: bytes_or_utf8(text) if are_letters else text.encode() for token_id, text in names.items()}
+    return {token_id: token for token_id, token in token_bytes.items() if token != spec.vocabulary[token_id]}
 
 
 def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | None:
-    """The id that an argument such as `append` names: by number, or as a special token; None for None.
+    """Resolve an argument such as `append` to an id, by number or as a special token; None for None.
 
     Raises:
         TypeError, ValueError: for what is no token of this tokenizer.
@@ -86,10 +92,10 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
     if isinstance(token, str):
         if token not in spec.special_tokens:
             names = list(spec.special_tokens)
-            known = f"its special tokens are {short_repr(names, 200)}" if names else "it has none"
+            known_names = f"its special tokens are {short_repr(names, 200)}" if names else "it has none"
             raise ValueError(
-                f"{argument} is {short_repr(token)}, which is no special token of this tokenizer ({known}); give one "
-                "of those, or the id of any token"
+                f"{argument} is {short_repr(token)}, which is no special token of this tokenizer ({known_names}); give "
+                "one of those, or the id of any token"
             )
         return spec.special_tokens[token]
     token_id = check_int(argument, token, 0)
@@ -102,12 +108,12 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
 
 
 def bos_token(spec: TokenizerSpec) -> str | None:
-    """The name of the token that begins a text: by its role, the template's first, or a common name."""
+    """Find the name of the token that begins a text: by its role, the template's first, or a common name."""
     return _find_bound(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
 
 
 def eos_token(spec: TokenizerSpec) -> str | None:
-    """The name of the token that ends a text: by its role, the template's last, or a common name."""
+    """Find the name of the token that ends a text: by its role, the template's last, or a common name."""
     return _find_bound(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
 
 

@@ -28,21 +28,21 @@ Allowed = Literal["all"] | Collection[str]
 SPACES = frozenset(char.encode() for char in "\t\n\x0b\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | frozenset(
     chr(code).encode() for code in range(0x2000, 0x200B)
 )
-_NONE: frozenset[str] = frozenset()
+_EMPTY: frozenset[str] = frozenset()
 #: The default of `allowed_special` and `disallowed_special`; there is one empty tuple.
 NO_NAMES: tuple[str, ...] = ()
 #: Up to this many names are sought in a str with `in`. For more, the str is encoded block by block and searched once.
-_FEW = 4
+_MAX_SUBSTRING_NAMES = 4
 #: The size of these blocks in characters.
-_STR_BLOCK = 1 << 16
+_STR_BLOCK_CHARS = 1 << 16
 #: The most sets of names whose plans are cached.
 _MAX_PLANS = 256
 
 
-def common_prefix(names: Iterable[str]) -> str:
-    """What all of several names begin with.
+def find_common_prefix(names: Iterable[str]) -> str:
+    """Find what all of several names begin with.
 
-    >>> common_prefix({"<|user|>": 1, "<|end|>": 2}), common_prefix([])
+    >>> find_common_prefix({"<|user|>": 1, "<|end|>": 2}), find_common_prefix([])
     ('<|', '')
     """
     first, last = min(names, default=""), max(names, default="")
@@ -61,8 +61,8 @@ class _Search:
         self.finder = Finder(list(map(str.encode, names)))
         self.ids = [ids.get(token, -1) for token in tokens]  # -1: a disallowed name without a token
         self.id_array = np.array(self.ids, dtype=np.int64).astype(np.uint32)
-        own = [flags.get(token, _NONE) for token in tokens] if flags else []
-        self.flags = own if any(own) else None
+        token_flags = [flags.get(token, _EMPTY) for token in tokens] if flags else []
+        self.flags = token_flags if any(token_flags) else None
 
 
 class _Plan:
@@ -74,8 +74,8 @@ class _Plan:
         self.original, self.normalized = original, normalized
         #: Whether one search of the original text finds all these tokens, and none has flags.
         self.one_search = one_search
-        #: All names if there are at most `_FEW`, else None.
-        self.short = (*original, *normalized) if len(original) + len(normalized) <= _FEW else None
+        #: All names if there are at most `_MAX_SUBSTRING_NAMES`, else None.
+        self.short = (*original, *normalized) if len(original) + len(normalized) <= _MAX_SUBSTRING_NAMES else None
         #: The searches: "all", "original" and "normalized_names" of the original text, "normalized_spellings" of the
         #: normalized text.
         self.searches: dict[str, _Search] = {}
@@ -89,7 +89,8 @@ class SpecialTokens:
     """
 
     __slots__ = (
-        "_all", "_exact", "_flags", "_normalized", "_normalizer", "_plans", "_spelled", "_unions", "always", "ids",
+        "_all_names", "_flags", "_is_exact_in_str", "_normalized", "_normalizer", "_plans", "_spellings", "_unions",
+        "always", "ids",
     )  # fmt: skip
 
     def __init__(
@@ -99,26 +100,30 @@ class SpecialTokens:
         normalizer: Normalizer | None = None,
     ) -> None:
         self.ids = dict(ids)
-        self._all = frozenset(self.ids)
+        self._all_names = frozenset(self.ids)
         flags = flags or {}
         #: The tokens that are matched in every text, allowed or not.
-        self.always = frozenset(name for name, each in flags.items() if "ordinary" in each)
-        kept = {each: each & {"lstrip", "rstrip", "single_word"} for each in set(flags.values())}
-        self._flags = {name: kept[each] for name, each in flags.items() if kept[each]}
+        self.always = frozenset(name for name, token_flags in flags.items() if "ordinary" in token_flags)
+        matching_flags = {
+            token_flags: token_flags & {"lstrip", "rstrip", "single_word"} for token_flags in set(flags.values())
+        }
+        self._flags = {
+            name: matching_flags[token_flags] for name, token_flags in flags.items() if matching_flags[token_flags]
+        }
         self._normalizer = normalizer
         #: The tokens that are sought after the others, in the normalized text between them.
-        self._normalized = frozenset(name for name, each in flags.items() if "normalized" in each)
+        self._normalized = frozenset(name for name, token_flags in flags.items() if "normalized" in token_flags)
         #: Name → its spelling in normalized text.
-        self._spelled = {name: name if normalizer is None else normalizer.spelling(name) for name in self._normalized}
+        self._spellings = {name: name if normalizer is None else normalizer.spelling(name) for name in self._normalized}
         #: Whether a str contains a name if and only if its UTF-8 does. This can be false if a name has a character that
         #: encoding produces from surrogates: U+FFFD, or one above U+FFFF.
         names = "".join(self.ids)
-        self._exact = names.isascii() or not any(char == "\ufffd" or char > "\uffff" for char in set(names))
+        self._is_exact_in_str = names.isascii() or not any(char == "\ufffd" or char > "\uffff" for char in set(names))
         self._plans: dict[frozenset[str], _Plan] = {}
         self._unions: dict[frozenset[str], frozenset[str]] = {}  # allowed names → these and `always`
 
     def resolve_names(self, names: Allowed, argument: str) -> frozenset[str]:
-        """The names in the argument `allowed_special` or `disallowed_special`; "all" means all of them.
+        """Resolve the argument `allowed_special` or `disallowed_special` to names; "all" means all of them.
 
         Raises:
             ValueError: for an allowed name that is not a special token of this tokenizer.
@@ -127,17 +132,17 @@ class SpecialTokens:
         """
         if isinstance(names, str):
             if names == "all":
-                return self._all
+                return self._all_names
             raise TypeError(
                 f'{argument} is {names!r}; it must be "all" or a collection of names, such as {{{names!r}}}'
             )
         check_iterable(argument, names, '"all" or a collection of names')
-        listed = list(names)
-        for name in listed:
+        name_list = list(names)
+        for name in name_list:
             if not isinstance(name, str):
                 raise TypeError(f"{argument} has {describe(name)}; a special token's name is a str")
-        chosen = frozenset(listed)
-        unknown = chosen - self._all
+        selected = frozenset(name_list)
+        unknown = selected - self._all_names
         if unknown and argument == "allowed_special":
             raise ValueError(
                 f"{argument} has {short_repr(sorted(unknown))}, which this tokenizer does not have; its special tokens "
@@ -145,21 +150,21 @@ class SpecialTokens:
             )
         for name in unknown:
             check_unicode(f"{argument}:", name)
-        return chosen
+        return selected
 
     def resolve_policy(
         self, allowed_special: Allowed, disallowed_special: Allowed
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """(names to encode as tokens, names to raise for); disallowing "all" means all that are not allowed."""
+        """Find (names to encode as tokens, names to raise for); disallowing "all" means all that are not allowed."""
         allowed = self.resolve_allowed(allowed_special)
         if disallowed_special == "all":
-            return allowed, self._all - allowed if len(allowed) < len(self._all) else _NONE
+            return allowed, self._all_names - allowed if len(allowed) < len(self._all_names) else _EMPTY
         return allowed, self.resolve_names(disallowed_special, "disallowed_special")
 
     def check_texts(
         self, texts: Iterable[TextLike], allowed_special: Allowed, disallowed_special: Allowed
     ) -> frozenset[str]:
-        """The names to encode as tokens, after refusing texts with a disallowed one."""
+        """Find the names to encode as tokens, after refusing texts with a disallowed one."""
         if allowed_special is disallowed_special is NO_NAMES:
             return self.always
         allowed, disallowed = self.resolve_policy(allowed_special, disallowed_special)
@@ -169,16 +174,16 @@ class SpecialTokens:
         return allowed
 
     def resolve_allowed(self, allowed_special: Allowed) -> frozenset[str]:
-        """The names to encode as tokens: the allowed ones, and those that are matched in every text."""
-        chosen = self.resolve_names(allowed_special, "allowed_special")
-        if not chosen or not self.always or chosen is self._all:
-            return chosen or self.always
-        union = self._unions.get(chosen)
+        """Find the names to encode as tokens: the allowed ones, and those that are matched in every text."""
+        allowed = self.resolve_names(allowed_special, "allowed_special")
+        if not allowed or not self.always or allowed is self._all_names:
+            return allowed or self.always
+        union = self._unions.get(allowed)
         if union is None:
-            union = _remember(self._unions, chosen, chosen | self.always)
+            union = _remember(self._unions, allowed, allowed | self.always)
         return union
 
-    def _plan(self, names: frozenset[str]) -> _Plan:
+    def _get_plan(self, names: frozenset[str]) -> _Plan:
         plan = self._plans.get(names)
         if plan is None:
             normalized = names & self._normalized
@@ -186,72 +191,74 @@ class SpecialTokens:
             plan = _remember(self._plans, names, _Plan(names - normalized, normalized, one_search))
         return plan
 
-    def _search(
-        self, names: frozenset[str], which: Literal["all", "original", "normalized_names", "normalized_spellings"]
+    def _get_search(
+        self, names: frozenset[str], part: Literal["all", "original", "normalized_names", "normalized_spellings"]
     ) -> _Search:
-        """The search for a part of these names. It is built when it is first needed."""
-        plan = self._plan(names)
-        if (which == "original" and not plan.normalized) or (which == "normalized_names" and not plan.original):
-            which = "all"
-        found = plan.searches.get(which)
-        if found is None:
-            sought = list({"all": names, "original": plan.original, "normalized_names": plan.normalized}.get(which, ()))
-            tokens = sought
-            if which == "normalized_spellings":
-                spelled: dict[str, str] = {}
-                for name in sorted(plan.normalized, key=lambda each: self.ids[each]):
-                    if self._spelled[name]:
-                        spelled.setdefault(self._spelled[name], name)
-                sought, tokens = list(spelled), list(spelled.values())
-            found = plan.searches[which] = _Search(sought, tokens, self.ids, self._flags)
-        return found
+        """Build the search for a part of these names when it is first needed."""
+        plan = self._get_plan(names)
+        if (part == "original" and not plan.normalized) or (part == "normalized_names" and not plan.original):
+            part = "all"
+        search = plan.searches.get(part)
+        if search is None:
+            patterns = list(
+                {"all": names, "original": plan.original, "normalized_names": plan.normalized}.get(part, ())
+            )
+            tokens = patterns
+            if part == "normalized_spellings":
+                name_of_spelling: dict[str, str] = {}
+                for name in sorted(plan.normalized, key=lambda token_name: self.ids[token_name]):
+                    if self._spellings[name]:
+                        name_of_spelling.setdefault(self._spellings[name], name)
+                patterns, tokens = list(name_of_spelling), list(name_of_spelling.values())
+            search = plan.searches[part] = _Search(patterns, tokens, self.ids, self._flags)
+        return search
 
-    def spellings(self, names: Collection[str]) -> frozenset[str]:
-        """The texts sought for these tokens: the names, or what the normalizer makes of those that are "normalized"."""
-        return frozenset(filter(None, (self._spelled.get(name, name) for name in names)))
+    def list_spellings(self, names: Collection[str]) -> frozenset[str]:
+        """List the texts sought for these tokens: names, or what the normalizer makes of "normalized" ones."""
+        return frozenset(filter(None, (self._spellings.get(name, name) for name in names)))
 
     def need_one_search(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
-        return self._plan(names).one_search
+        return self._get_plan(names).one_search
 
     def occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""
         if not names:
             return False
-        plan = self._plan(names)
+        plan = self._get_plan(names)
         if plan.normalized and self._normalizer is not None:
             return True
         if not isinstance(text, str):
-            return self._search(names, "all").finder.occurs(text)
-        if not self._exact:
+            return self._get_search(names, "all").finder.occurs(text)
+        if not self._is_exact_in_str:
             return True
         if plan.short is not None:
             return any(name in text for name in plan.short)
-        finder = self._search(names, "all").finder
-        step = max(_STR_BLOCK, 4 * finder.longest)
+        finder = self._get_search(names, "all").finder
+        step = max(_STR_BLOCK_CHARS, 4 * finder.longest)
         return any(
             finder.occurs(to_bytes(text[start : start + step + finder.longest])) for start in range(0, len(text), step)
         )
 
-    def longest(self, names: frozenset[str]) -> int:
-        """The length of the longest of these names in bytes; 1 if there are none."""
-        return self._search(names, "all").finder.longest if names else 1
+    def measure_longest(self, names: frozenset[str]) -> int:
+        """Measure the longest of these names in bytes; 1 if there are none."""
+        return self._get_search(names, "all").finder.longest if names else 1
 
     def find(self, data: Buffer, names: frozenset[str], start: int = 0) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, name) of each match of the names in a text from `start` on. Flags are ignored."""
-        search = self._search(names, "all")
-        found = search.finder.find(data, start) if names else None
-        if found is not None:
-            for begin, end, number in zip(*(each.tolist() for each in found), strict=True):
-                yield begin, end, search.names[number]
+        search = self._get_search(names, "all")
+        matches = search.finder.find(data, start) if names else None
+        if matches is not None:
+            for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
+                yield start, end, search.names[index]
 
-    def spans(
+    def find_spans(
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
-        """The (starts, ends, ids) of these tokens in a text; None if there are none. They must `need_one_search`."""
-        search = self._search(names, "all")
-        found = search.finder.find(data)
-        return None if found is None else (found[0], found[1], search.id_array[found[2]])
+        """Find the (starts, ends, ids) of these tokens, which must `need_one_search`, in a text; None without any."""
+        search = self._get_search(names, "all")
+        matches = search.finder.find(data)
+        return None if matches is None else (matches[0], matches[1], search.id_array[matches[2]])
 
     def split(
         self, data: Bytes, names: frozenset[str], before_normalization: bool = False
@@ -271,53 +278,55 @@ class SpecialTokens:
 
         A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
         """
-        plan = self._plan(names)
-        first = self._search(names, "original") if plan.original else None
+        plan = self._get_plan(names)
+        original_search = self._get_search(names, "original") if plan.original else None
         if not plan.normalized or (self._normalizer is not None and not before_normalization):
-            yield from self._cut(data, first)
+            yield from self._split_at_matches(data, original_search)
             return
-        normalized = self._search(names, "normalized_names")
-        for start, piece, special in self._cut(data, first):
+        normalized_search = self._get_search(names, "normalized_names")
+        for start, piece, special in self._split_at_matches(data, original_search):
             if special is None:
-                for at, inner, token_id in self._cut(piece, normalized):
-                    yield start + at, inner, token_id
+                for offset, subpiece, token_id in self._split_at_matches(piece, normalized_search):
+                    yield start + offset, subpiece, token_id
             else:
                 yield start, piece, special
 
-    def sought_normalized(self, names: frozenset[str]) -> frozenset[str]:
-        """The subset of these tokens that is sought in normalized text."""
-        return self._plan(names).normalized if self._normalizer is not None else _NONE
+    def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
+        """Select those of these tokens that are sought in normalized text."""
+        return self._get_plan(names).normalized if self._normalizer is not None else _EMPTY
 
     def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Cut the normalized text between the tokens that were found in the original text."""
-        yield from self._cut(data, self._search(names, "normalized_spellings"))
+        yield from self._split_at_matches(data, self._get_search(names, "normalized_spellings"))
 
-    def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
-        done, spaces = 0, (-1, -1)  # `spaces`: the last run of white space; no run is scanned twice
-        found = None if search is None else search.finder.find(data)
+    def _split_at_matches(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
+        split_end, last_spaces = 0, (-1, -1)  # `last_spaces`: the last run of white space; no run is scanned twice
+        matches = None if search is None else search.finder.find(data)
         if search is not None and search.flags is not None:
             data = memoryview(data)  # slices of `bytes` would be copies
-        for start, end, number in zip(*(each.tolist() for each in found), strict=True) if found is not None else ():
+        for start, end, index in (
+            zip(*(array.tolist() for array in matches), strict=True) if matches is not None else ()
+        ):
             assert search is not None
-            if search.flags is not None and (flags := search.flags[number]):
+            if search.flags is not None and (flags := search.flags[index]):
                 if "single_word" in flags and _is_within_word(data, start, end):
                     continue
                 if "lstrip" in flags:
-                    start = max(_find_spaces_start(data, start, done), done)
+                    start = max(_find_spaces_start(data, start, split_end), split_end)
                 if "rstrip" in flags:
-                    if not spaces[0] <= end <= spaces[1]:
-                        spaces = end, _find_spaces_end(data, end)
-                    end = spaces[1]
-            if start > done:
-                yield done, data[done:start], None
+                    if not last_spaces[0] <= end <= last_spaces[1]:
+                        last_spaces = end, _find_spaces_end(data, end)
+                    end = last_spaces[1]
+            if start > split_end:
+                yield split_end, data[split_end:start], None
             if start < end:  # empty if the white space of the previous match covers all of this one
-                yield start, data[start:end], search.ids[number]
-            done = end
-        if done == 0:
+                yield start, data[start:end], search.ids[index]
+            split_end = end
+        if split_end == 0:
             if len(data):
                 yield 0, data, None
-        elif done < len(data):
-            yield done, data[done:], None
+        elif split_end < len(data):
+            yield split_end, data[split_end:], None
 
     def refuse(self, data: bytes, disallowed: frozenset[str], offset: int = 0) -> None:
         """Raise ValueError if the text holds a disallowed special token, as tiktoken does.
@@ -336,18 +345,18 @@ class SpecialTokens:
 _Value = TypeVar("_Value")
 
 
-def _remember(known: dict[frozenset[str], _Value], names: frozenset[str], value: _Value) -> _Value:
+def _remember(cache: dict[frozenset[str], _Value], names: frozenset[str], value: _Value) -> _Value:
     """Cache a value for a set of names. The cache is cleared when it is full, so its size is bounded."""
-    if len(known) >= _MAX_PLANS:
-        known.clear()
-    known[names] = value
+    if len(cache) >= _MAX_PLANS:
+        cache.clear()
+    cache[names] = value
     return value
 
 
-def _find_spaces_start(data: Bytes, end: int, least: int) -> int:
-    """The start of the white space that ends at `end`, at least `least`."""
-    while end > least:
-        size = next((n for n in (1, 2, 3) if end - n >= least and bytes(data[end - n : end]) in SPACES), 0)
+def _find_spaces_start(data: Bytes, end: int, min_start: int) -> int:
+    """Find the start of the white space that ends at `end`, at least `min_start`."""
+    while end > min_start:
+        size = next((n for n in (1, 2, 3) if end - n >= min_start and bytes(data[end - n : end]) in SPACES), 0)
         if not size:
             break
         end -= size
@@ -355,7 +364,7 @@ def _find_spaces_start(data: Bytes, end: int, least: int) -> int:
 
 
 def _find_spaces_end(data: Bytes, start: int) -> int:
-    """The end of the white space that begins at `start`."""
+    """Find the end of the white space that begins at `start`."""
     while start < len(data):
         size = next((n for n in (1, 2, 3) if bytes(data[start : start + n]) in SPACES), 0)
         if not size:
@@ -374,7 +383,7 @@ def _is_within_word(data: Bytes, start: int, end: int) -> bool:
 
 
 def sort_names(allowed_special: Allowed) -> str | tuple[str, ...]:
-    """The argument `allowed_special` in a form that is the same in every process; a set of str is not."""
+    """Bring the argument `allowed_special` to a form that is the same in every process; a set of str is not."""
     if isinstance(allowed_special, str):
         return allowed_special
     check_iterable("allowed_special", allowed_special, '"all" or a collection of names')
@@ -392,9 +401,9 @@ def check_special_tokens(
             f"{argument} is {describe(names)}, whose order differs from run to run; it must be a list, because its "
             "order determines ids"
         )
-    checked = tuple(names)
+    name_tuple = tuple(names)
     seen: set[str] = set()
-    for name in checked:
+    for name in name_tuple:
         if not isinstance(name, str):
             raise TypeError(f"{noun} {short_repr(name)} is {with_article(name)}; it must be a str")
         if not name:
@@ -403,30 +412,32 @@ def check_special_tokens(
         if name in seen:
             raise ValueError(f"{noun} {name!r} is given twice; each has one id")
         seen.add(name)
-    return checked
+    return name_tuple
 
 
-def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: Normalizer | None) -> dict[str, frozenset[str]]:
-    """The flags of all added tokens without those that have no effect, so that equal tokenizers have equal flags."""
+def remove_ineffective_flags(
+    flags: Mapping[str, frozenset[str]], normalizer: Normalizer | None
+) -> dict[str, frozenset[str]]:
+    """Remove the flags of added tokens that have no effect, so that equal tokenizers have equal flags."""
     if (normalizer is None or normalizer.does_nothing) and _order_is_irrelevant(flags):
-        without = {own: own - {"normalized"} for own in set(flags.values())}
-        flags = {name: without[own] for name, own in flags.items()}
-    return {name: own for name, own in flags.items() if own}
+        flags_left = {token_flags: token_flags - {"normalized"} for token_flags in set(flags.values())}
+        flags = {name: flags_left[token_flags] for name, token_flags in flags.items()}
+    return {name: token_flags for name, token_flags in flags.items() if token_flags}
 
 
 def _order_is_irrelevant(flags: Mapping[str, frozenset[str]]) -> bool:
     """Whether, without a normalizer, one search for all tokens finds the same as seeking the "normalized" ones last."""
-    if len({"normalized" in own for own in flags.values()}) < 2:
+    if len({"normalized" in token_flags for token_flags in flags.values()}) < 2:
         return True
-    if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
+    if any(token_flags & {"lstrip", "rstrip", "single_word"} for token_flags in flags.values()):
         return False
-    return not may_overlap({name for name, own in flags.items() if "normalized" in own}, flags)
+    return not may_overlap({name for name, token_flags in flags.items() if "normalized" in token_flags}, flags)
 
 
 def may_overlap(some: Collection[str], names: Collection[str]) -> bool:
     """Whether a name in `some` and another one of all `names` may have common text. False is certain; True is not."""
-    begins = {name[0] for name in names}
-    if not begins.isdisjoint(set().union(*(name[1:] for name in names))):
+    first_chars = {name[0] for name in names}
+    if not first_chars.isdisjoint(set().union(*(name[1:] for name in names))):
         return True
     prefixes: list[str] = []  # the names that the last name begins with, and itself; all are in `some`, or none is
     for name in sorted(names):

@@ -22,17 +22,17 @@ BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def unk_id(spec: TokenizerSpec) -> int:
-    """The id of the unknown token; the spec must have one."""
+    """Find the id of the unknown token; the spec must have one."""
     assert spec.unk_token is not None
     if spec.unk_token in spec.special_tokens:
         return spec.special_tokens[spec.unk_token]
     name = spec.unk_token.encode()
-    for token_id, token in spec.vocabulary.items(SPECIAL, longest=len(name), shortest=len(name)):
+    for token_id, token in spec.vocabulary.items(SPECIAL, max_length=len(name), min_length=len(name)):
         if token == name:
             return token_id
-    spelled = bytes_or_utf8(spec.unk_token) if spec.model == "byte" else name
-    if spelled in spec.vocabulary.ids:
-        return spec.vocabulary.ids[spelled]
+    token_bytes = bytes_or_utf8(spec.unk_token) if spec.model == "byte" else name
+    if token_bytes in spec.vocabulary.ids:
+        return spec.vocabulary.ids[token_bytes]
     raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
 
 
@@ -60,22 +60,24 @@ class WordSymbols:
     @property
     def tables(self) -> tuple[NDArray[np.uint32], ...]:
         """All tables of symbols, and the mark: all tokens that single symbols become."""
-        own = (self.inner, self.last, self.first, self.only, np.array([self.mark], dtype=np.uint32))
-        return own if self.of_bytes is None else (*own, self.of_bytes)
+        tables = (self.inner, self.last, self.first, self.only, np.array([self.mark], dtype=np.uint32))
+        return tables if self.of_bytes is None else (*tables, self.of_bytes)
 
 
 def word_symbols(spec: TokenizerSpec) -> WordSymbols:
-    """The tokens of the symbols of a tokenizer."""
-    inner, last, mark = symbol_tables(spec)
+    """Find the tokens of the symbols of a tokenizer."""
+    inner, last, mark = build_symbol_tables(spec)
     first, only = inner, last
     if spec.subword_prefix:
-        first, only = symbol_tables(spec, prefixed=False)[:2]
-    of_bytes = _byte_tokens(spec) if spec.byte_fallback else None
+        first, only = build_symbol_tables(spec, prefixed=False)[:2]
+    of_bytes = _find_byte_tokens(spec) if spec.byte_fallback else None
     return WordSymbols(inner, last, mark, first, only, of_bytes)
 
 
-def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
-    """The tokens of single symbols.
+def build_symbol_tables(
+    spec: TokenizerSpec, *, prefixed: bool = True
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
+    """Build tables of the tokens of single symbols.
 
     Returns:
         (table of the symbols inside a word, table of the last symbol of a word, token of the mark). The tables are
@@ -87,19 +89,19 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     prefix = (spec.subword_prefix or "").encode() if prefixed else b""
     chars, glued, blob = spec.model == "char", spec.end_of_word_glued, np.frombuffer(spec.vocabulary.blob, np.uint8)
-    longest = (4 if chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
-    numbers, starts, lengths = _own_tokens(spec, longest)
-    marks = numbers[find_spelled(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not glued else []
-    chosen = find_spelled(blob, starts, lengths, prefix)
-    numbers, starts, lengths = numbers[chosen], starts[chosen] + len(prefix), lengths[chosen] - len(prefix)
-    is_inner, is_last = np.ones(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.bool_)
+    max_bytes = (4 if chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
+    ids, starts, lengths = _find_short_tokens(spec, max_bytes)
+    marks = ids[find_spelled(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not glued else []
+    has_prefix = find_spelled(blob, starts, lengths, prefix)
+    ids, starts, lengths = ids[has_prefix], starts[has_prefix] + len(prefix), lengths[has_prefix] - len(prefix)
+    is_inner, is_last = np.ones(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.bool_)
     if spec.subword_prefix:  # a token may be two symbols, with and without the mark
         is_last = find_spelled(blob, starts + lengths - len(mark), lengths, mark)
     elif mark and spec.ends_word is not None:
-        is_last = spec.ends_word[numbers]
+        is_last = spec.ends_word[ids]
         is_inner = ~is_last
-    inner = _symbols(blob, numbers[is_inner], starts[is_inner], lengths[is_inner], chars)
-    last = _symbols(blob, numbers[is_last], starts[is_last], lengths[is_last] - len(mark), chars)
+    inner = _decode_symbols(blob, ids[is_inner], starts[is_inner], lengths[is_inner], chars)
+    last = _decode_symbols(blob, ids[is_last], starts[is_last], lengths[is_last] - len(mark), chars)
     size = 256 if not chars else 1 + max(int(codes.max(initial=0)) for codes, _ in (inner, last))
     tables = []
     for codes, ids in (inner, last if glued else inner):
@@ -109,46 +111,48 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     return tables[0], tables[1], int(marks[-1]) if len(marks) else NO_TOKEN
 
 
-def _own_tokens(spec: TokenizerSpec, longest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(ids, starts, lengths) of the ordinary tokens of at most `longest` bytes.
+def _find_short_tokens(
+    spec: TokenizerSpec, max_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Find the (ids, starts, lengths) of the ordinary tokens of at most `max_bytes` bytes.
 
     A large vocabulary has many short tokens, so no object is created for each.
     """
     vocabulary = spec.vocabulary
-    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= longest))
-    return numbers, vocabulary.offsets[numbers], vocabulary.lengths[numbers].astype(np.int64)
+    ids = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= max_bytes))
+    return ids, vocabulary.offsets[ids], vocabulary.lengths[ids].astype(np.int64)
 
 
 #: UTF-8: the bytes of a character, the lead byte without the character's bits, and the code points that take as many.
 _UTF8 = ((1, 0, 0, 0x80), (2, 0xC0, 0x80, 0x800), (3, 0xE0, 0x800, 0x10000), (4, 0xF0, 0x10000, 0x110000))
 
 
-def _symbols(
+def _decode_symbols(
     blob: NDArray[np.uint8],
-    numbers: NDArray[np.int64],
+    token_ids: NDArray[np.int64],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
     chars: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(bytes or code points, tokens): of the tokens `numbers`, those whose text is a single symbol."""
-    found = np.full(len(numbers), -1, dtype=np.int64)
-    for size, lead, first, limit in _UTF8 if chars else ((1, 0, 0, 256),):
+    """Find those of the tokens `token_ids` whose text is a single symbol: (bytes or code points, tokens)."""
+    symbols = np.full(len(token_ids), -1, dtype=np.int64)
+    for size, lead, min_code, code_limit in _UTF8 if chars else ((1, 0, 0, 256),):
         tokens = np.flatnonzero(lengths == size)
         tokens = tokens[blob[starts[tokens]] >= lead]
         codes = blob[starts[tokens]].astype(np.int64) - lead
         for i in range(1, size):
             following = blob[starts[tokens] + i]
             codes = np.where(following & 0xC0 == 0x80, codes << 6 | following & 0x3F, -1)
-        valid = (codes >= first) & (codes < limit) & ~((codes >= 0xD800) & (codes < 0xE000))
-        found[tokens[valid]] = codes[valid]
-    return found[found >= 0], numbers[found >= 0]
+        valid = (codes >= min_code) & (codes < code_limit) & ~((codes >= 0xD800) & (codes < 0xE000))
+        symbols[tokens[valid]] = codes[valid]
+    return symbols[symbols >= 0], token_ids[symbols >= 0]
 
 
-def _byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
-    """The tokens of bytes, by byte. Of the ordinary tokens, only those that begin as these do become objects."""
+def _find_byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
+    """Find the tokens of bytes, by byte. Of the ordinary tokens, only those that begin as these do become objects."""
     vocabulary = spec.vocabulary
-    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths == len(BYTE_NAMES[0])))
-    first = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[numbers]]
-    numbers = numbers[first == ord(BYTE_NAMES[0][0])]
-    tokens = {vocabulary[token_id]: token_id for token_id in numbers.tolist()}
+    ids = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths == len(BYTE_NAMES[0])))
+    first_bytes = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[ids]]
+    ids = ids[first_bytes == ord(BYTE_NAMES[0][0])]
+    tokens = {vocabulary[token_id]: token_id for token_id in ids.tolist()}
     return np.array([tokens.get(name.encode(), NO_TOKEN) for name in BYTE_NAMES], dtype=np.uint32)

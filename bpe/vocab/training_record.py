@@ -33,12 +33,12 @@ class Training:
     def after(
         self, merges: int, curve: tuple[tuple[int, int, float], ...] = (), stopped: str | None = None
     ) -> Training:
-        """The facts of a training that continues after `merges` merges, with their curve and their `stopped`."""
+        """Move the facts of a training after `merges` earlier merges, with their curve and their `stopped`."""
         rows = tuple((merges + row[0], *row[1:]) for row in self.curve)
         return replace(self, merges=merges + self.merges, curve=curve + rows, stopped=self.stopped or stopped)
 
     def to_json(self) -> dict[str, Any]:
-        """The facts as name → JSON value, without the time: equal trainings give equal files."""
+        """Convert the facts to name → JSON value, without the time: equal trainings give equal files."""
         return {
             "stopped": self.stopped,
             "merges": self.merges,
@@ -48,7 +48,7 @@ class Training:
 
     @classmethod
     def from_json(cls, value: object) -> Training:
-        """The facts that `to_json` wrote.
+        """Read the facts that `to_json` wrote.
 
         Raises:
             ValueError: for anything else.
@@ -73,5 +73,5 @@ def _are_counts(*values: object) -> bool:
 
 
 def _is_row(merges: object, count: object, bytes_per_token: object) -> bool:
-    number = isinstance(bytes_per_token, (int, float)) and not isinstance(bytes_per_token, bool)
-    return _are_counts(merges, count) and number and 0 <= bytes_per_token < 2**63  # type: ignore[operator]
+    is_number = isinstance(bytes_per_token, (int, float)) and not isinstance(bytes_per_token, bool)
+    return _are_counts(merges, count) and is_number and 0 <= bytes_per_token < 2**63  # type: ignore[operator]

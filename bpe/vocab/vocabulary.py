@@ -52,8 +52,8 @@ class Vocabulary:
 
     def __init__(self, tokens: Iterable[tuple[int, bytes]], special: Iterable[tuple[int, bytes]] = ()) -> None:
         entries: dict[int, tuple[bytes, int]] = {}
-        for kind, given in ((ORDINARY, tokens), (SPECIAL, special)):
-            for token_id, token in given:
+        for kind, pairs in ((ORDINARY, tokens), (SPECIAL, special)):
+            for token_id, token in pairs:
                 if not 0 <= token_id < ID_LIMIT:
                     raise ValueError(
                         f"token id {token_id} of {short_repr(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}"
@@ -69,23 +69,23 @@ class Vocabulary:
         self.limit = _check_limit(max(entries, default=-1) + 1, len(entries))
         lengths = np.zeros(self.limit + 1, dtype=np.int64)
         kinds = np.zeros(self.limit, dtype=np.uint8)
-        ordered = sorted(entries.items())
-        for token_id, (token, kind) in ordered:
+        sorted_entries = sorted(entries.items())
+        for token_id, (token, kind) in sorted_entries:
             lengths[token_id + 1] = len(token)
             kinds[token_id] = kind
-        self.blob = b"".join(token for _, (token, _) in ordered)
+        self.blob = b"".join(token for _, (token, _) in sorted_entries)
         self._freeze(np.cumsum(lengths), kinds)
         if len(self.ids) != int(np.count_nonzero(kinds == ORDINARY)):
-            seen: dict[bytes, int] = {}
-            for token_id, (token, kind) in ordered:
-                if kind == ORDINARY and seen.setdefault(token, token_id) != token_id:
+            first_ids: dict[bytes, int] = {}
+            for token_id, (token, kind) in sorted_entries:
+                if kind == ORDINARY and first_ids.setdefault(token, token_id) != token_id:
                     raise ValueError(
-                        f"token {short_repr(token)} has two ids, {seen[token]} and {token_id}; a token has one id"
+                        f"token {short_repr(token)} has two ids, {first_ids[token]} and {token_id}; a token has one id"
                     )
 
     @classmethod
     def from_arrays(cls, blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:
-        """The vocabulary with these `blob`, `offsets` and `kinds`, which are not checked."""
+        """Create a vocabulary from its `blob`, `offsets` and `kinds`, which are not checked."""
         vocabulary = cls.__new__(cls)
         vocabulary.blob = blob
         vocabulary.limit = len(kinds)
@@ -97,16 +97,16 @@ class Vocabulary:
         cls,
         blob: bytes,
         offsets: NDArray[np.int64],
-        numbers: NDArray[np.int32],
+        ids: NDArray[np.int32],
         special: Mapping[int, bytes],
     ) -> Vocabulary:
-        """The vocabulary of many ordinary tokens, without a Python object for each, and of a few special tokens.
+        """Create a vocabulary of many ordinary tokens, without a Python object for each, and of a few special tokens.
 
         Args:
             blob: the bytes of the ordinary tokens, which must be distinct and not empty (not checked).
             offsets: int64: ordinary token i is `blob[offsets[i]:offsets[i + 1]]`.
-            numbers: int32: their ids, ascending (not checked).
-            special: id → bytes of the special tokens; none of these ids may be in `numbers` (not checked).
+            ids: int32: their ids, ascending (not checked).
+            special: id → bytes of the special tokens; none of these ids may be in `ids` (not checked).
 
         Raises:
             ValueError: for ids with too many gaps.
@@ -117,31 +117,31 @@ class Vocabulary:
 
         """
         vocabulary = cls.__new__(cls)
-        last = max([*special, int(numbers[-1]) if len(numbers) else -1])
-        vocabulary.limit = _check_limit(last + 1, len(numbers) + len(special))
+        max_id = max([*special, int(ids[-1]) if len(ids) else -1])
+        vocabulary.limit = _check_limit(max_id + 1, len(ids) + len(special))
         kinds = np.zeros(vocabulary.limit, dtype=np.uint8)
         lengths = np.zeros(vocabulary.limit + 1, dtype=np.int64)
-        dense = len(numbers) > 0 and int(numbers[-1]) == len(numbers) - 1
-        index = slice(len(numbers)) if dense else numbers  # a slice is much faster than an index array
+        is_dense = len(ids) > 0 and int(ids[-1]) == len(ids) - 1
+        index = slice(len(ids)) if is_dense else ids  # a slice is much faster than an index array
         kinds[index] = ORDINARY
         lengths[1:][index] = np.diff(offsets)
-        special_ids = np.array(sorted(special), dtype=numbers.dtype)
+        special_ids = np.array(sorted(special), dtype=ids.dtype)
         tokens = [special[token_id] for token_id in special_ids.tolist()]
         kinds[special_ids] = SPECIAL
         lengths[1:][special_ids] = list(map(len, tokens))
         # Insert each run of special tokens, tokens[start:end], before the ordinary token that follows it.
-        parts, done = [], 0
-        following, starts = np.unique(np.searchsorted(numbers, special_ids), return_index=True)
+        parts, copied_end = [], 0
+        following, starts = np.unique(np.searchsorted(ids, special_ids), return_index=True)
         ends = [*starts.tolist(), len(special_ids)][1:]
         for position, start, end in zip(following.tolist(), starts.tolist(), ends, strict=True):
-            parts += [blob[done : int(offsets[position])], *tokens[start:end]]
-            done = int(offsets[position])
-        vocabulary.blob = b"".join([*parts, blob[done:]])
+            parts += [blob[copied_end : int(offsets[position])], *tokens[start:end]]
+            copied_end = int(offsets[position])
+        vocabulary.blob = b"".join([*parts, blob[copied_end:]])
         vocabulary._freeze(np.cumsum(lengths), kinds)
         return vocabulary
 
     def extend(self, names: Collection[str]) -> Vocabulary:
-        """The vocabulary with more special tokens, whose ids follow the greatest one; the names are not checked."""
+        """Append special tokens, whose ids follow the greatest one; the names are not checked."""
         tokens = [name.encode() for name in names]
         ends = self.offsets[-1] + np.cumsum(list(map(len, tokens)), dtype=np.int64)
         kinds = np.full(len(tokens), SPECIAL, dtype=np.uint8)
@@ -150,7 +150,7 @@ class Vocabulary:
         )
 
     def take(self, ids: NDArray[np.integer], new_ids: NDArray[np.integer]) -> Vocabulary:
-        """The vocabulary of some of the tokens, in ascending order, with new ids that ascend too.
+        """Take some of the tokens, in ascending order, with new ids that ascend too.
 
         >>> vocabulary = Vocabulary([(0, b"a"), (1, b"b"), (3, b"ab")]).take(np.array([0, 3]), np.array([2, 4]))
         >>> list(vocabulary.items())
@@ -182,29 +182,31 @@ class Vocabulary:
         return self.blob[self.offsets[token_id] : self.offsets[token_id + 1]]
 
     def items(
-        self, kind: int | None = None, longest: int | None = None, shortest: int = 0
+        self, kind: int | None = None, max_length: int | None = None, min_length: int = 0
     ) -> Iterator[tuple[int, bytes]]:
-        """(id, bytes) of the tokens of a kind (None: any) in id order, of `shortest` to `longest` bytes (None: any)."""
-        wanted = self.kinds != NONE if kind is None else self.kinds == kind
-        if longest is not None:
-            wanted = wanted & (self.lengths >= shortest) & (self.lengths <= longest)
-        numbers = np.flatnonzero(wanted)
-        starts, ends = self.offsets[numbers].tolist(), self.offsets[numbers + 1].tolist()
-        for token_id, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+        """Yield (id, bytes) of the tokens of a kind in id order, of `min_length` to `max_length` bytes; None means
+        any.
+        """
+        is_selected = self.kinds != NONE if kind is None else self.kinds == kind
+        if max_length is not None:
+            is_selected = is_selected & (self.lengths >= min_length) & (self.lengths <= max_length)
+        ids = np.flatnonzero(is_selected)
+        starts, ends = self.offsets[ids].tolist(), self.offsets[ids + 1].tolist()
+        for token_id, start, end in zip(ids.tolist(), starts, ends, strict=True):
             yield token_id, self.blob[start:end]
 
     def find_ids(self, tokens: Collection[bytes]) -> dict[bytes, int]:
-        """The ids of those of `tokens` (none empty) that are ordinary tokens, without an object for each token."""
-        found: dict[bytes, int] = {}
+        """Find the ids of those of `tokens` (none empty) that are ordinary tokens, without an object for each token."""
+        id_of_token: dict[bytes, int] = {}
         blob = np.frombuffer(self.blob, dtype=np.uint8)
         is_first_byte = np.zeros(256, dtype=np.bool_)
         is_first_byte[[token[0] for token in tokens]] = True
         for size in {len(token) for token in tokens}:
-            numbers = np.flatnonzero((self.lengths == size) & (self.kinds == ORDINARY))
-            numbers = numbers[is_first_byte[blob[self.offsets[numbers]]]]
-            for token_id, start in zip(numbers.tolist(), self.offsets[numbers].tolist(), strict=True):
-                found[self.blob[start : start + size]] = token_id
-        return {token: found[token] for token in tokens if token in found}
+            ids = np.flatnonzero((self.lengths == size) & (self.kinds == ORDINARY))
+            ids = ids[is_first_byte[blob[self.offsets[ids]]]]
+            for token_id, start in zip(ids.tolist(), self.offsets[ids].tolist(), strict=True):
+                id_of_token[self.blob[start : start + size]] = token_id
+        return {token: id_of_token[token] for token in tokens if token in id_of_token}
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
@@ -219,18 +221,18 @@ class Vocabulary:
         return lengths
 
 
-def id_limit(n_tokens: int) -> int:
-    """The bound of the ids of `n_tokens` tokens: with greater ids, arrays indexed by id would mostly be gaps."""
+def compute_id_limit(n_tokens: int) -> int:
+    """Compute the limit of the ids of `n_tokens` tokens: with greater ids, arrays by id would mostly be gaps."""
     return 64 * n_tokens + 1_000_000
 
 
 def _check_limit(limit: int, n_tokens: int) -> int:
     """Return `limit`; raise ValueError if it is too large for `n_tokens` tokens."""
-    largest = id_limit(n_tokens)
-    if limit > largest:
+    max_limit = compute_id_limit(n_tokens)
+    if limit > max_limit:
         raise ValueError(
             f"the greatest token id is {limit - 1}; in a vocabulary of {pluralize(n_tokens, 'token')}, ids must be "
-            f"below {largest}"
+            f"below {max_limit}"
         )
     return limit
 
@@ -245,23 +247,23 @@ def join_slices(
     (b'efa', [0, 2, 3])
     """
     offsets = offsets_of(lengths)
-    joined = np.empty(offsets[-1], dtype=np.uint8)
-    sizes = np.ascontiguousarray(lengths, dtype=np.int64)
-    copy_slices(blob, np.ascontiguousarray(starts), sizes, offsets[:-1], joined)
-    return joined, offsets
+    result = np.empty(offsets[-1], dtype=np.uint8)
+    int64_lengths = np.ascontiguousarray(lengths, dtype=np.int64)
+    copy_slices(blob, np.ascontiguousarray(starts), int64_lengths, offsets[:-1], result)
+    return result, offsets
 
 
 def find_spelled(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer], text: bytes
 ) -> NDArray[np.bool_]:
-    """Which tokens have a text at `starts`; none that is shorter than the text has.
+    """Find which tokens have a text at `starts`; none that is shorter than the text has.
 
     >>> tokens = np.frombuffer(b"abcabc", dtype=np.uint8)
     >>> find_spelled(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
     [True, False, False]
 
     """
-    found = np.asarray(lengths >= len(text))
+    matches = np.asarray(lengths >= len(text))
     for i, byte in enumerate(text):
-        found[found] = blob[starts[found] + i] == byte
-    return found
+        matches[matches] = blob[starts[matches] + i] == byte
+    return matches

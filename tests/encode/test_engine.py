@@ -30,7 +30,7 @@ from bpe.evaluation._tally import BY_SPACES, COLUMNS, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import symbol_tables
+from bpe.vocab.symbols import build_symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
 
 #: The vector level to restore.
@@ -396,7 +396,7 @@ def test_long_pieces_do_not_depend_on_the_list_of_unreachable_tokens() -> None:
 
 def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
     """The kernel of a plain byte model with a cache of a given size."""
-    inner, last, _ = symbol_tables(spec)
+    inner, last, _ = build_symbol_tables(spec)
     n = len(spec.merges)
     ranks, vocabulary = np.arange(n, dtype=np.int32), spec.vocabulary
     merges = MergeList(spec.merges, spec.merge_results, ranks, vocabulary.limit)

@@ -33,16 +33,16 @@ def test_a_file_is_found_under_its_own_name(folder: Path, caplog: pytest.LogCapt
     path = folder / "own.tiktoken"
     assert not cache.is_cached(OWN)
     with pytest.raises(OSError, match=r"under that name, or as own\.tiktoken"):
-        cache.read(OWN)
+        cache.read_published(OWN)
     path.write_bytes(CONTENT)
     assert cache.is_cached(OWN)
-    assert cache.read(OWN) == CONTENT
+    assert cache.read_published(OWN) == CONTENT
     path.write_bytes(b"other")
     assert not cache.is_cached(OWN)
     assert path.read_bytes() == b"other"  # only files under the name of the cache are removed
     assert "does not have the SHA-256" in caplog.text
-    (folder / cache.cached_name(OWN.address)).write_bytes(CONTENT)
-    assert cache.read(OWN) == CONTENT
+    (folder / cache.make_cached_name(OWN.address)).write_bytes(CONTENT)
+    assert cache.read_published(OWN) == CONTENT
 
 
 def test_a_file_of_unknown_content_is_not_found_by_its_name(folder: Path) -> None:
@@ -55,7 +55,9 @@ def test_gpt2_is_built_of_the_file_of_r50k(folder: Path, monkeypatch: pytest.Mon
     if not ranks.is_file():
         pytest.skip("the shared vocabularies are absent")
     monkeypatch.setattr(registry, "_encodings", {})
-    (folder / cache.cached_name(FILES["r50k_base.tiktoken"].address)).write_bytes(gzip.decompress(ranks.read_bytes()))
+    (folder / cache.make_cached_name(FILES["r50k_base.tiktoken"].address)).write_bytes(
+        gzip.decompress(ranks.read_bytes())
+    )
     tok = registry.get_encoding("gpt2")
     assert tok == registry.get_encoding("r50k_base")
     assert tok.encode("hello world<|endoftext|>", allowed_special="all").tolist() == [31373, 995, 50256]

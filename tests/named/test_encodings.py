@@ -133,7 +133,7 @@ def test_the_first_variable_that_is_set_names_the_folder(tmp_path, monkeypatch, 
     assert cached_in(tmp_path / "tik", published).exists()
 
 
-@pytest.mark.parametrize("variable", cache.VARIABLES)
+@pytest.mark.parametrize("variable", cache.FOLDER_VARIABLES)
 def test_an_empty_variable_turns_the_cache_off(
     server, tmp_path, monkeypatch, published, reset_registry, variable
 ) -> None:
@@ -156,7 +156,7 @@ def test_an_empty_variable_turns_the_cache_off(
 @pytest.fixture
 def unset(tmp_path, monkeypatch) -> None:
     """No variable names the cache folder; the user's cache and the folder for temporary files are below `tmp_path`."""
-    for variable in cache.VARIABLES:
+    for variable in cache.FOLDER_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
@@ -310,9 +310,9 @@ def test_offline_the_error_names_both_files_of_gpt2(server, folder, reset_regist
         bpe.get_encoding("gpt2")
 
 
-@pytest.mark.parametrize("variable", cache.VARIABLES)
+@pytest.mark.parametrize("variable", cache.FOLDER_VARIABLES)
 def test_a_variable_that_names_a_file_is_an_error(server, tmp_path, monkeypatch, published, variable) -> None:
-    for each in cache.VARIABLES:
+    for each in cache.FOLDER_VARIABLES:
         monkeypatch.delenv(each, raising=False)
     (tmp_path / "file").write_bytes(b"x")
     monkeypatch.setenv(variable, str(tmp_path / "file"))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import bpe
 from bpe.base.utf8 import byte_offsets, escape
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text.generate_unicode import BITS, BLOCK, NEW, NUMERIC
+from bpe.text.generate_unicode import BLOCK_SIZE, CLASS_PATTERNS, NEW, NUMERIC
 
 HEADER = Path(bpe.__file__).parent / "text" / "_unicode_classes.h"
 CODES = [*range(0xD800), *range(0xE000, 0x110000)]
@@ -34,10 +34,10 @@ def arrays(name: str, kind: type) -> NDArray[np.generic]:
 
 @cache
 def table() -> NDArray[np.uint8]:
-    """The class bits of every code point, as in `generate_unicode.BITS`, and NEW."""
+    """The class bits of every code point, as in `generate_unicode.CLASS_PATTERNS`, and NEW."""
     index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_blocks", np.uint8)
     starts, late = arrays("bpe_late_starts", np.int64), arrays("bpe_late_classes", np.uint8)
-    made: NDArray[np.uint8] = cells.reshape(-1, BLOCK)[index].reshape(-1)
+    made: NDArray[np.uint8] = cells.reshape(-1, BLOCK_SIZE)[index].reshape(-1)
     assert len(made) == starts[0]
     return np.concatenate((made, np.repeat(late, np.diff(np.append(starts, 0x110000)))))
 
@@ -59,7 +59,7 @@ def classes_by_regex() -> NDArray[np.uint8]:
     """The class bits of every code point by the installed `regex` package."""
     made = np.zeros(0x110000, dtype=np.uint8)
     text = "".join(map(chr, CODES))
-    for bit, pattern in enumerate(BITS.values()):
+    for bit, pattern in enumerate(CLASS_PATTERNS.values()):
         for match in regex.finditer(f"{pattern.replace(chr(92) + 's', chr(92) + 'p{White_Space}')}+", text):
             codes = [CODES[at] for at in (match.start(), match.end() - 1)]
             made[codes[0] : codes[1] + 1] |= 1 << bit

@@ -177,7 +177,7 @@ class Maker:
         if kind < 0.80:
             return self.property()
         if kind < 0.85:
-            return f"[:{'^' * (chance.random() < 0.2)}{chance.choice([*oniguruma_sets.POSIX, 'foo'])}:]"
+            return f"[:{'^' * (chance.random() < 0.2)}{chance.choice([*oniguruma_sets.POSIX_BRACKETS, 'foo'])}:]"
         if kind < 0.90:
             return "&&"
         return self.char_class(depth - 1) if depth else "-"

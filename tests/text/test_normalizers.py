@@ -34,7 +34,7 @@ from bpe.normalizers import (
     UnescapeHTML,
 )
 from bpe.text import normalizers
-from bpe.text.normalizers import NAMES, as_normalizer, by_name
+from bpe.text.normalizers import NAMES, as_normalizer, create_by_name
 from bpe.text.pipeline_normalizers import from_json
 from bpe.text.unicode import is_new
 
@@ -155,7 +155,7 @@ def test_fix_text_equals_ftfys(parts: list[str]) -> None:
 def test_fix_text_leaves_plain_text_unchanged() -> None:
     """Tests the characters that are not passed to ftfy, each by itself and all together."""
     fix_text = pytest.importorskip("ftfy").fix_text
-    plain = [chr(code) for code in range(0x20, 0x10000) if not normalizers._SUSPECT.match(chr(code))]
+    plain = [chr(code) for code in range(0x20, 0x10000) if not normalizers._SUSPECT_CHARS.match(chr(code))]
     text = "".join(plain)
     assert fix_text(text) == text
     assert all(fix_text(char) == char for char in plain)
@@ -253,7 +253,7 @@ def test_names_are_accepted_wherever_a_normalizer_is(name: str) -> None:
     """The command line's names mean the same in Python."""
     made = ALL_NAMES[name]
     text = "  ﬁ Cafe\u0301 &amp; é  "
-    assert as_normalizer(name) == by_name(name) == made
+    assert as_normalizer(name) == create_by_name(name) == made
     assert (
         as_normalizer([name, "nfc"]) == as_normalizer((made, NFC())) == Sequence(name, "nfc") == Sequence(made, NFC())
     )

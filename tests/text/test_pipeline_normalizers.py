@@ -13,7 +13,7 @@ import pytest
 
 from bpe import normalizers as n
 from bpe.pretokenizers import Split
-from bpe.text.character_sets import codes, masked
+from bpe.text.character_sets import list_codes, masked
 from bpe.text.oniguruma import translate
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -106,7 +106,7 @@ def test_classes_of_all_characters(pattern: str) -> None:
     found = {every[match.start()] for match in regex.finditer(translate(pattern).expression, masked(every))}
     wrong = sorted(expected ^ found)[:5]
     assert wrong == []
-    assert sum(1 for _ in codes("UNASSIGNED")) > 800_000
+    assert sum(1 for _ in list_codes("UNASSIGNED")) > 800_000
 
 
 @pytest.mark.parametrize(

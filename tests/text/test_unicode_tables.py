@@ -21,7 +21,7 @@ from bpe.pretokenize._scanner import CLIP_UNICODE_VERSION, UNICODE_VERSION
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import generate_unicode, unicode, unicode_data
-from bpe.text.generate_unicode import BITS, NEW
+from bpe.text.generate_unicode import CLASS_PATTERNS, NEW
 
 #: The releases whose character classes are in the tables.
 PINNED = {"tiktoken": "0.14", "tokenizers": "0.23", "regex": "2026.11"}
@@ -40,7 +40,7 @@ def digest(*parts: bytes) -> str:
 
 
 def bit_of(name: str) -> int:
-    return 1 << list(BITS).index(name)
+    return 1 << list(CLASS_PATTERNS).index(name)
 
 
 # Content --------------------------------------------------------------------------------------------------------------
@@ -53,29 +53,29 @@ def test_tables_have_not_changed_since_they_were_compared() -> None:
     assert digest(repr(unicode_data.LOWER).encode(), unicode_data.WORD.encode()) == "dc78f412c402851d"
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", CLASS_PATTERNS)
 def test_classes_equal_those_of_tiktoken_and_tokenizers(name: str) -> None:
     pinned("tiktoken", "tokenizers")
     found = set(np.flatnonzero(table() & bit_of(name)).tolist())
-    assert found == generate_unicode.by_tiktoken(BITS[name])
+    assert found == generate_unicode.match_by_tiktoken(CLASS_PATTERNS[name])
     if name != "NEWLINE":
-        assert found == generate_unicode.by_tokenizers(BITS[name])
+        assert found == generate_unicode.match_by_tokenizers(CLASS_PATTERNS[name])
 
 
 def test_clip_has_the_classes_of_regex() -> None:
     pinned("regex")
     for bit, pattern in ((1, r"\p{L}"), (2, r"\p{N}"), (4, r"\p{White_Space}")):
-        assert set(np.flatnonzero(classes("clip") & bit).tolist()) == generate_unicode.by_regex(pattern)
+        assert set(np.flatnonzero(classes("clip") & bit).tolist()) == generate_unicode.match_by_regex(pattern)
 
 
 def test_starcoder_has_the_digits_of_tokenizers() -> None:
     pinned("tokenizers")
-    assert set(np.flatnonzero(classes("starcoder") & 2).tolist()) == generate_unicode.numeric()
+    assert set(np.flatnonzero(classes("starcoder") & 2).tolist()) == generate_unicode.find_numeric()
 
 
 def test_word_characters_equal_those_of_the_engine() -> None:
     pinned("tiktoken")  # its engine is the one that `tokenizers` uses for word characters
-    assert {code for code in CODES if unicode.is_word(chr(code))} == generate_unicode.by_tiktoken(r"\w")
+    assert {code for code in CODES if unicode.is_word(chr(code))} == generate_unicode.match_by_tiktoken(r"\w")
 
 
 def test_word_characters_beside_a_single_word_token() -> None:
@@ -108,20 +108,20 @@ def test_the_generator_writes_this_header(monkeypatch: pytest.MonkeyPatch) -> No
     """The generator gets the table that the tests above compare."""
     made = bytearray(table().tobytes())
     later = arrays("bpe_later", np.int64).reshape(-1, 3).tolist()
-    monkeypatch.setattr(generate_unicode, "classes", lambda: made)
-    monkeypatch.setattr(generate_unicode, "later", lambda _: [tuple(row) for row in later])
-    assert generate_unicode.header() == HEADER.read_text(encoding="ascii")
+    monkeypatch.setattr(generate_unicode, "make_class_table", lambda: made)
+    monkeypatch.setattr(generate_unicode, "find_later_classes", lambda _: [tuple(row) for row in later])
+    assert generate_unicode.format_header() == HEADER.read_text(encoding="ascii")
 
 
 def test_new_characters_include_all_that_older_pythons_lack() -> None:
     """Characters whose class differs between Unicode versions are NEW; older Python data covers only the others."""
     pinned("tiktoken")
-    older = generate_unicode.by_tiktoken(r"\p{Age:V13_0}")
-    known = generate_unicode.by_tiktoken(r"\p{Age:V9_0}")
+    older = generate_unicode.match_by_tiktoken(r"\p{Age:V13_0}")
+    known = generate_unicode.match_by_tiktoken(r"\p{Age:V9_0}")
     found = set(np.flatnonzero(table() & NEW).tolist())
     assert set(CODES) - older <= found
     assert not found & known
-    assert found - (set(CODES) - older) == (generate_unicode.roles() & older) - known
+    assert found - (set(CODES) - older) == (generate_unicode.find_form_characters() & older) - known
 
 
 # Results that use the tables ------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_unicode_version() -> None:
 
 
 def test_version_is_recognized_by_new_characters() -> None:
-    assert generate_unicode.unicode_version({0x41}) == "before 14.0"
-    assert generate_unicode.unicode_version({0x41, 0x0870, 0x1E4D0}) == "15.0"
+    assert generate_unicode.identify_version({0x41}) == "before 14.0"
+    assert generate_unicode.identify_version({0x41, 0x0870, 0x1E4D0}) == "15.0"
 
 
 #: Contexts that lead a character to each branch of the patterns.

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import symbol_tables
+from bpe.vocab.symbols import build_symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
 
 #: Symbols of each size in UTF-8, bytes that are none (a tail alone, a surrogate, an overlong form), marks and prefixes.
@@ -80,6 +80,6 @@ def test_tables_of_symbols(data, model, prefixed):
         end_of_word_glued=mark is not None and data.draw(st.booleans()),
         ends_word=ends,
     )
-    inner, last, own_mark = symbol_tables(spec, prefixed=prefixed)
+    inner, last, own_mark = build_symbol_tables(spec, prefixed=prefixed)
     assert (as_dict(inner), as_dict(last), own_mark) == naive_tables(spec, prefixed)
     assert len(inner) == len(last) >= (256 if model == "byte" else 1)

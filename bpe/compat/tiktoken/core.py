@@ -31,7 +31,7 @@ from bpe.errors import check_int, describe
 from bpe.named import registry
 from bpe.named.registry import NamedEncoding, encoding_name_for_model, list_encoding_names
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.special_tokens import common_prefix
+from bpe.vocab.special_tokens import find_common_prefix
 from bpe.vocab.vocabulary import ORDINARY
 
 __all__ = [
@@ -153,7 +153,7 @@ class Encoding:
         self._special_token_values = set(encoding.special_tokens.values())
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
         #: What all names of special tokens begin with, and its first character: a text without them has none.
-        self._prefix = common_prefix(encoding.special_tokens)
+        self._prefix = find_common_prefix(encoding.special_tokens)
         self._first = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
         if encoding.ranks is not None:

@@ -18,7 +18,7 @@ from bpe.base.utf8 import Bytes
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.merge._supermerge import SuperMerger
-from bpe.vocab.spec import TokenizerSpec, words_only
+from bpe.vocab.spec import TokenizerSpec, drop_merges_across_words
 from bpe.vocab.vocabulary import NONE, Vocabulary, join_slices
 
 
@@ -111,7 +111,7 @@ def build_marked(
         np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
         np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
     )
-    tables = build_tables(replace(words_only(spec), vocabulary=larger), cache_memory)
+    tables = build_tables(replace(drop_merges_across_words(spec), vocabulary=larger), cache_memory)
     kernel, marked_words = tables.kernel, MarkedWords(tables.kernel, first, tokens.astype(np.uint32))
     wanted = np.zeros(first, dtype=np.uint8)
     wanted[marked_words.tokens] = 1

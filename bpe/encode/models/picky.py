@@ -20,7 +20,7 @@ from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.merge._merger import Merger
 from bpe.merge._replay import EventMerger
 from bpe.merge.tables import EventList, MergeList, SymbolTables
-from bpe.vocab.events import timeline
+from bpe.vocab.events import follow_events
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, Vocabulary
 
@@ -45,7 +45,7 @@ class EventTables:
     def __init__(self, spec: TokenizerSpec) -> None:
         events, vocabulary = spec.events, spec.vocabulary
         assert events is not None
-        self._limit, self._line = vocabulary.limit, timeline(events, vocabulary)
+        self._limit, self._line = vocabulary.limit, follow_events(events, vocabulary)
         deleted = self._line.deleted
         self._pairs, self._results, self._tokens, self._parts = (
             np.where(tokens < 0, self._limit - 1 - tokens, tokens).astype(np.int32)

@@ -22,7 +22,7 @@ from bpe.formats.schema import Field, load, read_fields, read_id, refuse
 from bpe.vocab.after_encoding import ByteLevel
 from bpe.vocab.editing import append_tokens
 from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec
-from bpe.vocab.special_tokens import effective_flags
+from bpe.vocab.special_tokens import remove_ineffective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_added_tokens(
     tokens = None if rows is None or (extra_rows and value) else _read_rows(rows)
     if tokens is None:
         tokens = read_one_by_one([*value, *(dict(zip(_FIELD_NAMES, row, strict=True)) for row in extra_rows)])
-    flags = effective_flags(tokens[1], normalizer)
+    flags = remove_ineffective_flags(tokens[1], normalizer)
     if normalizer is not None:
         for name, token_flags in flags.items():
             if "normalized" in token_flags and not normalizer.spelling(name):

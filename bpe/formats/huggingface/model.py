@@ -417,9 +417,9 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
 
 def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
     """Return the list that `_read_events` reads."""
-    from bpe.vocab.events import timeline
+    from bpe.vocab.events import follow_events
 
-    deleted = timeline(events, vocabulary).deleted
+    deleted = follow_events(events, vocabulary).deleted
 
     def spell(token: int) -> str:
         return to_letters(vocabulary[token] if token >= 0 else deleted[-1 - token])

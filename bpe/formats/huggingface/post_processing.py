@@ -63,7 +63,7 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
     from bpe.vocab.after_encoding import PostProcessor
 
     template = _read_template(value, "post_processor", vocabulary)
-    return PostProcessor.of(value), template if any(template) else None
+    return PostProcessor.from_json(value), template if any(template) else None
 
 
 def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 0) -> Template:

@@ -163,9 +163,9 @@ def _read_bool_or_null(value: object, where: str) -> bool | None:
 
 
 def _make_normalizer(name: str, **fields: Any) -> Normalizer:
-    from bpe.text.pipeline_normalizers import list_kinds
+    from bpe.text.pipeline_normalizers import list_normalizer_classes
 
-    normalizer: Normalizer = list_kinds()[name](**fields)
+    normalizer: Normalizer = list_normalizer_classes()[name](**fields)
     return normalizer
 
 
