@@ -15,7 +15,7 @@ from bpe.vocab.vocabulary import ID_LIMIT
 #: The most strings of `MergeRules.forbidden`; the kernel has room for as many.
 MAX_FORBIDDEN = 64
 #: The script number of characters that are joined with no other.
-APART = 255
+ISOLATED_SCRIPT = 255
 
 TieBreak = Literal["id", "first", "smallest", "greatest"]
 TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")

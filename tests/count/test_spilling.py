@@ -12,7 +12,7 @@ import bpe
 from bpe.base.offsets import offsets_of
 from bpe.count._word_table import WordTable
 from bpe.count.counting import count_into
-from bpe.count.spilling import PARTS, Spill
+from bpe.count.spilling import N_PARTS, Spill
 
 WORDS = [
     "low",
@@ -64,8 +64,8 @@ def test_the_parts_of_a_table_contain_each_word_once() -> None:
         b"".join(words), offsets_of([*map(len, words)]), np.ones(n, np.int64), np.arange(n, dtype=np.uint64)
     )
     found: list[Any] = []
-    for number in range(PARTS):
-        blob, offsets, counts, positions = table.arrays(number, PARTS)
+    for number in range(N_PARTS):
+        blob, offsets, counts, positions = table.arrays(number, N_PARTS)
         assert len(counts) < len(WORDS) / 10
         assert (np.diff(positions.astype(np.int64)) > 0).all()
         found += [

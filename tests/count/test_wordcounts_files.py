@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.count.files import COUNTS
+from bpe.count.files import COUNTS_FORMAT
 
 # Documents in files ---------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,13 @@ def forged(
     """A file with a correct checksum and arbitrary contents."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     data = (
-        COUNTS.magic + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
+        COUNTS_FORMAT.magic
+        + version.to_bytes(4, "little")
+        + len(text).to_bytes(8, "little")
+        + text
+        + lengths
+        + counts
+        + blob
     )
     return data + hashlib.sha256(data).digest()
 
@@ -254,8 +260,8 @@ def test_the_layout_is_as_documented(tmp_path: Path) -> None:
         (forged({**HEADER, "normalizer": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": [""]}), "header is not valid"),
-        (COUNTS.magic + b"\0" * 44, "the checksum is wrong"),
-        (COUNTS.magic, "the checksum is wrong"),
+        (COUNTS_FORMAT.magic + b"\0" * 44, "the checksum is wrong"),
+        (COUNTS_FORMAT.magic, "the checksum is wrong"),
         (b"", "begins with b'', not b'BPECOUNT': this is not a file of word counts"),
     ],
 )

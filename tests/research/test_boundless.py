@@ -61,7 +61,7 @@ REFUSED_ARGUMENTS = [
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets one of the tunings."""
-    return lambda number: monkeypatch.setattr(trainer, "test_tuning", TUNINGS[number % len(TUNINGS)])
+    return lambda number: monkeypatch.setattr(trainer, "tuning_for_tests", TUNINGS[number % len(TUNINGS)])
 
 
 def is_eligible(pattern: str) -> Callable[[bytes], bool]:
@@ -239,7 +239,7 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
             count_non_overlapping=True,
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trainer, "test_tuning", tuning)
+            patch.setattr(trainer, "tuning_for_tests", tuning)
             TrainingJob(config, trainer.learn_merges).run(partial(learn_words, None))
         assert found == wanted
 
@@ -459,7 +459,7 @@ def test_runs_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
     spills: list[int] = []
     add = Spill.add
     monkeypatch.setattr(Spill, "add", lambda spill, table: (spills.append(len(table)), add(spill, table)))
-    monkeypatch.setattr(runs, "TEXT_PER_STEP_LIMITED", 2000)
+    monkeypatch.setattr(runs, "BYTES_PER_STEP_LIMITED", 2000)
     monkeypatch.setattr(runs, "LEAST", 1 << 40)  # leaves no memory for tables
     wanted = bpe.research.train_boundless(texts=texts, vocab_size=420)
     assert not spills

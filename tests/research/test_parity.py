@@ -189,7 +189,7 @@ def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyP
         {"min_cells": 1, "parallel_threshold": 1, "threads": 3},
         {"memory": 1 << 14},
     ):
-        monkeypatch.setattr(learning, "test_tuning", tuning)
+        monkeypatch.setattr(learning, "tuning_for_tests", tuning)
         assert trained(corpus, parity, num_merges=400) == (expected, merges)
 
 

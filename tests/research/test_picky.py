@@ -260,7 +260,7 @@ def test_refused_thresholds(threshold: Any) -> None:
 
 def test_memory_is_checked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that the training may not fit in is refused before any merge."""
-    monkeypatch.setattr("bpe.research.picky.PER_SYMBOL", 1 << 40)
+    monkeypatch.setattr("bpe.research.picky.BYTES_PER_SYMBOL", 1 << 40)
     with pytest.raises(ValueError, match=r"max_memory is .*training with deletions tracks every pair"):
         bpe.research.train_picky(counts=WORDS, vocab_size=260, max_memory="2G")
 

@@ -290,7 +290,7 @@ def test_counting_resumes_from_every_saved_state(
     use_small_blocks(monkeypatch)
     paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
     if options.pop("spilling", False):
-        monkeypatch.setattr(counting.Tables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
+        monkeypatch.setattr(counting.ThreadTables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
     expected = bpe.train(**grouped(**made))
     checkpoint = tmp_path / "run.ckpt"
@@ -335,7 +335,7 @@ def test_words_that_need_too_much_memory_end_the_counting(tmp_path: Path, monkey
     made: dict[str, Any] = {"files": path, "num_merges": 3, "threads": 1, "checkpoint": checkpoint}
     with monkeypatch.context() as patch:
         patch.setattr("bpe.training.job.check_memory", lambda _: resident() + (12 << 20))
-        patch.setattr("bpe.training.memory.LEAST_FOR_PAIRS", 0)
+        patch.setattr("bpe.training.job.MIN_PAIR_MEMORY", 0)
         with pytest.raises(ValueError, match=r"max_memory is .* the words counted so far, about \d+ of \d+ symbols"):
             bpe.train(**grouped(**made), max_memory=1)
     counts, held = checkpoint_module.read_counts(f"{checkpoint}.counts")

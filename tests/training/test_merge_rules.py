@@ -49,7 +49,7 @@ def merges_of(tok: bpe.Tokenizer) -> list[tuple[Any, Any]]:
 
 def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "test_tuning", switches)
+        patch.setattr(learning, "tuning_for_tests", switches)
         return bpe.train(**grouped(**options))
 
 

@@ -119,7 +119,7 @@ def test_merges_are_those_of_the_definition(kind: str, unused: str, seed: int) -
     superwords = KINDS[kind](unused=unused)
     texts = corpus(seed)
     tok = bpe.train(texts=texts, vocab_size=320, superwords=superwords)
-    first, second = superwords.of_stage(1), superwords.of_stage(2)
+    first, second = superwords.get_pretokenizer(1), superwords.get_pretokenizer(2)
     words = pieces(lines_of(texts), first.pattern, gaps=first.gaps == "keep")
     units = pieces(lines_of(texts), None if second is None else second.pattern, gaps=True)
     merges, tokens = trained(words, units, superwords, 320)
@@ -142,7 +142,7 @@ def test_the_papers_patterns_are_two_steps_of_tokenizers() -> None:
         split = steps.Sequence(
             [steps.Digits(individual_digits=False), steps.Split(tokenizers.Regex(pattern), "isolated")]
         )
-        ours = superwords.of_stage(stage)
+        ours = superwords.get_pretokenizer(stage)
         assert ours is not None
         for text in texts:
             assert ours.split(text) == [piece for piece, _ in split.pre_tokenize_str(text)]

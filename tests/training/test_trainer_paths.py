@@ -45,7 +45,7 @@ Merge = tuple[Any, Any, Any, int]
 def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:
     seen: list[Merge] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "test_tuning", switches)
+        patch.setattr(learning, "tuning_for_tests", switches)
         tok = bpe.train(**grouped(**options), on_merge=lambda _, *merge: seen.append(merge))
     return tok, seen
 
@@ -212,7 +212,7 @@ def encoded_kernel(
     words: dict[str, int], tie_break: str, whole: Trainer, merges: list[Merge], **switches: int
 ) -> Trainer:
     """A trainer that starts with the tokens of another one, and with the words as some of its merges encode them."""
-    letters = whole.n_tokens - len(whole.merges())
+    letters = whole.n_tokens - len(whole.list_merges())
     tokens = [(token, False, False, len(token)) for token in map(whole.spell_token, range(letters + len(merges)))]
     number = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
     data: list[np.ndarray[Any, Any]] = []
@@ -240,7 +240,7 @@ def trainer_of(
     )
     rules = bpe.MergeRules(tie_break=tie_break)  # type: ignore[arg-type]
     config = TrainConfig(counts=words, num_merges=1000, rules=rules)
-    given = learning.Words(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+    given = learning.WordArrays(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
     return Trainer(given, initial, config, 1000, **switches)
 
 
@@ -259,8 +259,8 @@ def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None
         with team_threads(replayed.team):
             assert learning.replay(replayed, np.array(merges[:stop], dtype=np.int64).reshape(-1, 4)) == stop
             assert replayed.run(1000, 2000) == merges[stop:]
-        assert [tuple(row) for row in replayed.merges().tolist()] == merges
-        blob, offsets, ends = replayed.vocabulary()
+        assert [tuple(row) for row in replayed.list_merges().tolist()] == merges
+        blob, offsets, ends = replayed.list_tokens()
         assert [blob[a:b] for a, b in pairwise(offsets.tolist())] == spelled
         assert ends.dtype == np.bool_
         assert not ends.any()
