@@ -300,11 +300,11 @@ def _read_blocks(
 
 def _place_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
     """Give blocks their positions in the corpus; a reader, which comes again and again, has one for its file."""
-    first_number, previous = 1, None
-    for number, block in enumerate(blocks, 1):
+    first_of_file, previous = 1, None
+    for i, block in enumerate(blocks, 1):
         if block is not previous:
-            first_number, previous = number, block
-        yield first_number * POSITIONS_PER_BLOCK, block
+            first_of_file, previous = i, block
+        yield first_of_file * POSITIONS_PER_BLOCK, block
 
 
 class ThreadTables:

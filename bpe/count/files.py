@@ -94,10 +94,10 @@ def pack_arrays(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDA
     return sizes, (lengths.tobytes(), packed_counts.tobytes(), blob.tobytes())
 
 
-def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
+def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     """Convert numbers, none of them negative, to the narrowest little-endian unsigned type that holds them."""
-    dtype = np.min_scalar_type(int(numbers.max(initial=0)))
-    return numbers.astype(dtype.newbyteorder("<"))
+    dtype = np.min_scalar_type(int(values.max(initial=0)))
+    return values.astype(dtype.newbyteorder("<"))
 
 
 def read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:

@@ -78,7 +78,7 @@ class Spill:
         """
         old_file, parts, self._parts = self._file, self._parts, []
         self._file = self._new_file()
-        found: list[list[NDArray[Any]]] = [[], []]  # counts, positions
+        columns: list[list[NDArray[Any]]] = [[], []]  # counts, positions
         for part in parts:
             table = WordTable()
             for stored in part:
@@ -86,13 +86,13 @@ class Spill:
             arrays = table.arrays()
             del table
             self._parts.append([[self._store(array) for array in arrays]])
-            found[0].append(arrays[2])
-            found[1].append(arrays[3])
+            columns[0].append(arrays[2])
+            columns[1].append(arrays[3])
             del arrays
         old_file.close()
         give_memory_back()  # the tables leave fragmented memory
-        order = np.argsort(np.concatenate(found.pop()))
-        counts = np.concatenate(found.pop())[order]
+        order = np.argsort(np.concatenate(columns.pop()))
+        counts = np.concatenate(columns.pop())[order]
         lengths = np.concatenate([np.diff(self._load(stored[1])) for [stored] in self._parts])
         offsets = offsets_of(lengths[order])
         targets = lengths  # which are not needed any more: their memory holds the targets

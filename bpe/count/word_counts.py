@@ -216,10 +216,10 @@ class WordCounts:
                 f"{short_repr(other)} is {with_article(other)}; only WordCounts merge (update takes a mapping)"
             )
         for name in ("pretokenizer", "normalizer", "special_tokens", "units"):
-            own, given = getattr(self, name), getattr(other, name)
-            if own != given:
+            expected, actual = getattr(self, name), getattr(other, name)
+            if expected != actual:
                 raise ValueError(
-                    f"the counts were made with {name}={given!r}, these with {own!r}; only counts made with the "
+                    f"the counts were made with {name}={actual!r}, these with {expected!r}; only counts made with the "
                     "same settings can be merged: count one of the corpora again"
                 )
         if not any_documents and None not in (self.documents, other.documents) and self.documents != other.documents:
@@ -278,12 +278,12 @@ class WordCounts:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of distinct words."""
+        """Count the distinct words."""
         with self._lock:
             return len(self._words) if isinstance(self._words, WordTable) else len(self._words[2])
 
     def __getitem__(self, word: str | bytes) -> int:
-        """The count of a word, 0 if it does not occur."""
+        """Return the count of a word, 0 if the word does not occur."""
         with self._lock:
             return self._table.get(to_bytes(word))
 
@@ -297,7 +297,7 @@ class WordCounts:
             return self._table.total
 
     def arrays(self) -> Arrays:
-        """The words in order of first appearance, as arrays.
+        """Return the words in order of first appearance, as arrays.
 
         Returns:
             blob (uint8), offsets (int64, shape (n + 1,)) and counts (int64, shape (n,)); word i is
@@ -321,7 +321,7 @@ class WordCounts:
         return ((data[a:b], count) for (a, b), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True))
 
     def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
-        """The n words with the highest counts (all by default); equal counts are in order of first appearance.
+        """List the n words with the highest counts (all by default); equal counts are in order of first appearance.
 
         >>> counts = WordCounts()
         >>> counts.update({"a": 2, "b": 5, "c": 2})
@@ -346,7 +346,7 @@ class WordCounts:
         return f"WordCounts({pluralize(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def _repr_html_(self) -> str:
-        """A card with the most frequent words, for notebooks."""
+        """Make a card with the most frequent words, for notebooks."""
         from bpe.show.html import Html, card, separate, table
 
         rows = [[Html(separate(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
@@ -413,7 +413,7 @@ class WordCounts:
         return loaded
 
     def to_arrow(self) -> pa.Table:
-        """The counts as an Arrow table: columns `word` (large_binary) and `count` (int64), in order (extra `arrow`).
+        """Copy the counts to an Arrow table: columns `word` (large_binary) and `count` (int64) (extra `arrow`).
 
         Raises:
             ModuleNotFoundError: without pyarrow.
@@ -437,7 +437,7 @@ class WordCounts:
         normalizer: NormalizerLike | None = None,
         special_tokens: Iterable[str] = (),
     ) -> WordCounts:
-        """The counts in an Arrow table, such as the result of a group-by in Spark.
+        """Read the counts in an Arrow table, such as the result of a group-by in Spark.
 
         Args:
             table: with columns `word` (binary or string) and `count` (an integer type). The counts of a word that

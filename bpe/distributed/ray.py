@@ -172,12 +172,14 @@ def hash_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) 
     lengths = np.diff(offsets).astype(np.uint64)
     padded = np.concatenate([np.zeros(8, np.uint8), blob, np.zeros(8, np.uint8)])
     eight = np.lib.stride_tricks.sliding_window_view(padded, 8)
-    used = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
-    shift = np.uint64(64) - used
-    first = np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift  # without the next word's bytes
-    last = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
-    mixed = (first ^ (last * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
-    part: NDArray[np.int64] = ((mixed >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)
+    used_bits = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
+    shift = np.uint64(64) - used_bits
+    first_bytes = (
+        np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift
+    )  # without the next word's bytes
+    last_bytes = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
+    hashes = (first_bytes ^ (last_bytes * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
+    part: NDArray[np.int64] = ((hashes >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)
     return part
 
 

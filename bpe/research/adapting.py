@@ -86,8 +86,8 @@ class _ActiveTokens:
 
     def __init__(self, spec: TokenizerSpec, removable: dict[int, list[int]], size: int) -> None:
         self._spec = spec
-        self._first = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by removable token: its first merge
-        self._first[list(removable)] = [indices[0] for indices in removable.values()]
+        self._first_merges = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by removable token: its first merge
+        self._first_merges[list(removable)] = [indices[0] for indices in removable.values()]
         self.is_active: NDArray[np.bool_] = spec.vocabulary.kinds != NONE
         self.is_active[list(removable)[size - len(spec.vocabulary) + len(removable) :]] = False
 
@@ -129,12 +129,12 @@ class _ActiveTokens:
         np.add.at(gains, spec.merge_results[candidates], statistics.pair_frequencies)
         candidates_by_gain = np.flatnonzero(gains)
         candidates_by_gain = candidates_by_gain[
-            np.lexsort((self._first[candidates_by_gain], -gains[candidates_by_gain]))
+            np.lexsort((self._first_merges[candidates_by_gain], -gains[candidates_by_gain]))
         ]
-        leaf = self.is_active & (self._first >= 0)
+        leaf = self.is_active & (self._first_merges >= 0)
         leaf[spec.merges[self._find_active_merges()]] = False
         leaves = np.flatnonzero(leaf)
-        leaves = leaves[np.lexsort((-self._first[leaves], statistics.frequencies[leaves]))].tolist()
+        leaves = leaves[np.lexsort((-self._first_merges[leaves], statistics.frequencies[leaves]))].tolist()
         parts: dict[int, set[int]] = {}
         for token, pair in zip(spec.merge_results[candidates].tolist(), spec.merges[candidates].tolist(), strict=True):
             parts.setdefault(token, set()).update(pair)

@@ -130,14 +130,14 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[LearnedS
     for file_number, (name, (source, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
         counts[name], _ = job.count(source, given_counts, extra_options={"language": name}, suffix=f".{file_number}")
     words_by_language = _check_words(counts, rule, config)
-    first = next(iter(counts.values()))
+    first_counts = next(iter(counts.values()))
     if config.checkpoint is not None:
-        prints = {
+        fingerprints = {
             name: {language: compute_fingerprint(language_counts) for language, language_counts in words.items()}
             for name, words in (("languages", counts), ("dev", rule.dev or {}))
         }
-        checkpoint = job.open_checkpoint(config.checkpoint, {"parity": rule.to_json(), **prints}, first)
-    spec, config = begin_with_seeds(seeds, make_initial_spec(first, words_by_language, config), config)
+        checkpoint = job.open_checkpoint(config.checkpoint, {"parity": rule.to_json(), **fingerprints}, first_counts)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(first_counts, words_by_language, config), config)
     del words_by_language
     start_time, n_initial = time.perf_counter(), len(spec.merges)
     starter = _Starter(job, spec, config)
@@ -167,7 +167,7 @@ def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources 
 
 def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[WordArrays]:
     """Check that all counts have the same settings, and build the words of each language."""
-    first, settings = next((name, describe_count_settings(words)) for name, words in counts.items())
+    first_name, settings = next((name, describe_count_settings(words)) for name, words in counts.items())
     for corpus_name, counts_by_language in (("the corpus", counts), ("dev", rule.dev or {})):
         for name, words in counts_by_language.items():
             own_settings = describe_count_settings(words)
@@ -178,7 +178,7 @@ def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainCo
             if unequal is not None:
                 raise ValueError(
                     f"the counts of {name!r} in {corpus_name} were made with "
-                    f"{unequal}={short_repr(own_settings.get(unequal))}, those of {first!r} with "
+                    f"{unequal}={short_repr(own_settings.get(unequal))}, those of {first_name!r} with "
                     f"{short_repr(settings.get(unequal))}; they must be made with the same settings: "
                     "count one of them again"
                 )
@@ -234,7 +234,7 @@ class Parity:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the result, beside the counts, as name → JSON value."""
+        """Return what determines the result, beside the counts, as name → JSON value."""
         return {
             "dev": self.dev is not None,
             "ratios": None if self.ratios is None else {name: float(value) for name, value in self.ratios.items()},
@@ -257,8 +257,8 @@ class Language:
     Attributes:
         trainer: of its words.
         dev_trainer: of its text in `Parity.dev`; None where the lengths of the corpus are compared.
-        tokens: the length of the text that is compared, now.
-        start: the same before the first merge.
+        n_tokens: the length of the text that is compared, now.
+        n_initial_tokens: the same before the first merge.
         ratio: of `Parity.ratios`, or None.
         is_exhausted: whether it has no pair left.
 
@@ -266,21 +266,21 @@ class Language:
 
     trainer: Trainer
     dev_trainer: Trainer | None
-    tokens: int
-    start: int
+    n_tokens: int
+    n_initial_tokens: int
     ratio: float | None = None
     is_exhausted: bool = False
 
     def compute_priority(self) -> float:
         """Compute a number; the language with the largest one has the next merge."""
-        return self.tokens if self.ratio is None else -(self.start / self.tokens / self.ratio)
+        return self.n_tokens if self.ratio is None else -(self.n_initial_tokens / self.n_tokens / self.ratio)
 
     def apply(self, left: int, right: int) -> int:
         """Merge a pair; returns the number of its token."""
         token, removed = self.trainer.apply(left, right)
         if self.dev_trainer is not None:
             token, removed = self.dev_trainer.apply(left, right)
-        self.tokens -= removed
+        self.n_tokens -= removed
         return token
 
 
@@ -400,8 +400,8 @@ def _merge_counts(counts: Mapping[str, WordCounts]) -> WordCounts:
     """Merge the counts of all languages."""
     first = next(iter(counts.values()))
     merged = empty_like(first)
-    for each in counts.values():
-        merged.merge(each, any_documents=True)
+    for language_counts in counts.values():
+        merged.merge(language_counts, any_documents=True)
     return merged
 
 
@@ -428,11 +428,11 @@ class _Starter:
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
         for name, words in counts.items():
             trainer, n_language_words, bytes_and_tokens = self._start_trainer(words)
-            dev_trainer, compared_size = None, bytes_and_tokens
+            dev_trainer, (_, length) = None, bytes_and_tokens
             if name in dev:
-                dev_trainer, _, compared_size = self._start_trainer(dev[name])
+                dev_trainer, _, (_, length) = self._start_trainer(dev[name])
             ratio = None if rule.ratios is None else float(rule.ratios[name])
-            languages.append(Language(trainer, dev_trainer, compared_size[1], compared_size[1], ratio))
+            languages.append(Language(trainer, dev_trainer, length, length, ratio))
             n_words, n_bytes, n_tokens = (
                 n_words + n_language_words,
                 n_bytes + bytes_and_tokens[0],

@@ -141,7 +141,7 @@ def find_runs(
 
     """
     engine, marked_words = _make_engine(spec, find_eligible_tokens(spec, pattern))
-    token_numbers = marked_words.tokens - np.uint32(_find_first_id(spec))
+    numbers_by_marked_id = marked_words.tokens - np.uint32(_find_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     bytes_per_step = BYTES_PER_STEP if max_memory is None else BYTES_PER_STEP_LIMITED
     tables = ThreadTables(1, 0, None if max_memory is None else max_memory - LEAST)
@@ -151,10 +151,10 @@ def find_runs(
             for ids, lengths, size in _encode_corpus(
                 engine, source, frozenset(special_tokens), threads, bytes_per_step
             ):
-                numbers, starts, ends = _find_spans(ids, lengths, marked_words, token_numbers)
+                token_numbers, starts, ends = _find_spans(ids, lengths, marked_words, numbers_by_marked_id)
                 with tables.lend() as table:
-                    table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
-                position += numbers.nbytes
+                    table.count_spans(token_numbers.view(np.uint8), 4 * starts, 4 * ends, position)
+                position += token_numbers.nbytes
                 bar(size)
         del engine
         merged = tables.join()
@@ -169,7 +169,10 @@ def _find_first_id(spec: TokenizerSpec) -> int:
 
 
 def _find_spans(
-    ids: NDArray[np.uint32], lengths: NDArray[np.int64], marked_words: MarkedWords, token_numbers: NDArray[np.uint32]
+    ids: NDArray[np.uint32],
+    lengths: NDArray[np.int64],
+    marked_words: MarkedWords,
+    numbers_by_marked_id: NDArray[np.uint32],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """Find the runs of texts: (token numbers, starts, ends); tokens outside runs have any number."""
     marked = ids >= marked_words.first
@@ -179,8 +182,12 @@ def _find_spans(
     bounds = np.flatnonzero(is_boundary)
     starts, ends = bounds[:-1], bounds[1:]
     is_run = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
-    numbers = token_numbers[np.where(marked, ids - np.uint32(marked_words.first), 0)] if len(token_numbers) else ids
-    return numbers, starts[is_run], ends[is_run]
+    token_numbers = (
+        numbers_by_marked_id[np.where(marked, ids - np.uint32(marked_words.first), 0)]
+        if len(numbers_by_marked_id)
+        else ids
+    )
+    return token_numbers, starts[is_run], ends[is_run]
 
 
 def _make_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> WordArrays:
@@ -232,16 +239,16 @@ def _encode_corpus(
 def fill_with_runs(runs: WordArrays, spec: TokenizerSpec, counts: WordCounts) -> None:
     """Fill empty counts with runs, spelled."""
     vocabulary = spec.vocabulary
-    blob, first = np.frombuffer(vocabulary.blob, dtype=np.uint8), _find_first_id(spec)
-    starts, lengths = vocabulary.offsets[first:-1], vocabulary.lengths[first:]
+    blob, first_id = np.frombuffer(vocabulary.blob, dtype=np.uint8), _find_first_id(spec)
+    starts, lengths = vocabulary.offsets[first_id:-1], vocabulary.lengths[first_id:]
     spelled_tokens = np.full(len(blob) + len(lengths), RUN_TOKEN_END, dtype=np.uint8)
     token_offsets = offsets_of(lengths + 1)
     is_token_byte = np.ones(len(spelled_tokens), dtype=np.bool_)
     is_token_byte[token_offsets[1:] - 1] = False
     spelled_tokens[is_token_byte] = blob[starts[0] :]
     token_numbers = runs.blob.view(np.uint32)
-    spelled, bounds = join_slices(spelled_tokens, token_offsets[:-1][token_numbers], lengths[token_numbers] + 1)
-    fill_counts(counts, (spelled, bounds[runs.offsets // 4], runs.counts))
+    spelled_runs, bounds = join_slices(spelled_tokens, token_offsets[:-1][token_numbers], lengths[token_numbers] + 1)
+    fill_counts(counts, (spelled_runs, bounds[runs.offsets // 4], runs.counts))
 
 
 def read_counted_runs(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> WordArrays:

@@ -85,7 +85,7 @@ class Seeds:
                 raise ValueError(f"the seeds have {short_repr(token)}; a token must be a str or bytes and not empty")
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the result, as name → JSON value."""
+        """Return what determines the result, as name → JSON value."""
         return {
             "merges": [[_spell_token(left), _spell_token(right)] for left, right in self.merges],
             "tokens": [_spell_token(token) for token in self.tokens],

@@ -327,11 +327,11 @@ class TrainConfig:
 @cache
 def _number_scripts(one_script: bool, keeps_digits_apart: bool) -> bytes:
     """Make `TrainConfig.scripts`; with `split_digits` in a byte model, the digits of all scripts are isolated."""
-    numbers = script_bytes() if one_script else b""
+    script_numbers = script_bytes() if one_script else b""
     if not keeps_digits_apart:
-        return numbers
+        return script_numbers
     digits = list(codes("NUMERIC"))
-    table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
+    table = bytearray(script_numbers).ljust(max(digits) + 1, b"\0")
     for code in digits:
         table[code] = ISOLATED_SCRIPT
     return bytes(table)

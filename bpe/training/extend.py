@@ -276,11 +276,11 @@ def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
     occurs[spec.merge_results] = True
     for table in word_symbols(spec).tables:
         occurs[table[table != NO_TOKEN]] = True
-    begins = np.ones(len(vocabulary.blob), dtype=np.int64)
+    starts_symbol = np.ones(len(vocabulary.blob), dtype=np.int64)
     if spec.model == "char":
-        begins[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
-    before = offsets_of(begins)
-    lengths = before[vocabulary.offsets[1:]] - before[vocabulary.offsets[:-1]]
+        starts_symbol[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
+    n_before = offsets_of(starts_symbol)
+    lengths = n_before[vocabulary.offsets[1:]] - n_before[vocabulary.offsets[:-1]]
     if spec.ends_word is not None and spec.end_of_word is not None:  # a separate mark is one symbol, a glued mark none
         size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())
         lengths = lengths - spec.ends_word * (size - (not spec.end_of_word_glued))

@@ -197,9 +197,9 @@ def _truncate_to_size(spec: TokenizerSpec, training: Training, size: int) -> Tok
 
 def check_unchanged(source: object, files_before: list[list[Any]] | None) -> None:
     """Raise OSError for files that were changed since `files_before`: both stages of a training read the same text."""
-    for old, new in zip(files_before or (), identify_files(source) or (), strict=True):
-        if old != new:
-            raise changed_error(old[0])
+    for old_file, new_file in zip(files_before or (), identify_files(source) or (), strict=True):
+        if old_file != new_file:
+            raise changed_error(old_file[0])
 
 
 def _list_document_options(source: object) -> dict[str, Any]:

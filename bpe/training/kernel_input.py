@@ -164,9 +164,9 @@ def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens
             below the number of symbols that are given.
 
     """
-    given, codes = _choose_codes(words, config)
+    given_codes, codes = _choose_codes(words, config)
     symbols = [_spell_symbol(code, config.chars) for code in codes]
-    marked: list[bytes] = []
+    marked_symbols: list[bytes] = []
     first_code_id = config.n_before_alphabet
     n_codes = max(len(words.inner_counts), max(codes, default=0) + 1)
     inner_tokens = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
@@ -175,20 +175,20 @@ def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens
     if config.end_of_word is not None:
         mark = config.end_of_word.encode()
         if config.end_of_word_glued:
-            ending = [code for code in codes if code in given or words.last_counts[code] > 0]
+            word_end_codes = [code for code in codes if code in given_codes or words.last_counts[code] > 0]
             last_tokens = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
-            last_tokens[ending] = np.arange(len(ending), dtype=np.uint32) + first_code_id + len(codes)
-            marked = [_spell_symbol(code, config.chars) + mark for code in ending]
+            last_tokens[word_end_codes] = np.arange(len(word_end_codes), dtype=np.uint32) + first_code_id + len(codes)
+            marked_symbols = [_spell_symbol(code, config.chars) + mark for code in word_end_codes]
         else:
             mark_token = first_code_id + len(codes)
-            marked = [mark]
+            marked_symbols = [mark]
     for table in (inner_tokens, last_tokens):
         table[[code for code in list_digit_codes(config) if code < len(table)]] = NO_TOKEN
-    _check_names([*symbols, *marked], config)
+    _check_names([*symbols, *marked_symbols], config)
     names = [*config.reserved, *(BYTE_NAMES if config.alphabet.byte_fallback else ())]
     tokens = [(name.encode(), False, True, 0) for name in names]
     tokens += [(symbol, False, False, 1) for symbol in symbols]
-    tokens += [(symbol, True, False, 1) for symbol in marked]
+    tokens += [(symbol, True, False, 1) for symbol in marked_symbols]
     return InitialTokens(int(config.chars), tokens, inner_tokens, last_tokens, mark_token)
 
 

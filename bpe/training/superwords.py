@@ -148,7 +148,7 @@ class SuperWords:
         return replace(config, rules=config.rules.and_limits(self.max_words, self.forbidden))
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the result, beside the pretokenizers, as name → JSON value."""
+        """Return what determines the result, beside the pretokenizers, as name → JSON value."""
         return {
             "transition": int(self.transition),
             "max_words": None if self.max_words is None else int(self.max_words),

@@ -231,13 +231,13 @@ def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
     n_done = 0
     while n_done < len(merges):
         relearned = trainer.run(min(MERGES_PER_CALL, len(merges) - n_done), ID_LIMIT)
-        for i, (saved, learned) in enumerate(
+        for i, (saved_merge, learned_merge) in enumerate(
             zip_longest(merges[n_done : n_done + MERGES_PER_CALL].tolist(), relearned)
         ):
-            if learned is None or tuple(saved) != learned:
+            if learned_merge is None or tuple(saved_merge) != learned_merge:
                 raise ValueError(
-                    f"merge {n_done + i} is {_describe_merge(saved)}, but this training "
-                    + ("ends before it" if learned is None else f"learns {_describe_merge(learned)}")
+                    f"merge {n_done + i} is {_describe_merge(saved_merge)}, but this training "
+                    + ("ends before it" if learned_merge is None else f"learns {_describe_merge(learned_merge)}")
                 )
         n_done += len(relearned)
     return n_done
