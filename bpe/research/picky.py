@@ -107,11 +107,8 @@ def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
         words = build_words(counts, config)
         job.free_counts(counts)
         initial = make_initial_tokens(words, config)
-        vocab_limit, n_words, bytes_and_tokens = (
-            choose_vocab_limit(initial, config),
-            len(words.counts),
-            words.count_bytes_and_tokens(config),
-        )
+        n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
+        vocab_limit = choose_vocab_limit(initial, config)
         if job.max_memory is not None:
             _check_memory(words, job.max_memory)
         learner = PickyLearner(words, initial, config, threshold)

@@ -101,21 +101,15 @@ class TrainingJob:
 
         """
         config = self.config
-        words = self.prepare_counts(
-            given_counts, config.pretokenizer if pretokenizer == "default" else pretokenizer, units
-        )
+        if pretokenizer == "default":
+            pretokenizer = config.pretokenizer
+        words = self.prepare_counts(given_counts, pretokenizer, units)
         checkpoint = files = None
         if config.checkpoint is not None:
             files = identify_files(source)
-            counting_options = {
-                **(extra_options or {}),
-                **describe_count_settings(words),
-                **_list_document_options(source),
-            }
+            counting = {**(extra_options or {}), **describe_count_settings(words), **_list_document_options(source)}
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
-            checkpoint = Checkpoint(
-                path, config.to_json() | self._extra_options | counting_options, files, counting_options
-            )
+            checkpoint = Checkpoint(path, config.to_json() | self._extra_options | counting, files, counting)
         saved_counts = None if checkpoint is None else checkpoint.load_counts()
         if saved_counts is not None:
             words = saved_counts
@@ -151,25 +145,22 @@ class TrainingJob:
 
     def prepare_counts(self, given_counts: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
         """Check the counts that the caller gave, or make empty ones to count a corpus with."""
-        config, is_given = self.config, pretokenizer != "default"
-        default = as_pretokenizer(pretokenizer if is_given else choose_default_pretokenizer(config.chars))
+        config, is_named = self.config, pretokenizer != "default"
+        pretokenizer = as_pretokenizer(pretokenizer if is_named else choose_default_pretokenizer(config.chars))
         if isinstance(given_counts, WordCounts):
-            for name, requested, current in (
-                ("pretokenizer", default if is_given else given_counts.pretokenizer, given_counts.pretokenizer),
-                (
-                    "normalizer",
-                    given_counts.normalizer if config.normalizer is None else config.normalizer,
-                    given_counts.normalizer,
-                ),
-            ):
-                if requested != current:
+            current: dict[str, Any] = {"pretokenizer": given_counts.pretokenizer, "normalizer": given_counts.normalizer}
+            requested = current | ({"pretokenizer": pretokenizer} if is_named else {})
+            if config.normalizer is not None:
+                requested["normalizer"] = config.normalizer
+            for name, value in requested.items():
+                if value != current[name]:
                     raise ValueError(
-                        f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave "
+                        f"the counts were made with {name}={current[name]!r}, but {name}={value!r} is requested; leave "
                         "the argument out, or count again"
                     )
             check_counts_match(given_counts, config.special_tokens, units, config.reserved)
             return given_counts
-        words = WordCounts(default, config.normalizer, config.special_tokens)
+        words = WordCounts(pretokenizer, config.normalizer, config.special_tokens)
         words.units = units
         if given_counts is not None:
             words.update(given_counts)

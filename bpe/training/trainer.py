@@ -98,11 +98,8 @@ def learn_merges(
         words = build_words(counts, config)
         job.free_counts(counts)
         initial = make_initial_tokens(words, config)
-        vocab_limit, n_words, bytes_and_tokens = (
-            choose_vocab_limit(initial, config),
-            len(words.counts),
-            words.count_bytes_and_tokens(config),
-        )
+        n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
+        vocab_limit = choose_vocab_limit(initial, config)
         merges = max(vocab_limit - len(initial.tokens), 0)
         if config.num_merges is not None:
             merges = min(merges, config.num_merges)
