@@ -118,7 +118,7 @@ def test_training_stays_within_max_memory(corpus: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of the process is read from /proc")
 def test_the_error_names_the_memory_that_the_symbols_need(corpus: Path, tmp_path: Path) -> None:
     wide = PROGRAM.replace("vocab_size=400", "vocab_size=66_000")  # symbols of 32 bits
-    wide = f"from bpe.training import memory; memory.SAMPLING_ERROR = 1e9  # count to the end\n{wide}"
+    wide = f"from bpe.training import job; job.SAMPLING_ERROR = 1e9  # count to the end\n{wide}"
     some = tmp_path / "some.txt"
     some.write_bytes(corpus.read_bytes()[:9_000_000])
     command = [sys.executable, "-c", wide, str(some), "little"]

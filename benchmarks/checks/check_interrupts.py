@@ -50,7 +50,7 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     tok = bpe.train(texts=lines[:2000], vocab_size=300)
     sources = bpe.Sources(str(records))
     encode_shards(bpe.Sources(str(text), per_line=True), tok, folder / "shards", shard_size=20_000)
-    learning.test_tuning = {"min_cells": 100}  # else helpers start only for corpora of a million symbols
+    learning.tuning_for_tests = {"min_cells": 100}  # else helpers start only for corpora of a million symbols
     numbers = itertools.count()
 
     def make_shards(make: Callable[[Path], object]) -> list[int]:

@@ -177,12 +177,12 @@ def open_documents(args: argparse.Namespace, path: str) -> Sources:
 
 def holds_counts(path: str) -> bool:
     """Whether a path is a file of word counts."""
-    from bpe.count.files import COUNTS
+    from bpe.count.files import COUNTS_FORMAT
 
     if not os.path.isfile(path):  # a pipe can be read only once
         return False
     with open(path, "rb") as file:
-        return file.read(len(COUNTS.magic)) == COUNTS.magic
+        return file.read(len(COUNTS_FORMAT.magic)) == COUNTS_FORMAT.magic
 
 
 def log_skipped(*corpora: Sources | Manifest | None) -> None:

@@ -18,9 +18,9 @@ from bpe.base.threads import map_ordered, map_unordered, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
 from bpe.count._word_table import WordTable
-from bpe.count.spilling import PARTS
+from bpe.count.spilling import N_PARTS
 from bpe.count.splitter import Splitter
-from bpe.count.word_counts import WordCounts, fill
+from bpe.count.word_counts import WordCounts, fill_counts
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
-#: Block i of a corpus, or the file of reader i, begins at position i * STRIDE, i from 1; words that were counted before
-#: come first. Positions only order the first appearances of words.
-STRIDE = 1 << 36
+#: Block i of a corpus, or the file of reader i, begins at position i * POSITIONS_PER_BLOCK, i from 1; words that were
+#: counted before come first. Positions only order the first appearances of words.
+POSITIONS_PER_BLOCK = 1 << 36
 
-#: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
-#: most of their waiting time.
-BYTES_PER_SLOT, MOST_SLOTS = 64, 1 << 19
+#: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MAX_INITIAL_SLOTS: growing a table
+#: costs threads most of their waiting time.
+BYTES_PER_SLOT, MAX_INITIAL_SLOTS = 64, 1 << 19
 #: Words that were counted before are added by so many, so that tables can be spilled between.
-WORDS_AT_ONCE = 1 << 20
+WORDS_PER_LOAD = 1 << 20
 
 
 def count_words(
@@ -103,8 +103,8 @@ def count_corpus(
     count_into(counts, source, thread_count(threads), progress)
 
 
-def _files_of(source: Sources | Iterable[TextLike] | None) -> Sources | None:
-    """The source, if it is files. Nobody has such an object before its module is imported, which texts do not need."""
+def _as_sources(source: Sources | Iterable[TextLike] | None) -> Sources | None:
+    """Return the source if it is a `Sources`, else None; texts do not need that module, so it may not be imported."""
     module: Any = sys.modules.get("bpe.corpus.sources")
     return source if module is not None and isinstance(source, module.Sources) else None
 
@@ -129,12 +129,12 @@ def count_into(
     time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
     splitter = Splitter(counts)
-    files = _files_of(source)
+    files = _as_sources(source)
     if files is not None:
         source = files = files.for_one_call()
     total, text = (None, None) if files is None else (files.size, files.text_size)
-    slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
-    tables = Tables(threads, slots, max_memory, excess)
+    slots = min((text or 0) // (BYTES_PER_SLOT * threads), MAX_INITIAL_SLOTS) if max_memory is None else 0
+    tables = ThreadTables(threads, slots, max_memory, excess)
 
     def count(positioned: tuple[int, Block | FileReader]) -> int:
         position, block = positioned
@@ -151,40 +151,40 @@ def count_into(
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     map_blocks = map_unordered if files is not None and files.regular else map_ordered
-    held = (None if saving is None else saving.take_partial_counts()) or NOTHING
+    earlier = (None if saving is None else saving.take_partial_counts()) or NO_COUNTS
     try:
         if files is not None:
-            files.add_skipped(held.skipped)
-        tables.load(held.words)
+            files.add_skipped(earlier.skipped)
+        tables.load(earlier.words)
         with (
-            progress_bar(progress, "count", total, "B", held.bytes) as bar,
+            progress_bar(progress, "count", total, "B", earlier.bytes) as bar,
             # closes the file after an error
-            closing(_read_blocks(source, splitter, threads, held.position, utf8=utf8)) as blocks,
+            closing(_read_blocks(source, splitter, threads, earlier.position, utf8=utf8)) as blocks,
         ):
-            rounds = _Rounds(_place_blocks(blocks), saving, tables)
+            rounds = _BlockRounds(_place_blocks(blocks), saving, tables)
             while not rounds.ended:
-                for done in map_blocks(count, rounds.next(), threads):
-                    if done:  # else another thread has read the rest of a file
-                        rounds.bytes += done
-                        bar(done)
-                if saving is not None and (position := rounds.position()) is not None:
+                for n_read in map_blocks(count, rounds.take_round(), threads):
+                    if n_read:  # else another thread has read the rest of a file
+                        rounds.bytes += n_read
+                        bar(n_read)
+                if saving is not None and (position := rounds.find_position()) is not None:
                     assert files is not None
-                    n_bytes = held.bytes + rounds.bytes
+                    n_bytes = earlier.bytes + rounds.bytes
                     saving.save_counts(
-                        counts, PartialCounts(tables.snapshot(), position, rounds.skipped(files), n_bytes)
+                        counts, PartialCounts(tables.snapshot(), position, rounds.count_skipped(files), n_bytes)
                     )
                 if tables.excess is not None and not rounds.ended:
                     raise ValueError(tables.excess)
-        joined = tables.join()
+        merged = tables.join()
     finally:
         tables.close()
-    fill(counts, joined)
+    fill_counts(counts, merged)
     counts.documents = _describe_documents(source)
 
 
 def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:
-    """How text files are made documents, as `WordCounts.documents` has it."""
-    files = _files_of(source)
+    """Describe how text files are made documents, as `WordCounts.documents` has it."""
+    files = _as_sources(source)
     if files is None or all(file.format != "text" for file in files.files):
         return None
     if files.keep_separator:
@@ -211,7 +211,7 @@ class PartialCounts:
 
 
 #: What was counted before a count that begins.
-NOTHING = PartialCounts((np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64)), None, 0, 0)
+NO_COUNTS = PartialCounts((np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64)), None, 0, 0)
 
 
 #: Called with some of the distinct words, as one array and its offsets, and the factor from this sample to all words,
@@ -223,16 +223,16 @@ class CountStore(Protocol):
     """Where the words of an unfinished count are kept."""
 
     def take_partial_counts(self) -> PartialCounts | None:
-        """What was saved before, or None; called once."""
+        """Take what was saved before, or None; called once."""
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether it is time to save."""
 
     def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
         """Save the words so far, which are counted as the settings say."""
 
 
-class _Rounds:
+class _BlockRounds:
     """The blocks of a corpus in rounds, which end where the words are to be saved.
 
     Attributes:
@@ -242,24 +242,24 @@ class _Rounds:
     """
 
     def __init__(
-        self, blocks: Iterator[tuple[int, Block | FileReader]], saving: CountStore | None, tables: Tables
+        self, blocks: Iterator[tuple[int, Block | FileReader]], saving: CountStore | None, tables: ThreadTables
     ) -> None:
         self._blocks, self._saving, self._tables = blocks, saving, tables
         self._following: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
         self.ended, self.bytes = False, 0
 
-    def next(self) -> Iterator[tuple[int, Block | FileReader]]:
-        """The blocks of the next round."""
+    def take_round(self) -> Iterator[tuple[int, Block | FileReader]]:
+        """Take the blocks of the next round."""
         while self._following:
             yield self._following.pop()
         for block in self._blocks:
             yield block
-            if self._tables.excess is not None or (self._saving is not None and self._saving.due()):
+            if self._tables.excess is not None or (self._saving is not None and self._saving.is_due()):
                 return
         self.ended = True
 
-    def position(self) -> Position | None:
-        """Where the next round begins, when all blocks of the last one are done; None if there is no more."""
+    def find_position(self) -> Position | None:
+        """Find where the next round begins, when all blocks of the last one are done; None if there is no more."""
         from bpe.corpus.blocks import Position
 
         following = None if self.ended else next(self._blocks, None)
@@ -270,8 +270,8 @@ class _Rounds:
         block = following[1]
         return Position(block.number, block.position) if isinstance(block, FileReader) else block.resume
 
-    def skipped(self, source: Sources) -> int:
-        """The bad records before that position."""
+    def count_skipped(self, source: Sources) -> int:
+        """Count the bad records before that position."""
         block = self._following[0][1]
         return source.skipped if isinstance(block, FileReader) else block.skipped
 
@@ -284,11 +284,11 @@ def _read_blocks(
     *,
     utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
-    """The corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
+    """Read the corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
     from bpe.corpus.blocks import text_blocks
     from bpe.corpus.documents import arrow_documents, row_blocks
 
-    if (files := _files_of(source)) is not None:
+    if (files := _as_sources(source)) is not None:
         separators, keep = files.separators, files.keep_separator
         unsplittable = splitter.list_unsplittable(separators, keep) if files.regular else None
         return files.blocks(splitter.make_block_cut(separators, keep), threads, start=start, unsplittable=unsplittable)
@@ -299,15 +299,15 @@ def _read_blocks(
 
 
 def _place_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
-    """The blocks with their positions in the corpus; a reader, which comes again and again, has one for its file."""
-    first, last = 1, None
-    for number, block in enumerate(blocks, 1):
-        if block is not last:
-            first, last = number, block
-        yield first * STRIDE, block
+    """Give blocks their positions in the corpus; a reader, which comes again and again, has one for its file."""
+    first_of_file, previous = 1, None
+    for i, block in enumerate(blocks, 1):
+        if block is not previous:
+            first_of_file, previous = i, block
+        yield first_of_file * POSITIONS_PER_BLOCK, block
 
 
-class Tables:
+class ThreadTables:
     """The threads' tables, and those that were spilled to disk.
 
     Args:
@@ -322,7 +322,7 @@ class Tables:
     """
 
     def __init__(self, threads: int, slots: int, max_memory: int | None, check: ExcessCheck | None = None) -> None:
-        self._check, self.excess = check, cast("str | None", None)
+        self._check_excess, self.excess = check, cast("str | None", None)
         self._threads = threads
         self._slots = slots
         self._idle: list[WordTable] = []
@@ -346,27 +346,27 @@ class Tables:
             self._idle.remove(table)
             spill = self._start_spill()
             spill.add(table)
-            if self._check is not None:
+            if self._check_excess is not None:
                 with self._lock:
-                    self.excess = self.excess or self._check(*spill.sample(), PARTS)
+                    self.excess = self.excess or self._check_excess(*spill.sample(), N_PARTS)
 
     def load(self, words: Arrays) -> None:
-        """Take words that were counted before, in order of first appearance."""
+        """Load words that were counted before, in order of first appearance."""
         blob, offsets, counts = words
-        for first in range(0, len(counts), WORDS_AT_ONCE):
-            bounds = offsets[first : first + WORDS_AT_ONCE + 1]
-            last = first + len(bounds) - 1
+        for begin in range(0, len(counts), WORDS_PER_LOAD):
+            bounds = offsets[begin : begin + WORDS_PER_LOAD + 1]
+            end = begin + len(bounds) - 1
             with self.lend() as table:
-                part = blob[bounds[0] : bounds[-1]], bounds - bounds[0], counts[first:last]
-                table.add_arrays(*part, np.arange(first, last, dtype=np.uint64))
+                part = blob[bounds[0] : bounds[-1]], bounds - bounds[0], counts[begin:end]
+                table.add_arrays(*part, np.arange(begin, end, dtype=np.uint64))
 
     def snapshot(self) -> Arrays:
-        """The words so far; the tables may be filled further."""
-        joined = self.join()
-        if not isinstance(joined, WordTable):
-            return joined
-        self._idle.append(joined)
-        return joined.arrays()[:3]
+        """Copy the words so far; the tables may be filled further."""
+        merged = self.join()
+        if not isinstance(merged, WordTable):
+            return merged
+        self._idle.append(merged)
+        return merged.arrays()[:3]
 
     def join(self) -> WordTable | Arrays:
         """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
@@ -378,11 +378,13 @@ class Tables:
             return self._spill.merge()
         tables = sorted(self._idle, key=len)
         self._idle.clear()
-        whole = tables.pop() if tables else WordTable()
+        merged = tables.pop() if tables else WordTable()
         if tables:
-            halves = map_unordered(lambda longer: whole.absorb(tables, longer), (False, True), min(self._threads, 2))
-            deque(halves, maxlen=0)
-        return whole
+            absorbed = map_unordered(
+                lambda long_words: merged.absorb(tables, long_words), (False, True), min(self._threads, 2)
+            )
+            deque(absorbed, maxlen=0)
+        return merged
 
     def close(self) -> None:
         """Delete the spilled tables."""

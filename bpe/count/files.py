@@ -22,7 +22,7 @@ from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, plural
 #: The dtypes of stored lengths and counts. `pack_arrays` takes the narrowest that holds the largest value.
 _DTYPES = ("|u1", "<u2", "<u4", "<u8")
 #: What a header says of words, and the data.
-Packed = tuple[dict[str, Any], tuple[bytes, ...]]
+PackedArrays = tuple[dict[str, Any], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class SealedFormat:
     Attributes:
         magic: the first 8 bytes.
         kind: what such a file is, for errors.
-        damaged: what to say of one with a wrong checksum.
+        damage_message: what to say of one with a wrong checksum.
         other_version: what to add for one of another version.
 
     """
 
     magic: bytes
     kind: str
-    damaged: str
+    damage_message: str
     other_version: str = ""
 
     def write(self, path: PathLike, header: Mapping[str, Any], parts: Iterable[bytes]) -> None:
@@ -56,7 +56,7 @@ class SealedFormat:
             file.write(digest.digest())
 
     def read(self, path: PathLike) -> tuple[bytes, memoryview]:
-        """The JSON and the data of a file.
+        """Read the JSON and the data of a file.
 
         Raises:
             FormatError: for a file that is damaged, of another version or another kind.
@@ -64,12 +64,12 @@ class SealedFormat:
         """
         data = memoryview(read_file(path, sys.maxsize))  # a view, so that no slice below is a copy
         if data[:8] != self.magic:
-            begin = bytes(data[:8])
+            magic = bytes(data[:8])
             raise FormatError(
-                f"begins with {short_repr(begin)}, not {self.magic!r}: this is not {self.kind}", path=path
+                f"begins with {short_repr(magic)}, not {self.magic!r}: this is not {self.kind}", path=path
             )
         if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
-            raise FormatError(f"the checksum is wrong: {self.damaged}", path=path)
+            raise FormatError(f"the checksum is wrong: {self.damage_message}", path=path)
         version = int.from_bytes(data[8:12], "little")
         if version != 1:
             raise FormatError(f"is of version {version}; this release reads version 1{self.other_version}", path=path)
@@ -77,26 +77,31 @@ class SealedFormat:
         return bytes(data[20:end]), data[end:-32]
 
 
-COUNTS = SealedFormat(b"BPECOUNT", "a file of word counts", "the file is truncated or altered; count again")
+COUNTS_FORMAT = SealedFormat(b"BPECOUNT", "a file of word counts", "the file is truncated or altered; count again")
 #: Words: their bytes end to end, offsets, counts.
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
-def pack_arrays(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> Packed:
-    """(What a header says of words and their counts, the data)."""
-    lengths, numbers = _narrow(np.diff(offsets)), _narrow(counts)
-    sizes = {"words": len(numbers), "bytes": len(blob), "lengths": lengths.dtype.str, "counts": numbers.dtype.str}
-    return sizes, (lengths.tobytes(), numbers.tobytes(), blob.tobytes())
+def pack_arrays(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> PackedArrays:
+    """Pack words and their counts: (what a header says of them, the data)."""
+    lengths, packed_counts = _narrow(np.diff(offsets)), _narrow(counts)
+    sizes = {
+        "words": len(packed_counts),
+        "bytes": len(blob),
+        "lengths": lengths.dtype.str,
+        "counts": packed_counts.dtype.str,
+    }
+    return sizes, (lengths.tobytes(), packed_counts.tobytes(), blob.tobytes())
 
 
-def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """The numbers (none negative) in the narrowest little-endian unsigned type that holds them."""
-    dtype = np.min_scalar_type(int(numbers.max(initial=0)))
-    return numbers.astype(dtype.newbyteorder("<"))
+def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+    """Convert numbers, none of them negative, to the narrowest little-endian unsigned type that holds them."""
+    dtype = np.min_scalar_type(int(values.max(initial=0)))
+    return values.astype(dtype.newbyteorder("<"))
 
 
 def read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
-    """The (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
+    """Read the (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
     words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
     dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]
     ends = list(accumulate([*(words * np.dtype(dtype).itemsize for dtype in dtypes), size]))
@@ -104,12 +109,12 @@ def read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
         raise ValueError(f"header declares {pluralize(ends[-1], 'payload byte')}; the file has {len(data)}")
     lengths = np.frombuffer(data[: ends[0]], dtype=dtypes[0])
     counts = np.frombuffer(data[ends[0] : ends[1]], dtype=dtypes[1]).astype(np.uint64)
-    longest = int(lengths.max(initial=0))
-    offsets = offsets_of(lengths.astype(np.int64) if longest <= size else np.zeros(words, dtype=np.int64))
+    max_length = int(lengths.max(initial=0))
+    offsets = offsets_of(lengths.astype(np.int64) if max_length <= size else np.zeros(words, dtype=np.int64))
     # No length is greater than size, so a sum that overflows shows as an offset smaller than the one before.
     if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():
         raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")
-    highest = int(counts.max(initial=0))
-    if highest > COUNT_LIMIT:
-        raise ValueError(f"a count is {highest}; it must be at most 2**63 - 1")
+    max_count = int(counts.max(initial=0))
+    if max_count > COUNT_LIMIT:
+        raise ValueError(f"a count is {max_count}; it must be at most 2**63 - 1")
     return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)

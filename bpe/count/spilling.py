@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from bpe.count.files import Arrays
 
 #: The number of parts in which a table is stored.
-PARTS = 64
+N_PARTS = 64
 
-_Stored = tuple[int, int, Any]  # an array in the file: its position, its length, its dtype
+_StoredArray = tuple[int, int, Any]  # an array in the file: its position, its length, its dtype
 
 
 class Spill:
@@ -40,7 +40,7 @@ class Spill:
         self._file: Any = self._new_file()
         self._folder = tempfile.gettempdir()
         self._lock = Lock()  # each thread has a table of its own, but all share the file
-        self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part
+        self._parts: list[list[list[_StoredArray]]] = [[] for _ in range(N_PARTS)]  # the tables' arrays, by part
         self._total = 0
         self._sample = WordTable()  # the words of the first part of each table
 
@@ -58,14 +58,14 @@ class Spill:
                 raise ValueError(
                     "the counts sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
                 )
-            for number, part in enumerate(self._parts):
-                arrays = table.arrays(number, PARTS)
+            for part_number, part in enumerate(self._parts):
+                arrays = table.arrays(part_number, N_PARTS)
                 part.append([self._store(array) for array in arrays])
-                if number == 0:
+                if part_number == 0:
                     self._sample.add_arrays(*arrays)
 
     def sample(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """One of PARTS of the distinct words, about: their bytes, and offsets."""
+        """Sample about one in N_PARTS of the distinct words: (their bytes, offsets)."""
         with self._lock:
             blob, offsets, *_ = self._sample.arrays()
         return blob, offsets
@@ -76,45 +76,49 @@ class Spill:
         The merged words of each part are written to a new file, in place of those before. They are read again, and
         copied to their final positions, when the order of all words is known. More tables may be added afterwards.
         """
-        before, parts, self._parts = self._file, self._parts, []
+        old_file, parts, self._parts = self._file, self._parts, []
         self._file = self._new_file()
-        found: list[list[NDArray[Any]]] = [[], []]  # counts, positions
+        columns: list[list[NDArray[Any]]] = [[], []]  # counts, positions
         for part in parts:
             table = WordTable()
             for stored in part:
-                table.add_arrays(*(self._load(array, before) for array in stored))
+                table.add_arrays(*(self._load(array, old_file) for array in stored))
             arrays = table.arrays()
             del table
             self._parts.append([[self._store(array) for array in arrays]])
-            found[0].append(arrays[2])
-            found[1].append(arrays[3])
+            columns[0].append(arrays[2])
+            columns[1].append(arrays[3])
             del arrays
-        before.close()
+        old_file.close()
         give_memory_back()  # the tables leave fragmented memory
-        order = np.argsort(np.concatenate(found.pop()))
-        counts = np.concatenate(found.pop())[order]
+        order = np.argsort(np.concatenate(columns.pop()))
+        counts = np.concatenate(columns.pop())[order]
         lengths = np.concatenate([np.diff(self._load(stored[1])) for [stored] in self._parts])
         offsets = offsets_of(lengths[order])
         targets = lengths  # which are not needed any more: their memory holds the targets
         targets[order] = offsets[:-1]
         del order
-        whole = np.empty(offsets[-1], dtype=np.uint8)
-        done = 0
+        merged_blob = np.empty(offsets[-1], dtype=np.uint8)
+        n_copied = 0
         for [stored] in self._parts:
             bounds = self._load(stored[1])
             copy_slices(
-                self._load(stored[0]), bounds[:-1], np.diff(bounds), targets[done : done + len(bounds) - 1], whole
+                self._load(stored[0]),
+                bounds[:-1],
+                np.diff(bounds),
+                targets[n_copied : n_copied + len(bounds) - 1],
+                merged_blob,
             )
-            done += len(bounds) - 1
+            n_copied += len(bounds) - 1
         del targets, lengths
         give_memory_back()
-        return whole, offsets, counts
+        return merged_blob, offsets, counts
 
     def close(self) -> None:
         """Delete the file."""
         self._file.close()
 
-    def _store(self, array: NDArray[Any]) -> _Stored:
+    def _store(self, array: NDArray[Any]) -> _StoredArray:
         position = self._file.seek(0, os.SEEK_END)
         try:
             self._file.write(array)
@@ -123,7 +127,7 @@ class Spill:
             raise OSError(error.errno, rule, self._folder) from None
         return position, len(array), array.dtype
 
-    def _load(self, stored: _Stored, file: Any = None) -> NDArray[Any]:
+    def _load(self, stored: _StoredArray, file: Any = None) -> NDArray[Any]:
         position, size, dtype = stored
         array = np.empty(size, dtype=dtype)
         file = self._file if file is None else file

@@ -44,20 +44,20 @@ class Splitter:
         self.specials = [name.encode() for name in counts.special_tokens]
         self.normalizer = counts.normalizer
         self.pretokenizer: Pretokenizer | None = counts.pretokenizer
-        own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
-        if counts.unicode_version != own:
+        current_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
+        if counts.unicode_version != current_version:
             raise ValueError(
                 f"the counts were made with Unicode {counts.unicode_version}, but {self.pretokenizer!r} uses Unicode "
-                f"{own} in this release, so no more texts can be added to them: count the corpus again"
+                f"{current_version} in this release, so no more texts can be added to them: count the corpus again"
             )
         self.scanner = scanner_of(counts.pretokenizer)
         self._preparer = TextPreparer(self.normalizer, self.pretokenizer)
-        prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
+        adds_prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
-        self.changes_text = self.normalizer is not None or prefix
+        self.changes_text = self.normalizer is not None or adds_prefix
 
     def make_split_finder(self) -> Cut | None:
-        """A function that finds safe split points of a document: pretoken starts outside special tokens.
+        """Make a function that finds safe split points of a document: pretoken starts outside special tokens.
 
         None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
         lines outside special tokens.
@@ -72,17 +72,17 @@ class Splitter:
         else:
             find_next = partial(find_next_safe_point, self.scanner)
 
-        def cut(text: Bytes, offset: int) -> int:
+        def find_split(text: Bytes, offset: int) -> int:
             while (offset := find_next(text, offset)) < len(text):
                 if not finder.crosses(text, offset):
                     break
                 offset += 1
             return offset
 
-        return cut
+        return find_split
 
     def make_block_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
-        """A function that finds where a block of a file may end: between documents, or at a safe split point."""
+        """Make a function that finds where a block of a file may end: between documents, or at a safe split point."""
         from bpe.corpus.blocks import document_cut, last_line, safe_cut
 
         if self.lines:
@@ -92,7 +92,7 @@ class Splitter:
         return safe_cut(partial(find_last_safe_point, self.scanner), separators + self.specials)
 
     def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
-        """The strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
+        """List the strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
         if self.lines or self.changes_text or self.scanner in (None, WHOLE):
             return None
         return None if set(self.specials) - set([] if keep else separators) else separators

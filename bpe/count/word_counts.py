@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 #: What is split into words: texts, each line of one, or texts into runs of words.
-UNITS = ("documents", "lines", "runs")
+DOCUMENTS, LINES, RUNS = UNITS = ("documents", "lines", "runs")
 #: The Unicode version of the named pretokenizers in files that do not record it.
 _DEFAULT_UNICODE_VERSION = "18.0"
 #: What counts are made with: the attributes that copies share.
@@ -55,7 +55,7 @@ _SETTINGS = ("pretokenizer", "normalizer", "special_tokens", "unicode_version", 
 #: The most frequent words that a notebook's card shows.
 _SHOWN_WORDS = 10
 
-_LOST = (
+_FORK_ERROR = (
     "another thread was changing these counts while the process was forked, so they are not whole here; use them in "
     "the parent, or fork when no call runs"
 )
@@ -109,14 +109,14 @@ class WordCounts:
         self.special_tokens = check_special_tokens(special_tokens)
         # the pretokenizer's own, unless the counts come from a file of another release
         self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
-        self.units = UNITS[0]
+        self.units = DOCUMENTS
         self.documents: str | None = None
         self._words: WordTable | Arrays = WordTable()
         self._position = 0  # in the corpus, of the next text
         self._warned = False  # whether `update` has warned of spaces in words
         #: Held while the table is filled or read, which happens without the GIL. Reentrant, because a normalizer or a
         #: mapping is the caller's code and may use the counts. No call holds the locks of two objects.
-        self._lock = lock_of(self, _LOST)
+        self._lock = lock_of(self, _FORK_ERROR)
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -216,10 +216,10 @@ class WordCounts:
                 f"{short_repr(other)} is {with_article(other)}; only WordCounts merge (update takes a mapping)"
             )
         for name in ("pretokenizer", "normalizer", "special_tokens", "units"):
-            ours, theirs = getattr(self, name), getattr(other, name)
-            if ours != theirs:
+            expected, actual = getattr(self, name), getattr(other, name)
+            if expected != actual:
                 raise ValueError(
-                    f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made with the "
+                    f"the counts were made with {name}={actual!r}, these with {expected!r}; only counts made with the "
                     "same settings can be merged: count one of the corpora again"
                 )
         if not any_documents and None not in (self.documents, other.documents) and self.documents != other.documents:
@@ -252,11 +252,11 @@ class WordCounts:
             self._words = WordTable()
             self._position = 0
 
-    def _empty(self) -> WordCounts:
-        """Counts with these settings, without words."""
-        made = WordCounts(None)
-        vars(made).update(self._settings())
-        return made
+    def _make_empty(self) -> WordCounts:
+        """Make counts with these settings, without words."""
+        empty = WordCounts(None)
+        vars(empty).update(self._get_settings())
+        return empty
 
     @property
     def _table(self) -> WordTable:
@@ -278,12 +278,12 @@ class WordCounts:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of distinct words."""
+        """Count the distinct words."""
         with self._lock:
             return len(self._words) if isinstance(self._words, WordTable) else len(self._words[2])
 
     def __getitem__(self, word: str | bytes) -> int:
-        """The count of a word, 0 if it does not occur."""
+        """Return the count of a word, 0 if the word does not occur."""
         with self._lock:
             return self._table.get(to_bytes(word))
 
@@ -297,7 +297,7 @@ class WordCounts:
             return self._table.total
 
     def arrays(self) -> Arrays:
-        """The words in order of first appearance, as arrays.
+        """Return the words in order of first appearance, as arrays.
 
         Returns:
             blob (uint8), offsets (int64, shape (n + 1,)) and counts (int64, shape (n,)); word i is
@@ -310,7 +310,7 @@ class WordCounts:
         return (blob.copy(), offsets.copy(), counts.copy()) if shared else (blob, offsets, counts)
 
     def _snapshot(self) -> Arrays:
-        """The words and counts as arrays that hold the counts themselves: the caller must not write to them."""
+        """Return the words and counts as arrays that may be those of this object: the caller must not write to them."""
         with self._lock:
             return self._words.arrays()[:3] if isinstance(self._words, WordTable) else self._words
 
@@ -321,7 +321,7 @@ class WordCounts:
         return ((data[a:b], count) for (a, b), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True))
 
     def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
-        """The n words with the highest counts (all by default); equal counts are in order of first appearance.
+        """List the n words with the highest counts (all by default); equal counts are in order of first appearance.
 
         >>> counts = WordCounts()
         >>> counts.update({"a": 2, "b": 5, "c": 2})
@@ -335,10 +335,10 @@ class WordCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        if self._settings() | {"documents": None} != other._settings() | {"documents": None}:
+        if self._get_settings() | {"documents": None} != other._get_settings() | {"documents": None}:
             return False
-        ours, theirs = self._snapshot(), other._snapshot()
-        return all(np.array_equal(ours[i], theirs[i]) for i in range(3))
+        own_arrays, other_arrays = self._snapshot(), other._snapshot()
+        return all(np.array_equal(own_arrays[i], other_arrays[i]) for i in range(3))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -346,7 +346,7 @@ class WordCounts:
         return f"WordCounts({pluralize(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def _repr_html_(self) -> str:
-        """A card with the most frequent words, for notebooks."""
+        """Make a card with the most frequent words, for notebooks."""
         from bpe.show.html import Html, card, separate, table
 
         rows = [[Html(separate(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
@@ -360,9 +360,9 @@ class WordCounts:
         return card("bpe.WordCounts", facts, table(["most frequent", "count"], rows) if rows else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._settings(), self._snapshot())
+        return _rebuild, (self._get_settings(), self._snapshot())
 
-    def _settings(self) -> dict[str, Any]:
+    def _get_settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
 
     # Files ------------------------------------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ class WordCounts:
         return loaded
 
     def to_arrow(self) -> pa.Table:
-        """The counts as an Arrow table: columns `word` (large_binary) and `count` (int64), in order (extra `arrow`).
+        """Copy the counts to an Arrow table: columns `word` (large_binary) and `count` (int64) (extra `arrow`).
 
         Raises:
             ModuleNotFoundError: without pyarrow.
@@ -437,7 +437,7 @@ class WordCounts:
         normalizer: NormalizerLike | None = None,
         special_tokens: Iterable[str] = (),
     ) -> WordCounts:
-        """The counts in an Arrow table, such as the result of a group-by in Spark.
+        """Read the counts in an Arrow table, such as the result of a group-by in Spark.
 
         Args:
             table: with columns `word` (binary or string) and `count` (an integer type). The counts of a word that
@@ -462,20 +462,20 @@ class WordCounts:
         table.validate(full=True)  # pyarrow itself does not check the offsets that it reads by
         for batch in table.to_batches():
             words, counts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
-            merged: dict[bytes, int] = {}
+            batch_counts: dict[bytes, int] = {}
             for word, count in zip(words, counts, strict=True):
                 data = to_bytes(word)
-                merged[data] = merged.get(data, 0) + count
-            loaded.update(merged)
+                batch_counts[data] = batch_counts.get(data, 0) + count
+            loaded.update(batch_counts)
         return loaded
 
 
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.
-_SPACED = r"(\S(?: \S)*)(?: (\S?)(<\S+>))?"
+_SPACED_SYMBOLS = r"(\S(?: \S)*)(?: (\S?)(<\S+>))?"
 
 
 def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
-    """The first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
+    """Find the first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
 
     >>> _find_spaced([b"l o w </w>", b"n e w </w>"])[0], _find_spaced([b"a b", b"more than symbols"])
     ('l o w </w>', None)
@@ -483,10 +483,10 @@ def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
     first = None
     for word in words:
         if b" " in word.strip(b" "):
-            found = re.fullmatch(_SPACED, word.decode("utf-8", "replace"))
-            if found is None:
+            match = re.fullmatch(_SPACED_SYMBOLS, word.decode("utf-8", "replace"))
+            if match is None:
                 return None
-            first = first or found
+            first = first or match
     return first
 
 
@@ -502,7 +502,7 @@ def _warn_of_spaces(word: re.Match[str]) -> None:
 
 
 def _as_fraction(weight: object) -> Fraction:
-    """A weight of `WordCounts.merge`, exactly."""
+    """Convert a weight of `WordCounts.merge` exactly."""
     from fractions import Fraction
     from numbers import Rational
 
@@ -520,22 +520,22 @@ def _as_fraction(weight: object) -> Fraction:
 def _weigh_counts(
     blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], factor: Fraction
 ) -> tuple[Arrays, int]:
-    """(The words with their counts multiplied and rounded, without those of 0; the sum of the counts).
+    """Multiply and round counts: (the words without those of count 0, the sum of the counts).
 
     Products that may exceed 64 bits are computed with Python's integers.
     """
-    top, bottom = factor.numerator, factor.denominator
-    small = int(counts.max(initial=0)) * 2 * top + bottom <= COUNT_LIMIT and 2 * bottom <= COUNT_LIMIT
-    products = (counts if small else counts.astype(object)) * (2 * top)
-    products = (products + bottom) // (2 * bottom)
-    total = int(products.sum()) if small and float(products.sum(dtype=np.float64)) < 2.0**62 else sum(products.tolist())
+    numerator, denominator = factor.numerator, factor.denominator
+    fits = int(counts.max(initial=0)) * 2 * numerator + denominator <= COUNT_LIMIT and 2 * denominator <= COUNT_LIMIT
+    products = (counts if fits else counts.astype(object)) * (2 * numerator)
+    products = (products + denominator) // (2 * denominator)
+    total = int(products.sum()) if fits and float(products.sum(dtype=np.float64)) < 2.0**62 else sum(products.tolist())
     _check_total(total)
     rounded = products.astype(np.int64)
     if rounded.all():
         return (blob, offsets, rounded), total
-    kept = rounded > 0
+    occurs = rounded > 0
     lengths = np.diff(offsets)
-    return (blob[np.repeat(kept, lengths)], offsets_of(lengths[kept]), rounded[kept]), total
+    return (blob[np.repeat(occurs, lengths)], offsets_of(lengths[occurs]), rounded[occurs]), total
 
 
 def _check_total(total: int) -> None:
@@ -544,17 +544,17 @@ def _check_total(total: int) -> None:
 
 
 def empty_like(counts: WordCounts) -> WordCounts:
-    """Counts with the same settings, without words."""
-    return counts._empty()
+    """Make counts with the same settings, without words."""
+    return counts._make_empty()
 
 
-def arrays_of(counts: WordCounts) -> Arrays:
-    """A snapshot of the words: (their bytes in one buffer, offsets, counts), read-only."""
+def borrow_arrays(counts: WordCounts) -> Arrays:
+    """Borrow the words as arrays, which the caller must not write to: (bytes in one buffer, offsets, counts)."""
     return counts._snapshot()
 
 
-def check_made_for(
-    counts: WordCounts, special_tokens: Iterable[str], units: str = UNITS[0], known: Container[str] | None = None
+def check_counts_match(
+    counts: WordCounts, special_tokens: Iterable[str], units: str = DOCUMENTS, known_names: Container[str] | None = None
 ) -> None:
     """Check that counts were made of the text that a tokenizer with these special tokens is to learn from.
 
@@ -562,7 +562,7 @@ def check_made_for(
         counts: the counts.
         special_tokens: the tokenizer's special tokens.
         units: what it learns from.
-        known: the strings that may separate text without a warning, instead of the special tokens.
+        known_names: the strings that may separate text without a warning, instead of the special tokens.
 
     Raises:
         ValueError: for a special token that did not separate their text, since words have parts of it, and for counts
@@ -577,35 +577,37 @@ def check_made_for(
                 f"count again with special_tokens=[{name!r}] (a mapping of your own counts is taken as it is)"
             )
     if counts.units != units:
-        by = "bpe.count_words" if units == UNITS[0] else "superwords.count_words"
+        function = "bpe.count_words" if units == DOCUMENTS else "superwords.count_words"
         raise ValueError(
-            f"the counts have the words of {counts.units}, and this needs those of {units}: count again with {by} (a "
-            "mapping of your own counts is taken as it is)"
+            f"the counts have the words of {counts.units}, and this needs those of {units}: count again with "
+            f"{function} (a mapping of your own counts is taken as it is)"
         )
-    left_out = [name for name in counts.special_tokens if name not in (special_tokens if known is None else known)]
-    if left_out:
+    unused_names = [
+        name for name in counts.special_tokens if name not in (special_tokens if known_names is None else known_names)
+    ]
+    if unused_names:
         get_log("bpe.wordcounts").warning(
             "%s separated the text of the counts and is no token; name it as a special token to make it one",
-            ", ".join(left_out),
+            ", ".join(unused_names),
         )
-    own = None if counts.pretokenizer is None else counts.pretokenizer.unicode_version
-    if counts.unicode_version != own:
+    current_version = None if counts.pretokenizer is None else counts.pretokenizer.unicode_version
+    if counts.unicode_version != current_version:
         get_log("bpe.wordcounts").warning(
             "the counts were made with Unicode %s, and the tokenizer splits text by Unicode %s, so some newly assigned "
             "characters are in other words; count again to make them agree",
             counts.unicode_version,
-            own,
+            current_version,
         )
 
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
-    """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
+    """Read a file of counts: (the counts, what `write_counts` wrote of an unfinished count, or None)."""
     import json
 
-    from bpe.count.files import COUNTS, read_arrays
+    from bpe.count.files import COUNTS_FORMAT, read_arrays
     from bpe.text.pipeline_normalizers import from_json as normalizer_from_json
 
-    head, data = COUNTS.read(path)
+    head, data = COUNTS_FORMAT.read(path)
     try:
         header = json.loads(head)
         pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
@@ -615,7 +617,7 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
             header["special_tokens"],
         )
         loaded.unicode_version = _read_unicode_version(header, loaded.pretokenizer)
-        loaded.units = check_choice("units", header.get("units", UNITS[0]), UNITS)
+        loaded.units = check_choice("units", header.get("units", DOCUMENTS), UNITS)
         loaded.documents = header.get("documents")
         if not isinstance(loaded.documents, str | None):
             raise TypeError(f"documents is {short_repr(loaded.documents)}; it must be a str or null")
@@ -633,7 +635,7 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
 
 def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
     """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
-    from bpe.count.files import COUNTS, pack_arrays
+    from bpe.count.files import COUNTS_FORMAT, pack_arrays
 
     sizes, parts = pack_arrays(*counts._snapshot())
     header = {
@@ -646,21 +648,23 @@ def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> 
         "documents": counts.documents,
         **({} if unfinished is None else {"unfinished": unfinished}),
     }
-    COUNTS.write(path, header, parts)
+    COUNTS_FORMAT.write(path, header, parts)
 
 
 def _read_unicode_version(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
-    """The Unicode version that split the words in a file; ValueError where the header's is not valid."""
-    own = None if pretokenizer is None else pretokenizer.unicode_version
-    version = header.get("unicode_version", own and _DEFAULT_UNICODE_VERSION)
-    if own is None and version is None:
+    """Read the Unicode version that split the words in a file; ValueError where the header's is not valid."""
+    current_version = None if pretokenizer is None else pretokenizer.unicode_version
+    version = header.get("unicode_version", current_version and _DEFAULT_UNICODE_VERSION)
+    if current_version is None and version is None:
         return None
-    if own is None or not isinstance(version, str):
-        raise ValueError(f"unicode_version is {short_repr(version)}; it must be {'null' if own is None else 'a str'}")
+    if current_version is None or not isinstance(version, str):
+        raise ValueError(
+            f"unicode_version is {short_repr(version)}; it must be {'null' if current_version is None else 'a str'}"
+        )
     return version
 
 
-def fill(counts: WordCounts, words: WordTable | Arrays) -> None:
+def fill_counts(counts: WordCounts, words: WordTable | Arrays) -> None:
     """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:
         counts._words, counts._position = words, 1 << 62  # greater than every position used so far
@@ -670,8 +674,8 @@ def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
     """Add the words of texts in buffers, such as `arrow_documents` gives; return the bytes that the table takes now."""
     with counts._lock:
         splitter, table = Splitter(counts), counts._table
-        for each in groups:
-            counts._position = splitter.count(table, each.data, each.starts, each.ends, counts._position)
+        for documents in groups:
+            counts._position = splitter.count(table, documents.data, documents.starts, documents.ends, counts._position)
         return table.memory
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bpe.batch import load_pyarrow
 from bpe.corpus.documents import arrow_documents
-from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill
+from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill_counts
 from bpe.data.mapping import MapFunction
 from bpe.errors import describe
 
@@ -70,15 +70,17 @@ def count_batches(
     arrow = load_pyarrow("count_batches")
     counts = empty_like(settings)  # of the driver: another version here is an error, not a mixture
 
-    def words() -> pa.RecordBatch:
+    def take_words() -> pa.RecordBatch:
         nonlocal position
-        blob, offsets, numbers = counts.arrays()
+        blob, offsets, word_counts = counts.arrays()
         buffers = [None, arrow.py_buffer(offsets), arrow.py_buffer(blob)]
-        word = arrow.LargeBinaryArray.from_buffers(arrow.large_binary(), len(numbers), buffers)
-        first = np.arange(position, position + len(numbers))
-        position += len(numbers)
+        word_array = arrow.LargeBinaryArray.from_buffers(arrow.large_binary(), len(word_counts), buffers)
+        positions = np.arange(position, position + len(word_counts))
+        position += len(word_counts)
         counts.clear()
-        return arrow.record_batch({"word": word, "count": arrow.array(numbers), "first": arrow.array(first)})
+        return arrow.record_batch(
+            {"word": word_array, "count": arrow.array(word_counts), "first": arrow.array(positions)}
+        )
 
     for texts in batches:
         documents = arrow_documents(texts)
@@ -86,9 +88,9 @@ def count_batches(
             raise TypeError(f"texts is {describe(texts)}; it must be an Arrow array of strings")
         memory = add_documents(counts, documents)
         if memory > table_memory and len(counts):
-            yield words()
+            yield take_words()
     if len(counts) or empty:
-        yield words()
+        yield take_words()
 
 
 def encode_batch(batch: Any, encode: MapFunction) -> pa.Table:
@@ -141,18 +143,18 @@ def gather_counts(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
     words = table.column("word").combine_chunks()
     words = words.chunk(0) if isinstance(words, arrow.ChunkedArray) else words
     blob, offsets = get_words(words)
-    fill(counts, (blob, offsets, table.column("count").to_numpy().astype(np.int64)))
+    fill_counts(counts, (blob, offsets, table.column("count").to_numpy().astype(np.int64)))
     return counts
 
 
 def _widen_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with `word` as large_binary."""
+    """Change the type of `word` to large_binary."""
     arrow = load_pyarrow()
     return schema.set(schema.get_field_index("word"), arrow.field("word", arrow.large_binary()))
 
 
 def get_words(words: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of a large_binary array, and its offsets from 0."""
+    """Return the bytes of a large_binary array, and its offsets from 0."""
     _, offsets, data = words.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[words.offset : words.offset + len(words) + 1]
     blob = np.frombuffer(b"" if data is None else data, dtype=np.uint8)

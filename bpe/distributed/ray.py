@@ -72,14 +72,14 @@ def count(
     if not dataset.take(1):  # blocks without rows keep their columns, by which Ray cannot group
         return settings
     counted = dataset.select_columns([column]).map_batches(
-        _Count,
+        _CountActor,
         fn_constructor_args=(column, settings, parts),
         batch_format="pyarrow",
         batch_size=None,  # a whole block: the larger a batch, the fewer words are sent twice
         compute=_make_pool(concurrency, cores),
     )
     merged = counted.groupby("part", num_partitions=parts).map_groups(
-        _merge_part, fn_kwargs={"least": min_sum}, batch_format="pyarrow"
+        _merge_part, fn_kwargs={"min_count": min_sum}, batch_format="pyarrow"
     )
     return gather_counts(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
 
@@ -114,9 +114,9 @@ def encode(
     import ray
 
     function = map_function(tokenizer, column, **options)
-    used = dataset if function.keep_columns else dataset.select_columns([column])
-    return used.map_batches(
-        _Encode,
+    columns = dataset if function.keep_columns else dataset.select_columns([column])
+    return columns.map_batches(
+        _EncodeActor,
         fn_constructor_args=(ray.put(function),),
         batch_format="pyarrow",
         batch_size=None,
@@ -124,14 +124,14 @@ def encode(
     )
 
 
-class _Count:
+class _CountActor:
     """An actor that counts the words of blocks."""
 
     def __init__(self, column: str, settings: WordCounts, parts: int) -> None:
         self.column, self.settings, self.parts = column, settings, parts
 
     def __call__(self, block: Any) -> Any:
-        """The words of a block, each with its count and the number of the part that it belongs to."""
+        """Count the words of a block; each has the number of the part that it belongs to."""
         pa = load_pyarrow()
         counted = count_batch(block.column(self.column), self.settings)
         part = hash_parts(*get_words(counted.column("word")), self.parts)
@@ -139,7 +139,7 @@ class _Count:
         return pa.table(columns)
 
 
-class _Encode:
+class _EncodeActor:
     """An actor with a tokenizer."""
 
     def __init__(self, function: Any) -> None:
@@ -148,22 +148,23 @@ class _Encode:
         self.function: MapFunction = ray.get(function)
 
     def __call__(self, block: Any) -> Any:
-        """The block with its ids."""
+        """Encode a block."""
         return encode_batch(block, self.function)
 
 
-def _merge_part(rows: Any, least: int) -> Any:
-    """The rows of one part with the counts of each word added, without those below `least`."""
+def _merge_part(rows: Any, min_count: int) -> Any:
+    """Add up the counts of each word of a part, and drop sums below `min_count`."""
     import pyarrow.compute as pc
 
     sums = rows.group_by("word").aggregate([("count", "sum")]).rename_columns(["word", "count"])
-    return sums.filter(pc.field("count") >= least) if least > 1 else sums
+    return sums.filter(pc.field("count") >= min_count) if min_count > 1 else sums
 
 
 def hash_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """The part, from 0 to `parts` - 1, of each word `blob[offsets[i]:offsets[i + 1]]`; int64, the same everywhere.
+    """Compute the part, from 0 to `parts` - 1, of each word `blob[offsets[i]:offsets[i + 1]]`: int64.
 
-    It depends on the length and on the first and the last 8 bytes, which divides words of text evenly.
+    The part, the same on every machine, depends on the length and on the first and the last 8 bytes, which divides
+    words of text evenly.
 
     >>> hash_parts(np.frombuffer(b"lowlower", dtype=np.uint8), np.array([0, 3, 8]), 1)
     array([0, 0])
@@ -171,17 +172,19 @@ def hash_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) 
     lengths = np.diff(offsets).astype(np.uint64)
     padded = np.concatenate([np.zeros(8, np.uint8), blob, np.zeros(8, np.uint8)])
     eight = np.lib.stride_tricks.sliding_window_view(padded, 8)
-    used = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
-    shift = np.uint64(64) - used
-    first = np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift  # without the next word's bytes
-    last = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
-    mixed = (first ^ (last * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
-    part: NDArray[np.int64] = ((mixed >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)
+    used_bits = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
+    shift = np.uint64(64) - used_bits
+    first_bytes = (
+        np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift
+    )  # without the next word's bytes
+    last_bytes = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
+    hashes = (first_bytes ^ (last_bytes * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
+    part: NDArray[np.int64] = ((hashes >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)
     return part
 
 
 def _make_pool(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
-    """The argument `concurrency` as Ray's strategy."""
+    """Make Ray's strategy of the argument `concurrency`."""
     import ray.data
 
     min_size, max_size = (
@@ -191,7 +194,7 @@ def _make_pool(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
 
 
 def _count_cores(dataset: Any) -> int:
-    """The number of cores in the cluster, after a check of the dataset."""
+    """Check the dataset, and count the cores of the cluster."""
     try:
         import ray
         import ray.data

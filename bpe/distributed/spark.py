@@ -109,11 +109,11 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
     function = map_function(tokenizer, column, **options)
-    new = [StructField(function.output, ArrayType(IntegerType(), containsNull=False))]
+    new_fields = [StructField(function.output, ArrayType(IntegerType(), containsNull=False))]
     if function.length is not None:
-        new.append(StructField(function.length, LongType()))
-    names = {field.name for field in new}
-    kept = [field for field in frame.schema.fields if field.name not in names] if function.keep_columns else []
+        new_fields.append(StructField(function.length, LongType()))
+    names = {field.name for field in new_fields}
+    kept_fields = [field for field in frame.schema.fields if field.name not in names] if function.keep_columns else []
 
     def encode_partition(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -124,9 +124,9 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
             index = table.schema.get_field_index(function.output)
             yield from table.set_column(index, function.output, ids).combine_chunks().to_batches()
 
-    used = frame if function.keep_columns else frame.select(column)
+    columns = frame if function.keep_columns else frame.select(column)
     with _use_this_python(frame):
-        return used.mapInArrow(encode_partition, StructType([*kept, *new]))
+        return columns.mapInArrow(encode_partition, StructType([*kept_fields, *new_fields]))
 
 
 @contextmanager
@@ -143,27 +143,27 @@ def _use_this_python(frame: Any) -> Iterator[None]:
     if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:
         yield
         return
-    before, context.pythonExec = context.pythonExec, sys.executable
+    old_python, context.pythonExec = context.pythonExec, sys.executable
     try:
         yield
     finally:
-        context.pythonExec = before
+        context.pythonExec = old_python
 
 
 def _pack_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Pack batches in rows of about `ROW_BYTES`, each an Arrow stream."""
     import pyarrow as pa
 
-    for waiting in _group_batches(batches, ROW_BYTES):
+    for group in _group_batches(batches, ROW_BYTES):
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, waiting[0].schema) as writer:
-            for batch in waiting:
+        with pa.ipc.new_stream(sink, group[0].schema) as writer:
+            for batch in group:
                 writer.write_batch(batch)
         yield pa.record_batch({"packed": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
 
 def _group_batches(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Record batches in groups of about `size` bytes."""
+    """Group record batches, about `size` bytes each."""
     group: list[Any] = []
     total = 0
     for batch in batches:
@@ -177,7 +177,7 @@ def _group_batches(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _import_functions(frame: Any) -> Any:
-    """The module `pyspark.sql.functions`, after a check of the data frame."""
+    """Import the module `pyspark.sql.functions`, and check the data frame."""
     try:
         from pyspark.sql import functions
     except ModuleNotFoundError:

@@ -24,18 +24,18 @@ from bpe.base._memory cimport check_allocated, grow_array, prefetch
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport Learner
 from bpe.training._pair_heap cimport push
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, pair_hash, subtract_pair_count
-from bpe.training._symbol_array cimport class_of, write_symbols
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, hash_pair, subtract_pair_count
+from bpe.training._symbol_array cimport find_class, write_symbols
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
 
 cdef enum:
-    PER_NODE = 3
-    AHEAD = 16                # positions whose cells are prefetched before they are merged
+    POSITIONS_PER_NODE = 3
+    PREFETCH_DISTANCE = 16    # positions whose cells are prefetched before they are merged
 
 cdef struct Node:             # some positions of a list
-    cell_t positions[3]       # PER_NODE
+    cell_t positions[3]       # POSITIONS_PER_NODE
     uint32_t next             # the number of the next node, 0 at the end
 
 cdef struct Positions:        # a list in the order in which positions were added
@@ -45,7 +45,7 @@ cdef struct Positions:        # a list in the order in which positions were adde
 
 cdef struct PairState:        # what else is known of a pair
     Positions positions
-    bint rose                 # its count rose in the present step
+    bint has_risen            # its count rose in the present step
 
 cdef struct TokenState:       # what else is known of a token
     Positions positions       # of tokens that a merge makes
@@ -64,19 +64,19 @@ cdef class PickyLearner(Learner):
 
     cdef token_t* begins              # the cells of `state.symbols`
     cdef token_t* ends
-    cdef TokenState* states           # by token
+    cdef TokenState* states     # by token
     cdef size_t states_capacity
     cdef PairState* pair_states       # by pair
     cdef size_t pair_states_capacity
-    cdef uint32_t* risen              # pairs whose count rose in the present step
+    cdef uint32_t* risen_pairs        # pairs whose count rose in the present step
     cdef size_t n_risen
     cdef size_t risen_capacity
     cdef Node* nodes                  # of all lists; node 0 is not used
     cdef size_t n_nodes
     cdef size_t nodes_capacity
     cdef uint32_t free_node           # the first of a list of nodes that are free
-    cdef cell_t* found                # the positions of the pair or token at work, ascending
-    cdef size_t found_capacity
+    cdef cell_t* work_positions    # the positions of the pair or token at work, ascending
+    cdef size_t work_capacity
     cdef token_t* parts               # of the token at work, in its split
     cdef size_t parts_capacity
     cdef double threshold             # a part of a merge is deleted from this share of its occurrences on
@@ -86,23 +86,23 @@ cdef class PickyLearner(Learner):
         free(self.ends)
         free(self.states)
         free(self.pair_states)
-        free(self.risen)
+        free(self.risen_pairs)
         free(self.nodes)
-        free(self.found)
+        free(self.work_positions)
         free(self.parts)
 
     def __cinit__(self, words, initial, config, double threshold):
         """Write the symbols, and count all pairs.
 
         Args:
-            words: a `Words` of `kernel_input.py`.
+            words: a `WordArrays` of `kernel_input.py`.
             initial: an `InitialTokens` of `kernel_input.py`.
             config: a `TrainConfig` without an end-of-word mark.
             threshold: a part of a merge is deleted from this share of its occurrences on.
 
         """
         cdef size_t i, n
-        self.begin(initial, config)
+        self.begin_learning(initial, config)
         self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
         self.state.symbols.wide = True
         write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True)
@@ -123,7 +123,7 @@ cdef class PickyLearner(Learner):
             token = self.begins[p]
             if token == NO_TOKEN:
                 continue
-            k = class_of(&self.state.symbols, <cell_t>p, k)
+            k = find_class(&self.state.symbols, <cell_t>p, k)
             count = self.state.symbols.counts[k]
             self.states[token].count += count
             if self.begins[p + 1] != NO_TOKEN:
@@ -132,11 +132,11 @@ cdef class PickyLearner(Learner):
 
     # Lists ------------------------------------------------------------------------------------------------------------
 
-    cdef int append(self, Positions* positions, size_t position) except -1 nogil:
+    cdef int append_position(self, Positions* positions, size_t position) except -1 nogil:
         """Append a position to a list, which lies in memory that this does not move."""
         cdef uint32_t node = positions.last
-        cdef size_t at = positions.n % PER_NODE
-        if at == 0:
+        cdef size_t index = positions.n % POSITIONS_PER_NODE
+        if index == 0:
             node = self.free_node
             if node:
                 self.free_node = self.nodes[node].next
@@ -153,53 +153,55 @@ cdef class PickyLearner(Learner):
             else:
                 positions.first = node
             positions.last = node
-        self.nodes[node].positions[at] = <cell_t>position
+        self.nodes[node].positions[index] = <cell_t>position
         positions.n += 1
         return 0
 
-    cdef size_t take(self, Positions* positions) except? 0xFFFFFFFF nogil:
-        """Move a list to `found`, in ascending order; returns its length."""
+    cdef size_t take_list(self, Positions* positions) except? 0xFFFFFFFF nogil:
+        """Move a list to `work_positions`, in ascending order; returns its length."""
         cdef uint32_t node = positions.first
         cdef size_t n = 0, total = positions.n
         cdef bint ascending = True
         if total == 0:
             return 0
-        self.found = <cell_t*>grow_array(self.found, &self.found_capacity, total, sizeof(cell_t))
+        self.work_positions = <cell_t*>grow_array(self.work_positions, &self.work_capacity, total, sizeof(cell_t))
         while n < total:
-            self.found[n] = self.nodes[node].positions[n % PER_NODE]
-            ascending = ascending and (n == 0 or self.found[n - 1] <= self.found[n])
+            self.work_positions[n] = self.nodes[node].positions[n % POSITIONS_PER_NODE]
+            ascending = ascending and (n == 0 or self.work_positions[n - 1] <= self.work_positions[n])
             n += 1
-            if n % PER_NODE == 0:
+            if n % POSITIONS_PER_NODE == 0:
                 node = self.nodes[node].next
         self.nodes[positions.last].next = self.free_node
         self.free_node = positions.first
         positions.first = positions.last = positions.n = 0
         if not ascending:
-            qsort(self.found, n, sizeof(cell_t), compare_positions)
+            qsort(self.work_positions, n, sizeof(cell_t), compare_positions)
         return n
 
     # Pairs ------------------------------------------------------------------------------------------------------------
 
     cdef int add_pair_at(self, token_t left, token_t right, count_t count, size_t position) except -1 nogil:
         """Add occurrences of a pair at a position."""
-        cdef uint64_t hashed = pair_hash(left, right)
-        cdef uint32_t number = NO_PAIR
+        cdef uint64_t pair_hash = hash_pair(left, right)
+        cdef uint32_t pair_id = NO_PAIR
         cdef PairState* state
         if self.state.pairs.n_slots:
-            number = find_pair(&self.state.pairs, left, right, hashed)
-        if number == NO_PAIR:
-            number = add_pair(&self.state.pairs, left, right, hashed)
+            pair_id = find_pair(&self.state.pairs, left, right, pair_hash)
+        if pair_id == NO_PAIR:
+            pair_id = add_pair(&self.state.pairs, left, right, pair_hash)
             self.pair_states = <PairState*>grow_array(
                 self.pair_states, &self.pair_states_capacity, self.state.pairs.n, sizeof(PairState)
             )
-            self.pair_states[number] = PairState(positions=Positions(first=0, last=0, n=0), rose=False)
-        state = &self.pair_states[number]
-        self.state.pairs.items[number].count += count
-        self.append(&state.positions, position)
-        if not state.rose:
-            state.rose = True
-            self.risen = <uint32_t*>grow_array(self.risen, &self.risen_capacity, self.n_risen + 1, sizeof(uint32_t))
-            self.risen[self.n_risen] = number
+            self.pair_states[pair_id] = PairState(positions=Positions(first=0, last=0, n=0), has_risen=False)
+        state = &self.pair_states[pair_id]
+        self.state.pairs.items[pair_id].count += count
+        self.append_position(&state.positions, position)
+        if not state.has_risen:
+            state.has_risen = True
+            self.risen_pairs = <uint32_t*>grow_array(
+                self.risen_pairs, &self.risen_capacity, self.n_risen + 1, sizeof(uint32_t)
+            )
+            self.risen_pairs[self.n_risen] = pair_id
             self.n_risen += 1
         return 0
 
@@ -207,13 +209,13 @@ cdef class PickyLearner(Learner):
         """Enter the pairs whose counts rose into the queue."""
         cdef size_t i
         for i in range(self.n_risen):
-            self.pair_states[self.risen[i]].rose = False
-            if self.state.pairs.items[self.risen[i]].count >= self.state.policy.threshold:
-                push(&self.heap, self.entry_of(self.risen[i]))
+            self.pair_states[self.risen_pairs[i]].has_risen = False
+            if self.state.pairs.items[self.risen_pairs[i]].count >= self.state.policy.threshold:
+                push(&self.heap, self.make_entry(self.risen_pairs[i]))
         self.n_risen = 0
         return 0
 
-    cdef bint any_left(self) except -1 nogil:
+    cdef bint has_rare_pairs(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
         cdef TrackedPair pair
         for pair in self.state.pairs.items[: self.state.pairs.n]:
@@ -224,7 +226,7 @@ cdef class PickyLearner(Learner):
     # Tokens -----------------------------------------------------------------------------------------------------------
 
     cdef int add_state(self, token_t token, token_t left, token_t right) except -1 nogil:
-        """The state of a new token, whose number is that of tokens so far."""
+        """Add the state of a new token, which is the last one."""
         self.states = <TokenState*>grow_array(self.states, &self.states_capacity, <size_t>token + 1, sizeof(TokenState))
         self.states[token] = TokenState(
             positions=Positions(first=0, last=0, n=0), count=0, left=left, right=right, deleted=False
@@ -239,8 +241,8 @@ cdef class PickyLearner(Learner):
 
     cdef int merge_at(self, size_t p, token_t a, token_t b, token_t c, count_t count) except -1 nogil:
         """Make the tokens a and b at a position the token c."""
-        cdef size_t middle = p + self.state.tokens.width[a], after = middle + self.state.tokens.width[b]
-        cdef token_t left = self.ends[p - 1], right = self.begins[after]
+        cdef size_t middle = p + self.state.tokens.width[a], end = middle + self.state.tokens.width[b]
+        cdef token_t left = self.ends[p - 1], right = self.begins[end]
         subtract_pair_count(&self.state.pairs, a, b, count)
         if left != NO_TOKEN:
             subtract_pair_count(&self.state.pairs, left, a, count)
@@ -249,45 +251,45 @@ cdef class PickyLearner(Learner):
             subtract_pair_count(&self.state.pairs, b, right, count)
             self.add_pair_at(c, right, count, p)
         self.begins[middle] = self.ends[middle - 1] = NO_TOKEN
-        self.begins[p] = self.ends[after - 1] = c
-        return self.append(&self.states[c].positions, p)
+        self.begins[p] = self.ends[end - 1] = c
+        return self.append_position(&self.states[c].positions, p)
 
-    cdef count_t merge(self, uint32_t number, token_t c) except -1 nogil:
+    cdef count_t merge_everywhere(self, uint32_t pair_id, token_t c) except -1 nogil:
         """Merge a pair wherever it is, from left to right; returns how many occurrences of c that makes."""
-        cdef token_t a = self.state.pairs.items[number].left, b = self.state.pairs.items[number].right
-        cdef size_t i, p, k = 0, n = self.take(&self.pair_states[number].positions)
-        cdef count_t made = 0, count
+        cdef token_t a = self.state.pairs.items[pair_id].left, b = self.state.pairs.items[pair_id].right
+        cdef size_t i, p, k = 0, n = self.take_list(&self.pair_states[pair_id].positions)
+        cdef count_t n_merged = 0, count
         for i in range(n):
-            p = self.found[min(i + AHEAD, n - 1)]
+            p = self.work_positions[min(i + PREFETCH_DISTANCE, n - 1)]
             prefetch(&self.begins[p])
             prefetch(&self.ends[p - 1])
-            p = self.found[i]
+            p = self.work_positions[i]
             if self.begins[p] == a and self.begins[p + self.state.tokens.width[a]] == b:
-                k = class_of(&self.state.symbols, <cell_t>p, k)
+                k = find_class(&self.state.symbols, <cell_t>p, k)
                 count = self.state.symbols.counts[k]
                 self.merge_at(p, a, b, c, count)
-                made += count
-        self.states[a].count -= made
-        self.states[b].count -= made
-        self.states[c].count += made
-        return made
+                n_merged += count
+        self.states[a].count -= n_merged
+        self.states[b].count -= n_merged
+        self.states[c].count += n_merged
+        return n_merged
 
     cdef size_t find_parts(self, token_t token) except 0 nogil:
         """Write the tokens of the vocabulary that a deleted one is split into to `parts`; returns their number.
 
         They are the parts of its first merge; those that are deleted, too, are split likewise.
         """
-        cdef size_t n = 0, left = 1, capacity = self.state.tokens.width[token]
+        cdef size_t n = 0, n_stacked = 1, capacity = self.state.tokens.width[token]
         self.parts = <token_t*>grow_array(self.parts, &self.parts_capacity, 2 * capacity + 1, sizeof(token_t))
         cdef token_t* stack = self.parts + capacity            # never more than the cells that are left to write
         stack[0] = token
-        while left:
-            left -= 1
-            token = stack[left]
+        while n_stacked:
+            n_stacked -= 1
+            token = stack[n_stacked]
             if self.states[token].deleted:
-                stack[left] = self.states[token].right
-                stack[left + 1] = self.states[token].left
-                left += 2
+                stack[n_stacked] = self.states[token].right
+                stack[n_stacked + 1] = self.states[token].left
+                n_stacked += 2
             else:
                 self.parts[n] = token
                 n += 1
@@ -295,8 +297,8 @@ cdef class PickyLearner(Learner):
 
     cdef int split_at(self, size_t p, token_t token, size_t n, count_t count) except -1 nogil:
         """Split a token at a position into the first n of `parts`."""
-        cdef size_t i, after = p + self.state.tokens.width[token]
-        cdef token_t left = self.ends[p - 1], right = self.begins[after], part
+        cdef size_t i, end = p + self.state.tokens.width[token]
+        cdef token_t left = self.ends[p - 1], right = self.begins[end], part
         if left != NO_TOKEN:
             subtract_pair_count(&self.state.pairs, left, token, count)
         if right != NO_TOKEN:
@@ -307,7 +309,7 @@ cdef class PickyLearner(Learner):
             if left != NO_TOKEN:
                 self.add_pair_at(left, part, count, p - self.state.tokens.width[left])
             if self.states[part].left != NO_TOKEN:
-                self.append(&self.states[part].positions, p)
+                self.append_position(&self.states[part].positions, p)
             p += self.state.tokens.width[part]
             self.ends[p - 1] = part
             left = part
@@ -315,37 +317,37 @@ cdef class PickyLearner(Learner):
             self.add_pair_at(left, right, count, p - self.state.tokens.width[left])
         return 0
 
-    cdef count_t delete(self, token_t token, count_t made) except -1 nogil:
+    cdef count_t delete_if_used_up(self, token_t token, count_t n_merged) except -1 nogil:
         """Delete a token if the merge took enough of it; returns by how many tokens the corpus becomes longer."""
         cdef TokenState* state = &self.states[token]
         cdef size_t i, n, k = 0, n_parts
-        cdef count_t count, longer
+        cdef count_t count, n_added
         cdef count_t[2] row
-        if state.left == NO_TOKEN or <double>made / <double>(made + state.count) < self.threshold:
+        if state.left == NO_TOKEN or <double>n_merged / <double>(n_merged + state.count) < self.threshold:
             return 0
         state.deleted = True
         self.n_deleted += 1
         row = [<count_t>self.n_learned, token]
         with gil:
             self.deleted += (<char*>row)[: sizeof(row)]
-        n = self.take(&state.positions)
+        n = self.take_list(&state.positions)
         n_parts = self.find_parts(token)
         for i in range(n):
-            if self.begins[self.found[i]] == token:
-                k = class_of(&self.state.symbols, self.found[i], k)
-                self.split_at(self.found[i], token, n_parts, self.state.symbols.counts[k])
+            if self.begins[self.work_positions[i]] == token:
+                k = find_class(&self.state.symbols, self.work_positions[i], k)
+                self.split_at(self.work_positions[i], token, n_parts, self.state.symbols.counts[k])
         count = state.count
-        longer = count * <count_t>(n_parts - 1)
+        n_added = count * <count_t>(n_parts - 1)
         state.count = 0
         for i in range(n_parts):
             self.states[self.parts[i]].count += count
-        return longer
+        return n_added
 
-    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil:
-        """Merge a pair, and delete what is hardly left of it; `removed`: by how many tokens the corpus shrinks."""
-        cdef TrackedPair pair = self.state.pairs.items[number]
+    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
+        """Merge a pair, and delete its parts that are used up; `removed`: by how many tokens the corpus shrinks."""
+        cdef TrackedPair pair = self.state.pairs.items[pair_id]
         cdef uint32_t* width
-        cdef count_t made
+        cdef count_t n_merged
         if token == self.state.tokens.n:
             self.make_token(pair.left, pair.right, token)
             width = self.state.tokens.width
@@ -354,23 +356,23 @@ cdef class PickyLearner(Learner):
         elif self.states[token].deleted:
             self.states[token].deleted = False
             self.n_deleted -= 1
-        made = self.merge(number, token)
-        removed[0] = made - self.delete(pair.left, made)
+        n_merged = self.merge_everywhere(pair_id, token)
+        removed[0] = n_merged - self.delete_if_used_up(pair.left, n_merged)
         if pair.right != pair.left:
-            removed[0] -= self.delete(pair.right, made)
+            removed[0] -= self.delete_if_used_up(pair.right, n_merged)
         return self.push_risen()
 
     # For Python -------------------------------------------------------------------------------------------------------
 
-    def deletions(self):
-        """All deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
+    def list_deletions(self):
+        """List all deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
         return np.frombuffer(bytes(self.deleted), dtype=np.int64).reshape(-1, 2)
 
-    def vocabulary(self):
-        """All tokens, deleted ones too: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
+    def list_tokens(self):
+        """List all tokens: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
         cdef size_t i
         deleted = np.empty(self.state.tokens.n, dtype=np.bool_)
         cdef byte_t[::1] flags = deleted.view(np.uint8)
         for i in range(self.state.tokens.n):
             flags[i] = self.states[i].deleted
-        return self.spell_tokens() + (deleted,)
+        return self.read_all_tokens() + (deleted,)

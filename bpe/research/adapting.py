@@ -12,7 +12,7 @@ from bpe.base.utf8 import TextLike
 from bpe.errors import check_int
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CountsLike, Files
-from bpe.training.prune import CountedCorpus, Measured, check_prunable, count_for_tokenizer
+from bpe.training.prune import CountedCorpus, TokenStatistics, check_prunable, count_for_tokenizer
 from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE
@@ -67,91 +67,97 @@ def adapt(
     """
     spec = check_prunable(tok)
     check_int("passes", passes, 1)
-    made = find_removable_tokens(spec)
-    size = check_vocab_size(spec, vocab_size, len(made))
+    removable = find_removable_tokens(spec)
+    size = check_vocab_size(spec, vocab_size, len(removable))
     corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
-    chosen = _Choice(spec, made, size)
+    active = _ActiveTokens(spec, removable, size)
     with progress_note(progress, "index"):
-        chosen.improve(corpus, passes)
-    return tok.without_tokens(np.flatnonzero((spec.vocabulary.kinds != NONE) & ~chosen.kept).tolist())
+        active.improve(corpus, passes)
+    return tok.without_tokens(np.flatnonzero((spec.vocabulary.kinds != NONE) & ~active.is_active).tolist())
 
 
-class _Choice:
+class _ActiveTokens:
     """The active tokens of a vocabulary, while some are exchanged.
 
     Attributes:
-        kept: by id, whether a token is active or comes from no merge.
+        is_active: by id, whether a token is active or comes from no merge.
 
     """
 
-    def __init__(self, spec: TokenizerSpec, made: dict[int, list[int]], size: int) -> None:
+    def __init__(self, spec: TokenizerSpec, removable: dict[int, list[int]], size: int) -> None:
         self._spec = spec
-        self._first = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by removable token: its first merge
-        self._first[list(made)] = [indices[0] for indices in made.values()]
-        self.kept: NDArray[np.bool_] = spec.vocabulary.kinds != NONE
-        self.kept[list(made)[size - len(spec.vocabulary) + len(made) :]] = False
+        self._first_merges = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by removable token: its first merge
+        self._first_merges[list(removable)] = [indices[0] for indices in removable.values()]
+        self.is_active: NDArray[np.bool_] = spec.vocabulary.kinds != NONE
+        self.is_active[list(removable)[size - len(spec.vocabulary) + len(removable) :]] = False
 
     def improve(self, corpus: CountedCorpus, passes: int) -> None:
         """Exchange tokens while that shortens the corpus."""
-        best, step = self._measure(corpus), len(self.kept)
+        shortest, max_exchanges = self._measure(corpus), len(self.is_active)
         for _ in range(passes - 1):
-            exchanges = self._choose_exchanges(best, step)
+            exchanges = self._choose_exchanges(shortest, max_exchanges)
             if not exchanges:
                 break
             self._exchange(exchanges, True)
-            now = self._measure(corpus)
-            if now.total < best.total:
-                best, step = now, 2 * len(exchanges)
+            current = self._measure(corpus)
+            if current.n_tokens < shortest.n_tokens:
+                shortest, max_exchanges = current, 2 * len(exchanges)
             else:
                 self._exchange(exchanges, False)
-                step = len(exchanges) // 2
+                max_exchanges = len(exchanges) // 2
 
-    def _alive(self) -> NDArray[np.bool_]:
-        return self.kept[self._spec.merges].all(axis=1) & self.kept[self._spec.merge_results]
+    def _find_active_merges(self) -> NDArray[np.bool_]:
+        """Find the merges whose three tokens are active, as a mask."""
+        return self.is_active[self._spec.merges].all(axis=1) & self.is_active[self._spec.merge_results]
 
-    def _candidates(self) -> NDArray[np.bool_]:
-        """Which merges make an inactive token of active ones."""
-        return self.kept[self._spec.merges].all(axis=1) & ~self.kept[self._spec.merge_results]
+    def _find_candidates(self) -> NDArray[np.bool_]:
+        """Find the merges that make an inactive token of active ones, as a mask."""
+        return self.is_active[self._spec.merges].all(axis=1) & ~self.is_active[self._spec.merge_results]
 
-    def _measure(self, corpus: CountedCorpus) -> Measured:
-        spec = keep_tokens(self._spec, self.kept, self._alive())
-        pairs = self._spec.merges[self._candidates()].astype(np.int64)
-        found = corpus.measure(spec, pairs)
-        frequencies = np.zeros(len(self.kept), dtype=np.int64)
-        frequencies[: len(found.frequencies)] = found.frequencies
-        return Measured(frequencies, found.pairs, found.total)
+    def _measure(self, corpus: CountedCorpus) -> TokenStatistics:
+        spec = keep_tokens(self._spec, self.is_active, self._find_active_merges())
+        pairs = self._spec.merges[self._find_candidates()].astype(np.int64)
+        statistics = corpus.measure(spec, pairs)
+        frequencies = np.zeros(len(self.is_active), dtype=np.int64)
+        frequencies[: len(statistics.frequencies)] = statistics.frequencies
+        return TokenStatistics(frequencies, statistics.pair_frequencies, statistics.n_tokens)
 
-    def _choose_exchanges(self, measured: Measured, most: int) -> list[tuple[int, int]]:
-        """(active token, inactive token) to exchange, at most so many."""
-        spec, candidates = self._spec, self._candidates()
-        gains = np.zeros(len(self.kept), dtype=np.int64)
-        np.add.at(gains, spec.merge_results[candidates], measured.pairs)
-        new = np.flatnonzero(gains)
-        new = new[np.lexsort((self._first[new], -gains[new]))]
-        leaf = self.kept & (self._first >= 0)
-        leaf[spec.merges[self._alive()]] = False
-        old = np.flatnonzero(leaf)
-        old = old[np.lexsort((-self._first[old], measured.frequencies[old]))].tolist()
+    def _choose_exchanges(self, statistics: TokenStatistics, max_exchanges: int) -> list[tuple[int, int]]:
+        """Choose at most so many exchanges (active token, inactive token)."""
+        spec, candidates = self._spec, self._find_candidates()
+        gains = np.zeros(len(self.is_active), dtype=np.int64)
+        np.add.at(gains, spec.merge_results[candidates], statistics.pair_frequencies)
+        candidates_by_gain = np.flatnonzero(gains)
+        candidates_by_gain = candidates_by_gain[
+            np.lexsort((self._first_merges[candidates_by_gain], -gains[candidates_by_gain]))
+        ]
+        leaf = self.is_active & (self._first_merges >= 0)
+        leaf[spec.merges[self._find_active_merges()]] = False
+        leaves = np.flatnonzero(leaf)
+        leaves = leaves[np.lexsort((-self._first_merges[leaves], statistics.frequencies[leaves]))].tolist()
         parts: dict[int, set[int]] = {}
         for token, pair in zip(spec.merge_results[candidates].tolist(), spec.merges[candidates].tolist(), strict=True):
             parts.setdefault(token, set()).update(pair)
         needed: set[int] = set()
-        gone: set[int] = set()
+        replaced: set[int] = set()
         exchanges: list[tuple[int, int]] = []
-        at = 0
-        for token in new.tolist():
-            if parts[token] & gone:
+        leaf_index = 0
+        for token in candidates_by_gain.tolist():
+            if parts[token] & replaced:
                 continue
-            while at < len(old) and (old[at] in needed or old[at] in parts[token]):
-                at += 1
-            if at == len(old) or len(exchanges) == most or gains[token] <= measured.frequencies[old[at]]:
+            while leaf_index < len(leaves) and (leaves[leaf_index] in needed or leaves[leaf_index] in parts[token]):
+                leaf_index += 1
+            if leaf_index == len(leaves) or len(exchanges) == max_exchanges:
                 break
-            exchanges.append((old[at], token))
+            leaf_token = leaves[leaf_index]
+            if gains[token] <= statistics.frequencies[leaf_token]:
+                break
+            exchanges.append((leaf_token, token))
             needed |= parts[token]
-            gone.add(old[at])
-            at += 1
+            replaced.add(leaf_token)
+            leaf_index += 1
         return exchanges
 
-    def _exchange(self, exchanges: list[tuple[int, int]], forth: bool) -> None:
+    def _exchange(self, exchanges: list[tuple[int, int]], activate: bool) -> None:
         for old, new in exchanges:
-            self.kept[old], self.kept[new] = not forth, forth
+            self.is_active[old], self.is_active[new] = not activate, activate

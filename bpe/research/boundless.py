@@ -32,7 +32,7 @@ from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_int, describe, pluralize
-from bpe.research.runs import LETTER, find_runs, from_counts
+from bpe.research.runs import LETTER_PATTERN, find_runs, read_counted_runs
 from bpe.research.seeds import SEED_COUNT, Seeds, make_job
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
@@ -40,9 +40,9 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import identify_files
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
 from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
-from bpe.training.kernel_input import SPELLED_BY_TOKENS, InitialTokens, Words
+from bpe.training.kernel_input import SPELLED_BY_TOKENS, InitialTokens, WordArrays
 from bpe.training.superwords import check_rereadable, check_two_counts
-from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
+from bpe.training.trainer import MERGES_PER_CALL, STOP_REASONS, log, make_trainer
 from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -59,7 +59,7 @@ PAPER_ELIGIBLE = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$"
 def train_boundless(
     transition: int | None = None,
     *,
-    eligible: str = LETTER,
+    eligible: str = LETTER_PATTERN,
     seeds: Seeds | None = None,
     vocab_size: int | None = None,
     **options: Unpack[CorpusOptions],
@@ -68,7 +68,7 @@ def train_boundless(
 def train_boundless(
     transition: int | None = None,
     *,
-    eligible: str = LETTER,
+    eligible: str = LETTER_PATTERN,
     seeds: Seeds | None = None,
     vocab_size: Sequence[int],
     **options: Unpack[CorpusOptions],
@@ -76,7 +76,7 @@ def train_boundless(
 def train_boundless(
     transition: int | None = None,
     *,
-    eligible: str = LETTER,
+    eligible: str = LETTER_PATTERN,
     seeds: Seeds | None = None,
     vocab_size: int | Sequence[int] | None = None,
     **options: Unpack[CorpusOptions],
@@ -130,10 +130,10 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
             "superwords are for byte models without an end-of-word mark and an unknown token; leave model, "
             "end_of_word and unk_token out"
         )
-    least, sizes = transition or 1, config.sizes or (config.vocab_size,)
-    if any(size is None or size < least for size in sizes):
-        given = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min(sizes)}"
-        raise ValueError(f"training needs a vocab_size of at least {least}; {given}")
+    min_size, sizes = transition or 1, config.sizes or (config.vocab_size,)
+    if any(size is None or size < min_size for size in sizes):
+        problem = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min(sizes)}"
+        raise ValueError(f"training needs a vocab_size of at least {min_size}; {problem}")
     if config.rules.tie_break not in ("id", "smallest"):
         raise ValueError(
             f"tie_break is {config.rules.tie_break!r}; BoundlessBPE always takes the smallest pair of byte strings: "
@@ -155,29 +155,31 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
 
     Without a transition, each of several sizes has words, and so runs, of its own: there is a result for each.
     """
-    config, source = job.config, job.config.source()
+    config, source = job.config, job.config.make_source()
     _check_options(transition, eligible, config, source)
-    first, second = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
-    before = identify_files(source)
-    recorded = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
-    words, saved = job.count(source, first, recorded=recorded)
+    word_counts, run_counts = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
+    files_before = identify_files(source)
+    extra_options = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
+    words, checkpoint = job.count(source, word_counts, extra_options=extra_options)
     words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), count_non_overlapping=True)
     if transition is not None:
         words_config = replace(words_config, vocab_size=transition, sizes=())
-    phase = _WordPhase(*job.learn(job, words, words_config, saved))
-    if first is not None and second is None:  # the tokenizer that `count_runs` needs for the second phase
+    phase = _WordPhase(*job.learn(words, words_config, checkpoint))
+    if word_counts is not None and run_counts is None:  # the tokenizer that `count_runs` needs for the second phase
         return [(replace(phase.spec, word_merges=len(phase.spec.merges)), phase.training)]
 
-    def runs(spec: TokenizerSpec) -> Words:
-        if second is not None:
-            return from_counts(job.as_given_counts(second, spec.pretokenizer, "runs"), spec, eligible)
-        found = find_runs(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
-        check_unchanged(source, before)
-        return found
+    def count_runs(spec: TokenizerSpec) -> WordArrays:
+        if run_counts is not None:
+            return read_counted_runs(job.prepare_counts(run_counts, spec.pretokenizer, "runs"), spec, eligible)
+        runs = find_runs(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
+        check_unchanged(source, files_before)
+        return runs
 
     sizes = config.sizes if transition is None else ()
     return [
-        _learn_across(job, phase.at_size(size), transition is not None, replace(words_config, vocab_size=size), runs)
+        _learn_across(
+            job, phase.truncate_to(size), transition is not None, replace(words_config, vocab_size=size), count_runs
+        )
         for size in sizes or [config.vocab_size]
     ]
 
@@ -197,14 +199,14 @@ class _WordPhase:
     training: Training
     counts: NDArray[np.int64]
 
-    def at_size(self, size: int) -> _WordPhase:
-        """The result of a word phase that ends at so many tokens."""
+    def truncate_to(self, size: int) -> _WordPhase:
+        """Cut the result down to that of a word phase that ends at so many tokens."""
         removed = len(self.spec.vocabulary) - size
         if removed <= 0:
             return self
-        kept = len(self.counts) - removed
-        training = replace(self.training, merges=kept, stopped=None)
-        return _WordPhase(truncate(self.spec, size), training, self.counts[:kept])
+        n_kept = len(self.counts) - removed
+        training = replace(self.training, merges=n_kept, stopped=None)
+        return _WordPhase(truncate(self.spec, size), training, self.counts[:n_kept])
 
 
 def _learn_across(
@@ -212,7 +214,7 @@ def _learn_across(
     words: _WordPhase,
     two_stages: bool,
     config: TrainConfig,
-    runs: Callable[[TokenizerSpec], Words],
+    count_runs: Callable[[TokenizerSpec], WordArrays],
 ) -> LearnedSpec:
     """Learn supermerges after the word phase; they have no checkpoint.
 
@@ -221,32 +223,32 @@ def _learn_across(
         words: the result of the word phase.
         two_stages: whether all merges of words go before those across words.
         config: that of the word phase, with the vocabulary size of the result.
-        runs: counts the runs of a tokenizer without supermerges.
+        count_runs: counts the runs of a tokenizer without supermerges.
 
     Raises:
         ValueError: for a corpus whose runs have too many tokens, or a `max_memory` that they do not fit in.
 
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     n_words = len(words.counts)
-    more = config.vocab_size - (len(words.spec.vocabulary) - n_words)
-    if two_stages and n_words >= more:  # no room for supermerges
+    max_merges = config.vocab_size - (len(words.spec.vocabulary) - n_words)
+    if two_stages and n_words >= max_merges:  # no room for supermerges
         return replace(words.spec, word_merges=n_words), words.training
-    found = runs(words.spec)
+    counted_runs = count_runs(words.spec)
     with progress_note(config.progress, "index"):
-        trainer, n_runs = _start_trainer(job, found, words.spec, config, more)
-        del found
-    race = np.full(n_words, SEED_COUNT) if two_stages else words.counts
+        trainer, n_runs = _start_trainer(job, counted_runs, words.spec, config, max_merges)
+        del counted_runs
+    word_merge_counts = np.full(n_words, SEED_COUNT) if two_stages else words.counts
     n_supers = 0
     if n_runs:
-        n_words, n_supers = _compete(trainer, race, more, config.on_merge, config.progress)
+        n_words, n_supers = _compete(trainer, word_merge_counts, max_merges, config.on_merge, config.progress)
     spec = _make_spec(words.spec, trainer, n_words, n_supers)
     stopped = None
-    if n_words + n_supers < more:
-        stopped = STOPS.get(trainer.stop, STOPS[1])
+    if n_words + n_supers < max_merges:
+        stopped = STOP_REASONS.get(trainer.stop, STOP_REASONS[1])
         learned, size = pluralize(n_words + n_supers, "merge"), pluralize(len(spec.vocabulary), "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
-    seconds = words.training.seconds + time.perf_counter() - began
+    seconds = words.training.seconds + time.perf_counter() - start_time
     return spec, Training(stopped, n_words + n_supers, words.training.words, seconds)
 
 
@@ -254,9 +256,9 @@ def _learn_across(
 
 
 def _start_trainer(
-    job: TrainingJob, runs: Words, spec: TokenizerSpec, config: TrainConfig, merges: int
+    job: TrainingJob, runs: WordArrays, spec: TokenizerSpec, config: TrainConfig, merges: int
 ) -> tuple[Trainer, int]:
-    """(A trainer of the runs, the number of distinct runs). It knows all tokens; numbers begin at 0."""
+    """Start a trainer of the runs, with all tokens numbered from 0: (the trainer, the number of distinct runs)."""
     kinds = spec.vocabulary.kinds
     tokens = [
         (token, False, bool(kinds[token_id] == SPECIAL), 0 if kinds[token_id] == SPECIAL else len(token))
@@ -268,18 +270,18 @@ def _start_trainer(
 
 
 def _compete(
-    trainer: Trainer, word_counts: NDArray[np.int64], most: int, on_merge: OnMerge | None, progress: ProgressLike
+    trainer: Trainer, word_counts: NDArray[np.int64], max_merges: int, on_merge: OnMerge | None, progress: ProgressLike
 ) -> tuple[int, int]:
-    """How many word merges and supermerges the result has, `most` together; the trainer learns at least the latter."""
-    words, n_words, n_supers = word_counts.tolist(), 0, 0
+    """Count the word merges and the supermerges of the result, `max_merges` together; learn these supermerges."""
+    remaining_counts, n_words, n_supers = word_counts.tolist(), 0, 0
     supers: list[tuple[int, int, int, int]] = []
-    target = trainer.n_tokens + most
-    with team_threads(trainer.team), progress_bar(progress, "merge", most, "merges") as bar:
-        while n_words + n_supers < most:
+    vocab_limit = trainer.n_tokens + max_merges
+    with team_threads(trainer.team), progress_bar(progress, "merge", max_merges, "merges") as bar:
+        while n_words + n_supers < max_merges:
             if n_supers == len(supers) and not trainer.stop:
-                supers += trainer.run(MERGES_PER_CALL, target)
+                supers += trainer.run(MERGES_PER_CALL, vocab_limit)
             count = supers[n_supers][3] if n_supers < len(supers) else 0
-            if n_words < len(words) and words[n_words] >= count:
+            if n_words < len(remaining_counts) and remaining_counts[n_words] >= count:
                 n_words += 1
             elif count:
                 n_supers += 1
@@ -294,26 +296,26 @@ def _compete(
 
 
 def _make_spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supers: int) -> TokenizerSpec:
-    """The tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
-    blob, offsets, _ = trainer.vocabulary()
+    """Make the tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
+    blob, offsets, _ = trainer.list_tokens()
     n_old = len(spec.vocabulary)
     base, first_id = n_old - len(spec.merges), spec.vocabulary.limit - n_old
-    kept = base + n_words
+    n_kept = base + n_words
     supers = slice(int(offsets[n_old]), int(offsets[n_old + n_supers]))
     lengths = np.concatenate(
         (
             np.zeros(first_id, dtype=np.int64),
-            np.diff(offsets[: kept + 1]),
+            np.diff(offsets[: n_kept + 1]),
             np.diff(offsets[n_old : n_old + n_supers + 1]),
         )
     )
     kinds = np.full(len(lengths), ORDINARY, dtype=np.uint8)
-    kinds[: first_id + kept] = spec.vocabulary.kinds[: first_id + kept]
-    learned = trainer.merges()[:n_supers, :3]
-    learned = np.where(learned >= n_old, learned - (n_old - kept), learned) + first_id
+    kinds[: first_id + n_kept] = spec.vocabulary.kinds[: first_id + n_kept]
+    learned = trainer.list_merges()[:n_supers, :3]
+    learned = np.where(learned >= n_old, learned - (n_old - n_kept), learned) + first_id
     return replace(
         spec,
-        vocabulary=Vocabulary.from_arrays(blob[: int(offsets[kept])] + blob[supers], offsets_of(lengths), kinds),
+        vocabulary=Vocabulary.from_arrays(blob[: int(offsets[n_kept])] + blob[supers], offsets_of(lengths), kinds),
         merges=np.concatenate((spec.merges[:n_words], learned[:, :2])).astype(np.int32),
         merge_results=np.concatenate((spec.merge_results[:n_words], learned[:, 2])).astype(np.int32),
         word_merges=n_words,

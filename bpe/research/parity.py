@@ -25,25 +25,22 @@ from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.progress import progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
-from bpe.count.word_counts import WordCounts, arrays_of, empty_like
+from bpe.count.word_counts import WordCounts, borrow_arrays, empty_like
 from bpe.errors import check_int, describe, short_repr
 from bpe.research.seeds import Seeds, begin_with_seeds, make_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
-from bpe.training.checkpoint import count_settings, fingerprint
+from bpe.training.checkpoint import compute_fingerprint, describe_count_settings
 from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
-from bpe.training.extend import continue_from, extend_spec
+from bpe.training.extend import extend_spec, make_continuing_trainer
 from bpe.training.job import LearnedSpec, TrainingJob
-from bpe.training.kernel_input import Words, words_of
-from bpe.training.trainer import make_initial_spec, make_record, run_merges
+from bpe.training.kernel_input import WordArrays, build_words
+from bpe.training.trainer import NO_PAIRS, ONLY_RARE_PAIRS, make_initial_spec, make_record, run_merges
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NONE
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-#: `Trainer.stop`: no pair is left, or only pairs below min_frequency.
-NO_PAIRS, RARE = 1, 2
 
 
 class ParityOptions(TrainOptions, total=False):
@@ -129,30 +126,30 @@ def train_parity(
 
 def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
-    config, counts, saved = job.config, {}, None
-    for number, (name, (source, given)) in enumerate(_split_corpus(rule, config).items(), 1):
-        counts[name], _ = job.count(source, given, recorded={"language": name}, suffix=f".{number}")
-    parts = _check_words(counts, rule, config)
-    first = next(iter(counts.values()))
+    config, counts, checkpoint = job.config, {}, None
+    for file_number, (name, (source, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
+        counts[name], _ = job.count(source, given_counts, extra_options={"language": name}, suffix=f".{file_number}")
+    words_by_language = _check_words(counts, rule, config)
+    first_counts = next(iter(counts.values()))
     if config.checkpoint is not None:
-        prints = {
-            name: {language: fingerprint(each) for language, each in words.items()}
+        fingerprints = {
+            name: {language: compute_fingerprint(language_counts) for language, language_counts in words.items()}
             for name, words in (("languages", counts), ("dev", rule.dev or {}))
         }
-        saved = job.checkpoint(config.checkpoint, {"parity": rule.to_json(), **prints}, first)
-    spec, config = begin_with_seeds(seeds, make_initial_spec(first, parts, config), config)
-    del parts
-    began, n_initial = time.perf_counter(), len(spec.merges)
+        checkpoint = job.open_checkpoint(config.checkpoint, {"parity": rule.to_json(), **fingerprints}, first_counts)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(first_counts, words_by_language, config), config)
+    del words_by_language
+    start_time, n_initial = time.perf_counter(), len(spec.merges)
     starter = _Starter(job, spec, config)
     with progress_note(config.progress, "index"):
-        trainer, n_words, extent = starter.start(counts, rule)
-    run_merges(trainer, config, config.vocab_size, saved, n_words)
+        trainer, n_words, bytes_and_tokens = starter.start(counts, rule)
+    run_merges(trainer, config, config.vocab_size, checkpoint, n_words)
     spec = extend_spec(spec, starter.ids, trainer)
-    return [(spec, make_record(trainer, n_words, began, extent, config).after(n_initial))]
+    return [(spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config).after(n_initial))]
 
 
 def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
-    """(The files or texts, the counts) of each language."""
+    """Split the corpus by language: name → (files or texts, counts)."""
     name = next(name for name in ("files", "texts", "counts") if getattr(config, name) is not None)
     mapping: Any = getattr(config, name)
     if not isinstance(mapping, Mapping) or not mapping:
@@ -161,29 +158,36 @@ def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources 
         if not isinstance(language, str):
             raise TypeError(f"{name} has the language {short_repr(language)}; the name of a language must be a str")
     rule.check_languages(mapping)
-    each = {language: replace(config, **{name: given}) for language, given in mapping.items()}
-    return {language: (own.source(), own.counts) for language, own in each.items()}
+    configs = {language: replace(config, **{name: corpus}) for language, corpus in mapping.items()}
+    return {
+        language: (language_config.make_source(), language_config.counts)
+        for language, language_config in configs.items()
+    }
 
 
-def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[Words]:
-    """The words of all languages, after checking that they, and the texts to compare, were counted alike."""
-    first, settings = next((name, count_settings(each)) for name, each in counts.items())
-    for kind, each in (("the corpus", counts), ("dev", rule.dev or {})):
-        for name, words in each.items():
-            ours = count_settings(words)
-            wrong = next((setting for setting in settings | ours if ours.get(setting) != settings.get(setting)), None)
-            if wrong is not None:
+def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[WordArrays]:
+    """Check that all counts have the same settings, and build the words of each language."""
+    first_name, settings = next((name, describe_count_settings(words)) for name, words in counts.items())
+    for corpus_name, counts_by_language in (("the corpus", counts), ("dev", rule.dev or {})):
+        for name, words in counts_by_language.items():
+            own_settings = describe_count_settings(words)
+            unequal = next(
+                (setting for setting in settings | own_settings if own_settings.get(setting) != settings.get(setting)),
+                None,
+            )
+            if unequal is not None:
                 raise ValueError(
-                    f"the counts of {name!r} in {kind} were made with {wrong}={short_repr(ours.get(wrong))}, those of "
-                    f"{first!r} with {short_repr(settings.get(wrong))}; they must be made with the same settings: "
+                    f"the counts of {name!r} in {corpus_name} were made with "
+                    f"{unequal}={short_repr(own_settings.get(unequal))}, those of {first_name!r} with "
+                    f"{short_repr(settings.get(unequal))}; they must be made with the same settings: "
                     "count one of them again"
                 )
-    return [_words_of(name, words, config) for name, words in counts.items()]
+    return [_build_words(name, words, config) for name, words in counts.items()]
 
 
-def _words_of(name: str, counts: WordCounts, config: TrainConfig) -> Words:
+def _build_words(name: str, counts: WordCounts, config: TrainConfig) -> WordArrays:
     try:
-        return words_of(counts, config)
+        return build_words(counts, config)
     except ValueError as error:
         raise ValueError(f"language {name!r}: {error}") from None
 
@@ -201,14 +205,14 @@ class Parity:
     def __post_init__(self) -> None:
         if self.dev is not None and self.ratios is not None:
             raise ValueError("dev and ratios are two ways to compare languages; give at most one of them")
-        for name, what in (("dev", "WordCounts"), ("ratios", "a number")):
-            given: Any = getattr(self, name)
-            if given is None:
+        for name, value_type in (("dev", "WordCounts"), ("ratios", "a number")):
+            mapping: Any = getattr(self, name)
+            if mapping is None:
                 continue
-            if not isinstance(given, Mapping):
-                raise TypeError(f"{name} is {describe(given)}; it must map each language to {what}")
-            object.__setattr__(self, name, dict(given))
-            for language, value in given.items():
+            if not isinstance(mapping, Mapping):
+                raise TypeError(f"{name} is {describe(mapping)}; it must map each language to {value_type}")
+            object.__setattr__(self, name, dict(mapping))
+            for language, value in mapping.items():
                 if name == "dev" and not isinstance(value, WordCounts):
                     raise TypeError(f"dev[{language!r}] is {describe(value)}; it must be a bpe.WordCounts")
                 if name == "ratios" and not is_positive(value):
@@ -222,15 +226,15 @@ class Parity:
     def check_languages(self, languages: Mapping[str, Any]) -> None:
         """Raise ValueError unless dev and ratios have the languages of the corpus."""
         for name in ("dev", "ratios"):
-            given = getattr(self, name)
-            if given is not None and given.keys() != languages.keys():
+            mapping = getattr(self, name)
+            if mapping is not None and mapping.keys() != languages.keys():
                 raise ValueError(
-                    f"{name} has the languages {', '.join(map(repr, given))}, the corpus has "
+                    f"{name} has the languages {', '.join(map(repr, mapping))}, the corpus has "
                     f"{', '.join(map(repr, languages))}; they must be the same"
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the result, beside the counts, as name → JSON value."""
+        """Return what determines the result, beside the counts, as name → JSON value."""
         return {
             "dev": self.dev is not None,
             "ratios": None if self.ratios is None else {name: float(value) for name, value in self.ratios.items()},
@@ -242,8 +246,8 @@ class Parity:
 
 def is_positive(value: object) -> bool:
     """Whether a value is a finite number above 0."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
 
 
 @dataclass
@@ -252,31 +256,31 @@ class Language:
 
     Attributes:
         trainer: of its words.
-        compared: of its text in `Parity.dev`; None where the lengths of the corpus are compared.
-        tokens: the length of the text that is compared, now.
-        start: the same before the first merge.
+        dev_trainer: of its text in `Parity.dev`; None where the lengths of the corpus are compared.
+        n_tokens: the length of the text that is compared, now.
+        n_initial_tokens: the same before the first merge.
         ratio: of `Parity.ratios`, or None.
-        is_over: whether it has no pair left.
+        is_exhausted: whether it has no pair left.
 
     """
 
     trainer: Trainer
-    compared: Trainer | None
-    tokens: int
-    start: int
+    dev_trainer: Trainer | None
+    n_tokens: int
+    n_initial_tokens: int
     ratio: float | None = None
-    is_over: bool = False
+    is_exhausted: bool = False
 
-    def priority(self) -> float:
-        """A number; the language with the largest one has the next merge."""
-        return self.tokens if self.ratio is None else -(self.start / self.tokens / self.ratio)
+    def compute_priority(self) -> float:
+        """Compute a number; the language with the largest one has the next merge."""
+        return self.n_tokens if self.ratio is None else -(self.n_initial_tokens / self.n_tokens / self.ratio)
 
     def apply(self, left: int, right: int) -> int:
         """Merge a pair; returns the number of its token."""
         token, removed = self.trainer.apply(left, right)
-        if self.compared is not None:
-            token, removed = self.compared.apply(left, right)
-        self.tokens -= removed
+        if self.dev_trainer is not None:
+            token, removed = self.dev_trainer.apply(left, right)
+        self.n_tokens -= removed
         return token
 
 
@@ -287,105 +291,117 @@ class ParityTrainer:
         languages: the languages, new.
         rule: how the language of a step is chosen.
         min_frequency: merge no pair of a language that is rarer in it.
-        plain: a trainer on the words of all languages, for the first `rule.global_merges`; None if there are none.
+        global_trainer: a trainer on the words of all languages, for the first `rule.global_merges`; None for none.
 
     """
 
-    def __init__(self, languages: Sequence[Language], rule: Parity, min_frequency: int, plain: Trainer | None) -> None:
+    def __init__(
+        self, languages: Sequence[Language], rule: Parity, min_frequency: int, global_trainer: Trainer | None
+    ) -> None:
         self.languages = languages
         self.stop = 0
-        self._rule, self._least, self._plain = rule, min_frequency, plain
+        self._rule, self._min_frequency, self._global_trainer = rule, min_frequency, global_trainer
         self._rows: list[tuple[int, int, int, int]] = []
-        self._rare = False  # whether a language had only pairs that are too rare
+        self._has_rare_pairs = False  # whether a language had only pairs that are too rare
         self._recent: deque[int] = deque()
         self._picks = [0] * len(languages)  # of the recent ones, by language
-        trainers = [each.trainer for each in languages]
-        others = [each.compared for each in languages] + [plain]
+        trainers = [language.trainer for language in languages]
+        other_trainers = [language.dev_trainer for language in languages] + [global_trainer]
         self._trainers = trainers
-        self.teams: tuple[Team, ...] = tuple(each.team for each in [*trainers, *others] if each is not None)
+        self.teams: tuple[Team, ...] = tuple(
+            trainer.team for trainer in [*trainers, *other_trainers] if trainer is not None
+        )
 
     def run(self, max_merges: int, max_tokens: int) -> list[tuple[int, int, int, int]]:
         """Learn up to `max_merges` merges while there are fewer than `max_tokens` tokens, as `Trainer.run` does.
 
         The count of a merge is that in the language that chose it, or in all for the first `global_merges`.
         """
-        before = len(self._rows)
-        while len(self._rows) - before < max_merges and self.n_tokens < max_tokens and not self.stop:
-            pair = self._global_pair() if len(self._rows) < self._rule.global_merges else self._pair_of_language()
+        n_before = len(self._rows)
+        while len(self._rows) - n_before < max_merges and self.n_tokens < max_tokens and not self.stop:
+            pair = (
+                self._take_global_pair() if len(self._rows) < self._rule.global_merges else self._take_language_pair()
+            )
             if pair is not None:
                 left, right, count = pair
-                (token,) = {each.apply(left, right) for each in self.languages}  # the same in all
+                (token,) = {language.apply(left, right) for language in self.languages}  # the same in all
                 self._rows.append((left, right, token, count))
-        return self._rows[before:]
+        return self._rows[n_before:]
 
-    def _global_pair(self) -> tuple[int, int, int] | None:
-        assert self._plain is not None
-        rows = self._plain.run(1, ID_LIMIT)
+    def _take_global_pair(self) -> tuple[int, int, int] | None:
+        assert self._global_trainer is not None
+        rows = self._global_trainer.run(1, ID_LIMIT)
         if not rows:
-            self.stop = self._plain.stop
+            self.stop = self._global_trainer.stop
             return None
         left, right, _, count = rows[0]
         return left, right, count
 
-    def _pair_of_language(self) -> tuple[int, int, int] | None:
-        """The best pair of the language that needs it most; None if it has none, and is over."""
-        number = self._neediest()
-        if number is None:
-            self.stop = RARE if self._rare else NO_PAIRS
+    def _take_language_pair(self) -> tuple[int, int, int] | None:
+        """Take the best pair of the language that needs a merge most; None if that language is exhausted now."""
+        index = self._choose_language()
+        if index is None:
+            self.stop = ONLY_RARE_PAIRS if self._has_rare_pairs else NO_PAIRS
             return None
-        language = self.languages[number]
-        pair = language.trainer.best()
-        if pair is None or pair[2] < self._least:
-            language.is_over = True
-            self._rare = self._rare or pair is not None
+        language = self.languages[index]
+        pair = language.trainer.find_best_pair()
+        if pair is None or pair[2] < self._min_frequency:
+            language.is_exhausted = True
+            self._has_rare_pairs = self._has_rare_pairs or pair is not None
             return None
         if self._rule.window_size is not None:
-            self._recent.append(number)
-            self._picks[number] += 1
+            self._recent.append(index)
+            self._picks[index] += 1
             if len(self._recent) > self._rule.window_size:
                 self._picks[self._recent.popleft()] -= 1
         return pair
 
-    def _neediest(self) -> int | None:
-        """The language of the next merge; None if all are over."""
-        left = [(each.priority(), -i) for i, each in enumerate(self.languages) if not each.is_over]
-        if not left:
+    def _choose_language(self) -> int | None:
+        """Choose the language of the next merge; None if all are exhausted."""
+        candidates = [
+            (language.compute_priority(), -i) for i, language in enumerate(self.languages) if not language.is_exhausted
+        ]
+        if not candidates:
             return None
         size = self._rule.window_size
         if size is not None:
-            most = self._rule.alpha / len(self.languages)
-            left = [(priority, i) for priority, i in left if self._picks[-i] / size <= most] or left
-        return -max(left)[1]
+            max_share = self._rule.alpha / len(self.languages)
+            candidates = [
+                (priority, i) for priority, i in candidates if self._picks[-i] / size <= max_share
+            ] or candidates
+        return -max(candidates)[1]
 
     @property
     def n_tokens(self) -> int:
         """How many tokens there are."""
         return self._trainers[0].n_tokens
 
-    def merges(self) -> NDArray[np.int64]:
-        """All merges learned: int64 (n, 4), each left, right, token, count."""
+    def list_merges(self) -> NDArray[np.int64]:
+        """List all merges learned: int64 (n, 4), each left, right, token, count."""
         return np.array(self._rows, dtype=np.int64).reshape(-1, 4)
 
-    def removed(self) -> NDArray[np.int64]:
-        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
-        removed: NDArray[np.int64] = np.sum([each.removed() for each in self._trainers], axis=0, dtype=np.int64)
+    def list_removed_counts(self) -> NDArray[np.int64]:
+        """List by how many tokens each merge made the corpus shorter: int64 (n,)."""
+        removed: NDArray[np.int64] = np.sum(
+            [trainer.list_removed_counts() for trainer in self._trainers], axis=0, dtype=np.int64
+        )
         return removed
 
     def spell_token(self, token: int) -> bytes:
-        """The bytes of a token."""
+        """Return the bytes of a token."""
         return self._trainers[0].spell_token(token)
 
-    def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
-        """All tokens, as `Trainer.vocabulary` gives them."""
-        return self._trainers[0].vocabulary()
+    def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
+        """List all tokens, as `Trainer.list_tokens` does."""
+        return self._trainers[0].list_tokens()
 
 
 def _merge_counts(counts: Mapping[str, WordCounts]) -> WordCounts:
-    """The counts of all languages."""
+    """Merge the counts of all languages."""
     first = next(iter(counts.values()))
     merged = empty_like(first)
-    for each in counts.values():
-        merged.merge(each, any_documents=True)
+    for language_counts in counts.values():
+        merged.merge(language_counts, any_documents=True)
     return merged
 
 
@@ -403,56 +419,64 @@ class _Starter:
         self._surplus = 1.0  # how many times the memory that it needs a trainer may take
 
     def start(self, counts: Mapping[str, WordCounts], rule: Parity) -> tuple[ParityTrainer, int, tuple[int, int]]:
-        """(The trainers of all languages in step, the number of words, `Words.bytes_and_tokens` of all)."""
+        """Start the trainers of all languages: (them in step, the number of words, their bytes and tokens)."""
         dev = rule.dev or {}
         self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
-        plain = None
+        global_trainer = None
         if rule.global_merges:
-            plain, _, _ = self._start_trainer(_merge_counts(counts), track_all_pairs=False)
+            global_trainer, _, _ = self._start_trainer(_merge_counts(counts), track_all_pairs=False)
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
         for name, words in counts.items():
-            trainer, n_language_words, extent = self._start_trainer(words)
-            compared, length = None, extent
+            trainer, n_language_words, bytes_and_tokens = self._start_trainer(words)
+            dev_trainer, (_, length) = None, bytes_and_tokens
             if name in dev:
-                compared, _, length = self._start_trainer(dev[name])
+                dev_trainer, _, (_, length) = self._start_trainer(dev[name])
             ratio = None if rule.ratios is None else float(rule.ratios[name])
-            languages.append(Language(trainer, compared, length[1], length[1], ratio))
-            n_words, n_bytes, n_tokens = n_words + n_language_words, n_bytes + extent[0], n_tokens + extent[1]
-        return ParityTrainer(languages, rule, self._config.min_frequency, plain), n_words, (n_bytes, n_tokens)
+            languages.append(Language(trainer, dev_trainer, length, length, ratio))
+            n_words, n_bytes, n_tokens = (
+                n_words + n_language_words,
+                n_bytes + bytes_and_tokens[0],
+                n_tokens + bytes_and_tokens[1],
+            )
+        return ParityTrainer(languages, rule, self._config.min_frequency, global_trainer), n_words, (n_bytes, n_tokens)
 
-    def _share_memory(self, counts: Sequence[WordCounts], together: Sequence[WordCounts]) -> None:
-        """Divide the memory that is left among trainers of each of these counts, and one of `together`.
+    def _share_memory(self, counts: Sequence[WordCounts], merged_counts: Sequence[WordCounts]) -> None:
+        """Divide the memory that is left among trainers of each of these counts, and one of `merged_counts`.
 
         Raises:
             ValueError: for too little memory.
 
         """
-        most = self._job.max_memory
-        if most is None:
+        max_memory = self._job.max_memory
+        if max_memory is None:
             return
-        needed = sum(map(_memory_for, counts)) + (_memory_for(*together) if together else 0)
-        held = resident()
-        if held + needed > most:
+        needed = sum(map(_estimate_trainer_memory, counts)) + (
+            _estimate_trainer_memory(*merged_counts) if merged_counts else 0
+        )
+        resident_bytes = resident()
+        if resident_bytes + needed > max_memory:
             raise ValueError(
-                f"max_memory is {in_megabytes(most)}, but parity-aware training on these words needs "
-                f"{in_megabytes(held + needed)}; raise it to that, or train on less text"
+                f"max_memory is {in_megabytes(max_memory)}, but parity-aware training on these words needs "
+                f"{in_megabytes(resident_bytes + needed)}; raise it to that, or train on less text"
             )
-        self._surplus = (most - held) / needed
+        self._surplus = (max_memory - resident_bytes) / needed
 
     def _start_trainer(
         self, counts: WordCounts, *, track_all_pairs: bool = True
     ) -> tuple[Trainer, int, tuple[int, int]]:
-        """(A trainer of these words, their number, their extent)."""
-        most = None if self._job.max_memory is None else resident() + int(_memory_for(counts) * self._surplus)
-        config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
-        more = config.vocab_size - len(self._spec.vocabulary)
-        trainer, self.ids, n_words, extent = continue_from(
-            self._job, counts, self._spec, config, more, max_memory=most, track_all_pairs=track_all_pairs
+        """Start a trainer of these words: (the trainer, the number of words, their bytes and tokens)."""
+        max_memory = (
+            None if self._job.max_memory is None else resident() + int(_estimate_trainer_memory(counts) * self._surplus)
         )
-        return trainer, n_words, extent
+        config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
+        n_new = config.vocab_size - len(self._spec.vocabulary)
+        trainer, self.ids, n_words, bytes_and_tokens = make_continuing_trainer(
+            self._job, counts, self._spec, config, n_new, max_memory=max_memory, track_all_pairs=track_all_pairs
+        )
+        return trainer, n_words, bytes_and_tokens
 
 
-def _memory_for(*counts: WordCounts) -> int:
-    """The memory in bytes that a trainer of every pair of these words needs; at least three times what it holds."""
-    arrays = [arrays_of(each) for each in counts]
+def _estimate_trainer_memory(*counts: WordCounts) -> int:
+    """Estimate the bytes that a trainer of every pair of these words needs: at least three times what it holds."""
+    arrays = [borrow_arrays(language_counts) for language_counts in counts]
     return (48 << 20) + sum(32 * len(blob) + 32 * len(offsets) for blob, offsets, _ in arrays)

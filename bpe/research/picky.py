@@ -26,7 +26,7 @@ from bpe.research.parity import is_positive
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.job import LearnedSpec, TrainingJob
-from bpe.training.kernel_input import Words, make_initial_tokens, words_of
+from bpe.training.kernel_input import WordArrays, build_words, make_initial_tokens
 from bpe.training.trainer import choose_vocab_limit, learn_merges, make_record, make_spec, run_merges
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 #: The memory for a training, in bytes, twice what Japanese takes: for each symbol of the distinct words, and beside.
-PER_SYMBOL, AT_LEAST = 60, 48 << 20
+BYTES_PER_SYMBOL, BASE_MEMORY = 60, 48 << 20
 
 
 def train_picky(
@@ -101,40 +101,41 @@ def _check_options(config: TrainConfig) -> None:
 def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
     """Learn merges and deletions."""
     config = job.config
-    counts, saved = job.count(config.source(), config.counts)
-    began = time.perf_counter()
+    counts, checkpoint = job.count(config.make_source(), config.counts)
+    start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
-        words = words_of(counts, config)
+        words = build_words(counts, config)
         job.free_counts(counts)
         initial = make_initial_tokens(words, config)
-        target, n_words, extent = choose_vocab_limit(initial, config), len(words.counts), words.bytes_and_tokens(config)
+        n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
+        vocab_limit = choose_vocab_limit(initial, config)
         if job.max_memory is not None:
             _check_memory(words, job.max_memory)
         learner = PickyLearner(words, initial, config, threshold)
         del words
-    run_merges(learner, config, target, saved, n_words)
-    return [(_make_spec(counts, config, learner), make_record(learner, n_words, began, extent, config))]
+    run_merges(learner, config, vocab_limit, checkpoint, n_words)
+    return [(_make_spec(counts, config, learner), make_record(learner, n_words, start_time, bytes_and_tokens, config))]
 
 
-def _check_memory(words: Words, max_memory: int) -> None:
-    needed = resident() + AT_LEAST + PER_SYMBOL * (words.symbols + len(words.counts))
+def _check_memory(words: WordArrays, max_memory: int) -> None:
+    needed = resident() + BASE_MEMORY + BYTES_PER_SYMBOL * (words.n_symbols + len(words.counts))
     if needed > max_memory:
         raise ValueError(
             f"max_memory is {in_megabytes(max_memory)}, but training with deletions tracks every pair, which for "
-            f"{pluralize(words.symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to "
+            f"{pluralize(words.n_symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to "
             "that, or train on less text"
         )
 
 
 def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> TokenizerSpec:
-    """The tokenizer that a kernel has learned: its tokens are numbered in their order, without the deleted ones."""
-    blob, offsets, deleted = learner.vocabulary()
+    """Make the tokenizer that a kernel has learned; tokens are numbered in their order, without the deleted ones."""
+    blob, offsets, deleted = learner.list_tokens()
     kept_before, deleted_before = np.cumsum(~deleted), np.cumsum(deleted, dtype=np.int64)
-    numbers = np.where(deleted, -deleted_before, kept_before - 1 + config.alphabet.first_id).astype(np.int32)
-    kept = np.flatnonzero(~deleted)
-    text, bounds = join_slices(np.frombuffer(blob, dtype=np.uint8), offsets[kept], np.diff(offsets)[kept])
-    none: NDArray[np.int64] = np.empty((0, 4), dtype=np.int64)
-    spec = make_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept), dtype=np.bool_), none)
-    merges, removals = learner.merges(), learner.deletions().astype(np.int32)
-    removals[:, 1] = numbers[removals[:, 1]]
-    return replace(spec, events=Events(numbers[merges[:, :2]], numbers[merges[:, 2]], removals))
+    signed_ids = np.where(deleted, -deleted_before, kept_before - 1 + config.alphabet.first_id).astype(np.int32)
+    kept_ids = np.flatnonzero(~deleted)
+    text, bounds = join_slices(np.frombuffer(blob, dtype=np.uint8), offsets[kept_ids], np.diff(offsets)[kept_ids])
+    no_merges: NDArray[np.int64] = np.empty((0, 4), dtype=np.int64)
+    spec = make_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept_ids), dtype=np.bool_), no_merges)
+    merges, removals = learner.list_merges(), learner.list_deletions().astype(np.int32)
+    removals[:, 1] = signed_ids[removals[:, 1]]
+    return replace(spec, events=Events(signed_ids[merges[:, :2]], signed_ids[merges[:, 2]], removals))

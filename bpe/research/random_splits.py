@@ -56,22 +56,22 @@ def stochastok(
 
     """
     check_tokenizer(tok)
-    proportion, number = check_probability_and_seed("proportion", proportion, seed)
+    proportion, seed_number = check_probability_and_seed("proportion", proportion, seed)
     if isinstance(ids, TokenBatch):
         if len(ids.ids):
             tok._decoder.check(ids.ids.astype(np.uint32, copy=False))
-        return TokenBatch(*_splits_of(tok).sample(ids.ids, ids.offsets, proportion, number))
+        return TokenBatch(*_find_splits(tok).sample(ids.ids, ids.offsets, proportion, seed_number))
     array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
     tok._decoder.check(array)
-    return _splits_of(tok).sample(array, np.array([0, len(array)], dtype=np.int64), proportion, number)[0]
+    return _find_splits(tok).sample(array, np.array([0, len(array)], dtype=np.int64), proportion, seed_number)[0]
 
 
 #: The splits of each tokenizer that is alive.
 _SPLITS: WeakKeyDictionary[Tokenizer, Splits] = WeakKeyDictionary()
 
 
-def _splits_of(tok: Tokenizer) -> Splits:
-    """The splits of a tokenizer, which are found once."""
+def _find_splits(tok: Tokenizer) -> Splits:
+    """Find the splits of a tokenizer, once."""
     splits = _SPLITS.get(tok)
     if splits is None:
         splits = _SPLITS[tok] = Splits(tok.spec)

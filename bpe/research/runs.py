@@ -24,8 +24,8 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import group_texts
 from bpe.corpus.documents import arrow_documents
 from bpe.corpus.sources import Sources
-from bpe.count.counting import Tables
-from bpe.count.word_counts import WordCounts, arrays_of, fill
+from bpe.count.counting import ThreadTables
+from bpe.count.word_counts import WordCounts, borrow_arrays, fill_counts
 from bpe.encode.blocks import encode_some_blocks
 from bpe.encode.engine import Engine
 from bpe.encode.models.boundless import MarkedWords, build_marked
@@ -34,24 +34,24 @@ from bpe.errors import describe
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
-from bpe.training.kernel_input import SYMBOL_LIMIT, Words
+from bpe.training.kernel_input import SYMBOL_LIMIT, WordArrays
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, join_slices
 
 #: The bytes of text that are encoded at once, without a limit of memory and with one.
-TEXT_PER_STEP, TEXT_PER_STEP_LIMITED = 32 << 20, 4 << 20
+BYTES_PER_STEP, BYTES_PER_STEP_LIMITED = 32 << 20, 4 << 20
 #: What an eligible word has a match of, unless another pattern is given.
-LETTER = r"\p{L}"
+LETTER_PATTERN = r"\p{L}"
 #: What follows each token of a spelled run.
 RUN_TOKEN_END = 0xFF
 
-_EMPTY = np.empty(0, dtype=np.int64)
+_NO_SYMBOL_COUNTS = np.empty(0, dtype=np.int64)
 
 
 def count_runs(
     tok: Tokenizer,
     *,
-    eligible: str = LETTER,
+    eligible: str = LETTER_PATTERN,
     files: Files | None = None,
     texts: Iterable[TextLike] | None = None,
     threads: int | None = None,
@@ -98,20 +98,20 @@ def count_runs(
 
 
 def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
-    """The ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
-    search, found = compiled(pattern).search, []
+    """Find the ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
+    search, eligible_ids = compiled(pattern).search, []
     for token_id, token in spec.vocabulary.items(ORDINARY):
         try:
             text = token.decode()
         except UnicodeDecodeError:
             continue
         if search(text):
-            found.append(token_id)
-    return np.array(found, dtype=np.int64)
+            eligible_ids.append(token_id)
+    return np.array(eligible_ids, dtype=np.int64)
 
 
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, MarkedWords]:
-    """An engine that gives pretokens that are one of some tokens a second id, and these ids."""
+    """Make an engine that gives pretokens that are one of some tokens a second id, and list these ids."""
     tables, marked_words = build_marked(spec, tokens)
     return Engine(spec, model=EngineModel(tables, marked_words)), marked_words
 
@@ -124,8 +124,8 @@ def find_runs(
     threads: int,
     progress: ProgressLike,
     max_memory: int | None = None,
-) -> Words:
-    """The distinct runs of a corpus: as words of uint32 token numbers, which begin at 0.
+) -> WordArrays:
+    """Find the distinct runs of a corpus, as words of uint32 token numbers, which begin at 0.
 
     Args:
         spec: the tokenizer of the word phase.
@@ -141,116 +141,131 @@ def find_runs(
 
     """
     engine, marked_words = _make_engine(spec, find_eligible_tokens(spec, pattern))
-    number_of = marked_words.tokens - np.uint32(_first_id(spec))
+    numbers_by_marked_id = marked_words.tokens - np.uint32(_find_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
-    step = TEXT_PER_STEP if max_memory is None else TEXT_PER_STEP_LIMITED
-    tables = Tables(1, 0, None if max_memory is None else max_memory - LEAST)
+    bytes_per_step = BYTES_PER_STEP if max_memory is None else BYTES_PER_STEP_LIMITED
+    tables = ThreadTables(1, 0, None if max_memory is None else max_memory - LEAST)
     position = 0
     try:
         with progress_bar(progress, "count", total, "B") as bar:
-            for ids, lengths, size in _encode_corpus(engine, source, frozenset(special_tokens), threads, step):
-                numbers, starts, ends = _find_spans(ids, lengths, marked_words, number_of)
+            for ids, lengths, size in _encode_corpus(
+                engine, source, frozenset(special_tokens), threads, bytes_per_step
+            ):
+                token_numbers, starts, ends = _find_spans(ids, lengths, marked_words, numbers_by_marked_id)
                 with tables.lend() as table:
-                    table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
-                position += numbers.nbytes
+                    table.count_spans(token_numbers.view(np.uint8), 4 * starts, 4 * ends, position)
+                position += token_numbers.nbytes
                 bar(size)
         del engine
-        joined = tables.join()
+        merged = tables.join()
     finally:
         tables.close()
-    return _make_words(*(joined if isinstance(joined, tuple) else joined.arrays()[:3]))
+    return _make_words(*(merged if isinstance(merged, tuple) else merged.arrays()[:3]))
 
 
-def _first_id(spec: TokenizerSpec) -> int:
-    """The id of token 0: ids have no gaps after it."""
+def _find_first_id(spec: TokenizerSpec) -> int:
+    """Find the id of token 0: ids have no gaps after it."""
     return int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
 
 
 def _find_spans(
-    ids: NDArray[np.uint32], lengths: NDArray[np.int64], marked_words: MarkedWords, number_of: NDArray[np.uint32]
+    ids: NDArray[np.uint32],
+    lengths: NDArray[np.int64],
+    marked_words: MarkedWords,
+    numbers_by_marked_id: NDArray[np.uint32],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
-    """(The token numbers of texts, the starts of their runs, the ends); other tokens have any number."""
+    """Find the runs of texts: (token numbers, starts, ends); tokens outside runs have any number."""
     marked = ids >= marked_words.first
-    begins = np.ones(len(ids) + 1, dtype=np.bool_)
-    np.not_equal(marked[1:], marked[:-1], out=begins[1:-1])
-    begins[np.cumsum(lengths)] = True  # of documents
-    bounds = np.flatnonzero(begins)
+    is_boundary = np.ones(len(ids) + 1, dtype=np.bool_)
+    np.not_equal(marked[1:], marked[:-1], out=is_boundary[1:-1])
+    is_boundary[np.cumsum(lengths)] = True  # of documents
+    bounds = np.flatnonzero(is_boundary)
     starts, ends = bounds[:-1], bounds[1:]
-    kept = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
-    numbers = number_of[np.where(marked, ids - np.uint32(marked_words.first), 0)] if len(number_of) else ids
-    return numbers, starts[kept], ends[kept]
+    is_run = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
+    token_numbers = (
+        numbers_by_marked_id[np.where(marked, ids - np.uint32(marked_words.first), 0)]
+        if len(numbers_by_marked_id)
+        else ids
+    )
+    return token_numbers, starts[is_run], ends[is_run]
 
 
-def _make_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> Words:
-    """Runs of uint32 token numbers as words.
+def _make_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> WordArrays:
+    """Make words of runs of uint32 token numbers.
 
     Raises:
         ValueError: for too many tokens.
 
     """
-    symbols = len(blob) // 4
-    if symbols + 2 * len(counts) + 1 > SYMBOL_LIMIT:
+    n_tokens = len(blob) // 4
+    if n_tokens + 2 * len(counts) + 1 > SYMBOL_LIMIT:
         raise ValueError(
-            f"the distinct runs of words have {symbols} tokens; at most {SYMBOL_LIMIT} fit: train on less text"
+            f"the distinct runs of words have {n_tokens} tokens; at most {SYMBOL_LIMIT} fit: train on less text"
         )
-    return Words(blob, offsets, counts, _EMPTY, _EMPTY, symbols)
+    return WordArrays(blob, offsets, counts, _NO_SYMBOL_COUNTS, _NO_SYMBOL_COUNTS, n_tokens)
 
 
 # Texts ----------------------------------------------------------------------------------------------------------------
 
 
 def _encode_corpus(
-    engine: Engine, source: Sources | Iterable[TextLike] | None, names: frozenset[str], threads: int, step: int
+    engine: Engine,
+    source: Sources | Iterable[TextLike] | None,
+    special_tokens: frozenset[str],
+    threads: int,
+    bytes_per_step: int,
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
-    """The ids of the corpus, of `step` bytes of text at once: (ids, their number by document, the bytes read)."""
+    """Encode the corpus, `bytes_per_step` bytes of text at once: (ids, their number by document, the bytes read)."""
     if isinstance(source, Sources):
-        cut = engine.make_block_cut(source.separators, source.keep_separator, names)
+        cut = engine.make_block_cut(source.separators, source.keep_separator, special_tokens)
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
-            while (part := encode_some_blocks(engine, blocks, threads, size, allowed=names, most=step)) is not None:
+            while (
+                part := encode_some_blocks(engine, blocks, threads, size, allowed=special_tokens, most=bytes_per_step)
+            ) is not None:
                 yield part.ids, part.lengths, part.size or part.n_bytes
         return
     assert source is not None
-    rows = arrow_documents(source)
-    texts = source if rows is None else (text for documents in rows for text in documents.texts())
-    for group in group_texts(texts, step):
-        batch = engine.encode_batch(group, threads, names)
+    arrow_rows = arrow_documents(source)
+    texts = source if arrow_rows is None else (text for documents in arrow_rows for text in documents.texts())
+    for group in group_texts(texts, bytes_per_step):
+        batch = engine.encode_batch(group, threads, special_tokens)
         yield np.asarray(batch.ids, dtype=np.uint32), batch.lengths, sum(map(len, group))
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------
 
 
-def fill_with_runs(runs: Words, spec: TokenizerSpec, counts: WordCounts) -> None:
+def fill_with_runs(runs: WordArrays, spec: TokenizerSpec, counts: WordCounts) -> None:
     """Fill empty counts with runs, spelled."""
     vocabulary = spec.vocabulary
-    blob, first = np.frombuffer(vocabulary.blob, dtype=np.uint8), _first_id(spec)
-    starts, lengths = vocabulary.offsets[first:-1], vocabulary.lengths[first:]
-    ends = np.full(len(blob) + len(lengths), RUN_TOKEN_END, dtype=np.uint8)
-    moved = offsets_of(lengths + 1)
-    inside = np.ones(len(ends), dtype=np.bool_)
-    inside[moved[1:] - 1] = False
-    ends[inside] = blob[starts[0] :]
-    numbers = runs.blob.view(np.uint32)
-    spelled, bounds = join_slices(ends, moved[:-1][numbers], lengths[numbers] + 1)
-    fill(counts, (spelled, bounds[runs.offsets // 4], runs.counts))
+    blob, first_id = np.frombuffer(vocabulary.blob, dtype=np.uint8), _find_first_id(spec)
+    starts, lengths = vocabulary.offsets[first_id:-1], vocabulary.lengths[first_id:]
+    spelled_tokens = np.full(len(blob) + len(lengths), RUN_TOKEN_END, dtype=np.uint8)
+    token_offsets = offsets_of(lengths + 1)
+    is_token_byte = np.ones(len(spelled_tokens), dtype=np.bool_)
+    is_token_byte[token_offsets[1:] - 1] = False
+    spelled_tokens[is_token_byte] = blob[starts[0] :]
+    token_numbers = runs.blob.view(np.uint32)
+    spelled_runs, bounds = join_slices(spelled_tokens, token_offsets[:-1][token_numbers], lengths[token_numbers] + 1)
+    fill_counts(counts, (spelled_runs, bounds[runs.offsets // 4], runs.counts))
 
 
-def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
-    """The runs that were counted apart.
+def read_counted_runs(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> WordArrays:
+    """Read the runs of counts that `count_runs` made.
 
     Raises:
         ValueError: for counts that are not those of runs, or not of these words.
 
     """
-    blob, offsets, numbers = arrays_of(counts)
+    blob, offsets, run_counts = borrow_arrays(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
     engine, marked_words = _make_engine(words, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == RUN_TOKEN_END)
-    whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
+    all_ended = len(run_counts) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
-    at = np.searchsorted(starts, offsets)
-    if not whole or (np.diff(at) < 2).any():
+    token_indices = np.searchsorted(starts, offsets)
+    if not all_ended or (np.diff(token_indices) < 2).any():
         raise ValueError("the second counts are not those of runs of words; make them with bpe.research.count_runs")
     text, bounds = join_slices(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
@@ -260,7 +275,9 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
             "the second counts have words that are not one eligible token each after the word phase of this training; "
             "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
-    tokens = marked_words.tokens[marked - np.uint32(marked_words.first)] - np.uint32(_first_id(spec))
-    kept = numbers > 0
-    data, at = join_slices(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
-    return _make_words(data, at, numbers[kept])
+    tokens = marked_words.tokens[marked - np.uint32(marked_words.first)] - np.uint32(_find_first_id(spec))
+    occurring = run_counts > 0
+    data, token_indices = join_slices(
+        tokens.view(np.uint8), 4 * token_indices[:-1][occurring], 4 * np.diff(token_indices)[occurring]
+    )
+    return _make_words(data, token_indices, run_counts[occurring])

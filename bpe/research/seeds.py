@@ -19,7 +19,7 @@ from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.extend import learn_more
 from bpe.training.job import TrainingJob
-from bpe.training.kernel_input import digit_codes, words_of
+from bpe.training.kernel_input import build_words, list_digit_codes
 from bpe.training.superwords import SuperWords
 from bpe.training.train import learn_words
 from bpe.training.trainer import learn_merges, make_initial_spec
@@ -70,11 +70,11 @@ class Seeds:
     tokens: tuple[Spelling, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, each in (("merges", "pairs (left, right) of str or bytes"), ("tokens", "str or bytes")):
-            given: Any = getattr(self, name)
-            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-                raise TypeError(f"{name} is {describe(given)}; it must be a list of {each}")
-            object.__setattr__(self, name, tuple(given))
+        for name, item_type in (("merges", "pairs (left, right) of str or bytes"), ("tokens", "str or bytes")):
+            value: Any = getattr(self, name)
+            if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+                raise TypeError(f"{name} is {describe(value)}; it must be a list of {item_type}")
+            object.__setattr__(self, name, tuple(value))
         pairs: tuple[Any, ...] = self.merges
         for pair in pairs:
             if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
@@ -85,7 +85,7 @@ class Seeds:
                 raise ValueError(f"the seeds have {short_repr(token)}; a token must be a str or bytes and not empty")
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the result, as name → JSON value."""
+        """Return what determines the result, as name → JSON value."""
         return {
             "merges": [[_spell_token(left), _spell_token(right)] for left, right in self.merges],
             "tokens": [_spell_token(token) for token in self.tokens],
@@ -135,7 +135,7 @@ def train_seeded(
 
 
 def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
-    """A training that begins with seeds, if there are any."""
+    """Make a training that begins with seeds, if there are any."""
     if seeds is None:
         return TrainingJob(config, learn_merges)
     if not isinstance(seeds, Seeds):
@@ -144,57 +144,58 @@ def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
 
 
 def _learn_after_seeds(
-    seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, saved: Checkpoint | None
+    seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """Learn merges after the seeds, whose merges have the count SEED_COUNT; otherwise as `learn_merges`."""
-    spec, config = begin_with_seeds(seeds, make_initial_spec(words, [words_of(words, config)], config), config)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(words, [build_words(words, config)], config), config)
     n_seeds = len(spec.merges)
-    spec, training, counts = learn_more(job, words, spec, config, saved)
+    spec, training, counts = learn_more(job, words, spec, config, checkpoint)
     return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, SEED_COUNT), counts))
 
 
 def begin_with_seeds(
     seeds: Seeds | None, spec: TokenizerSpec, config: TrainConfig
 ) -> tuple[TokenizerSpec, TrainConfig]:
-    """(The spec, which had no merges, with the merges of the seeds; the config with its final vocab_size)."""
-    first = spec if seeds is None else add_seeds(spec, seeds, config)
+    """Add the seeds to a spec without merges: (the spec, the config with its final vocab_size)."""
+    seeded = spec if seeds is None else add_seeds(spec, seeds, config)
     size = config.vocab_size
     if config.num_merges is not None:
         size = min(len(spec.vocabulary) + config.num_merges, ID_LIMIT - config.alphabet.first_id)
-    return first, replace(config, vocab_size=size, num_merges=None)
+    return seeded, replace(config, vocab_size=size, num_merges=None)
 
 
 def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> TokenizerSpec:
-    """A tokenizer without merges, with the seeds.
+    """Add the merges of the seeds to a tokenizer without merges.
 
     Raises:
         ValueError: for seeds that cannot be made, as `Seeds` says.
 
     """
-    maker = _SeedMerger(spec, config)
+    merger = _SeedMerger(spec, config)
     for left, right in seeds.merges:
-        maker.merge(as_bytes(left), as_bytes(right))
+        merger.merge_pair(as_bytes(left), as_bytes(right))
     for token in seeds.tokens:
-        maker.make(as_bytes(token))
-    old, ids = spec.vocabulary, maker.ids
-    made = [(ids[left + right], left + right) for left, right in maker.ranks]
-    if config.vocab_size is not None and len(old) + len(made) > min((config.vocab_size, *config.sizes)):
+        merger.make_token(as_bytes(token))
+    vocabulary, ids = spec.vocabulary, merger.ids
+    new_tokens = [(ids[left + right], left + right) for left, right in merger.ranks]
+    if config.vocab_size is not None and len(vocabulary) + len(new_tokens) > min((config.vocab_size, *config.sizes)):
         raise ValueError(
-            f"the seeds make {pluralize(len(made), 'token')}, beside {pluralize(len(old), 'initial token')}; "
-            f"vocab_size must be at least {len(old) + len(made)}"
+            f"the seeds make {pluralize(len(new_tokens), 'token')}, beside "
+            f"{pluralize(len(vocabulary), 'initial token')}; vocab_size must be at least "
+            f"{len(vocabulary) + len(new_tokens)}"
         )
-    if config.num_merges is not None and len(made) > config.num_merges:
-        raise ValueError(f"the seeds make {pluralize(len(made), 'merge')}; num_merges must be at least that")
-    merges = np.array([(ids[left], ids[right]) for left, right in maker.ranks], dtype=np.int32).reshape(-1, 2)
+    if config.num_merges is not None and len(new_tokens) > config.num_merges:
+        raise ValueError(f"the seeds make {pluralize(len(new_tokens), 'merge')}; num_merges must be at least that")
+    merges = np.array([(ids[left], ids[right]) for left, right in merger.ranks], dtype=np.int32).reshape(-1, 2)
     larger = replace(
         spec,
-        vocabulary=Vocabulary([*old.items(ORDINARY), *made], old.items(SPECIAL)),
+        vocabulary=Vocabulary([*vocabulary.items(ORDINARY), *new_tokens], vocabulary.items(SPECIAL)),
         merges=merges,
-        merge_results=np.array([token_id for token_id, _ in made], dtype=np.int32),
+        merge_results=np.array([token_id for token_id, _ in new_tokens], dtype=np.int32),
     )
     if spec.ends_word is None:
         return larger
-    ends = [*spec.ends_word.tolist(), *(maker.ends_word(token) for _, token in made)]
+    ends = [*spec.ends_word.tolist(), *(merger.ends_word(token) for _, token in new_tokens)]
     return replace(larger, ends_word=np.array(ends, dtype=np.bool_))
 
 
@@ -214,74 +215,74 @@ class _SeedMerger:
         self._mark = None if config.end_of_word is None else config.end_of_word.encode()
         self._glued = config.end_of_word_glued
         self._names = {name.encode() for name in config.reserved}
-        self._digits = {chr(code) for code in digit_codes(config)}
-        self._apart = compile_char_class("NUMERIC") if config.numbers_apart else None
+        self._digits = {chr(code) for code in list_digit_codes(config)}
+        self._isolated = compile_char_class("NUMERIC") if config.keeps_digits_apart else None
         self._next = spec.vocabulary.limit
 
     def ends_word(self, token: bytes) -> bool:
         """Whether a token ends with the end-of-word mark."""
         return self._mark is not None and token.endswith(self._mark)
 
-    def symbols(self, token: bytes) -> list[bytes]:
-        """The symbols that a token consists of."""
+    def split_into_symbols(self, token: bytes) -> list[bytes]:
+        """Split a token into its symbols."""
         marked = self.ends_word(token)
         text = token[: -len(self._mark)] if marked and self._mark is not None else token
         try:
-            each = [char.encode() for char in text.decode()] if self._chars else [bytes([byte]) for byte in text]
+            symbols = [char.encode() for char in text.decode()] if self._chars else [bytes([byte]) for byte in text]
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"the seed {token!r} is not UTF-8, as the tokens of a character model are: {error}"
             ) from None
         if marked and self._mark is not None:
-            if self._glued and each:
-                each[-1] += self._mark
+            if self._glued and symbols:
+                symbols[-1] += self._mark
             else:
-                each.append(self._mark)
-        return each
+                symbols.append(self._mark)
+        return symbols
 
-    def parts(self, token: bytes) -> list[bytes]:
-        """The tokens that the merges so far make of a token's symbols."""
-        parts = self.symbols(token)
+    def find_parts(self, token: bytes) -> list[bytes]:
+        """Find the tokens that the merges so far make of a token's symbols."""
+        parts = self.split_into_symbols(token)
         while len(parts) > 1:
             pair = min(pairwise(parts), key=lambda pair: self.ranks.get(pair, len(self.ranks)))
             if pair not in self.ranks:
                 break
-            parts = _merge_pair(parts, pair)
+            parts = _merge_in_list(parts, pair)
         return parts
 
-    def make(self, token: bytes) -> None:
+    def make_token(self, token: bytes) -> None:
         """Make a token from the parts that the merges so far leave of it, from left to right."""
         self._check(token)
-        parts = self.parts(token)
+        parts = self.find_parts(token)
         while len(parts) > 1:
             self._add(parts[0], parts[1])
-            parts = self.parts(token)
+            parts = self.find_parts(token)
 
-    def merge(self, left: bytes, right: bytes) -> None:
+    def merge_pair(self, left: bytes, right: bytes) -> None:
         """Make the token of a pair."""
         token = left + right
-        named = f"the seed merge of {self._shown(left)} and {self._shown(right)}"
+        merge = f"the seed merge of {self._quote(left)} and {self._quote(right)}"
         for part in (left, right):
             if part not in self.ids:
                 raise ValueError(
-                    f"{named} cannot be made: {self._shown(part)} is neither a symbol of the alphabet nor the result "
+                    f"{merge} cannot be made: {self._quote(part)} is neither a symbol of the alphabet nor the result "
                     "of an earlier merge; put its merge before this one"
                 )
         if token in self.ids:
-            raise ValueError(f"{named} makes {self._shown(token)}, which is a token already; leave it out")
+            raise ValueError(f"{merge} makes {self._quote(token)}, which is a token already; leave it out")
         self._check(token)
-        parts = self.parts(token)
+        parts = self.find_parts(token)
         if parts != [left, right]:
             raise ValueError(
-                f"{named} is never made: the merges before it divide {self._shown(token)} into "
-                f"{', '.join(map(self._shown, parts))}; leave it out or change the order"
+                f"{merge} is never made: the merges before it divide {self._quote(token)} into "
+                f"{', '.join(map(self._quote, parts))}; leave it out or change the order"
             )
         self._add(left, right)
 
     def _add(self, left: bytes, right: bytes) -> None:
         if left + right in self._names or left + right in self.ids:
             raise ValueError(
-                f"a seed needs the token {self._shown(left + right)} as a part, which exists already; leave it out"
+                f"a seed needs the token {self._quote(left + right)} as a part, which exists already; leave it out"
             )
         self.ranks[left, right] = len(self.ranks)
         self.ids[left + right] = self._next
@@ -290,23 +291,25 @@ class _SeedMerger:
     def _check(self, token: bytes) -> None:
         """Raise ValueError for a token that no merge may make."""
         if token in self._names:
-            raise ValueError(f"the seed {self._shown(token)} is a special token; leave it out")
-        unknown = next((symbol for symbol in self.symbols(token) if symbol not in self.ids), None)
+            raise ValueError(f"the seed {self._quote(token)} is a special token; leave it out")
+        unknown = next((symbol for symbol in self.split_into_symbols(token) if symbol not in self.ids), None)
         if unknown is not None:
             raise ValueError(
-                f"the seed {self._shown(token)} has {self._shown(unknown)}, which is not in the alphabet; add it to "
+                f"the seed {self._quote(token)} has {self._quote(unknown)}, which is not in the alphabet; add it to "
                 "alphabet=bpe.Alphabet(initial=...), or leave the seed out"
             )
         text = token.decode(errors="ignore")
-        if any(char in self._digits for char in text) or (self._apart and len(text) > 1 and self._apart.search(text)):
-            raise ValueError(f"the seed {self._shown(token)} has a digit, which split_digits keeps apart; leave it out")
+        if any(char in self._digits for char in text) or (
+            self._isolated and len(text) > 1 and self._isolated.search(text)
+        ):
+            raise ValueError(f"the seed {self._quote(token)} has a digit, which split_digits keeps apart; leave it out")
 
-    def _shown(self, token: bytes) -> str:
+    def _quote(self, token: bytes) -> str:
         return repr(token.decode(errors="replace") if self._chars else token)
 
 
-def _merge_pair(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
-    """A list of tokens with every occurrence of a pair merged, from left to right."""
+def _merge_in_list(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
+    """Merge every occurrence of a pair in a list of tokens, from left to right."""
     merged: list[bytes] = []
     i = 0
     while i < len(parts):
@@ -320,7 +323,7 @@ def _merge_pair(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
 
 
 def as_bytes(token: Spelling) -> bytes:
-    """A token that the caller gave."""
+    """Convert a token that the caller gave to bytes."""
     return token.encode() if isinstance(token, str) else token
 
 

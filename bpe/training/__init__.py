@@ -2,8 +2,8 @@
 
 A corpus or counts and the options become a tokenizer. The files, in the order in which data meets them:
 
-- `train.py` `bpe.train` and its two strategies; `config.py` its arguments, validated; `job.py` one call of it;
-  `memory.py` what it needs; `superwords.py` the option for two stages, `merge_rules.py` rules for merges
+- `train.py` `bpe.train` and its two strategies; `config.py` its arguments, validated; `job.py` one call of it, and
+  the memory that it needs; `superwords.py` the option for two stages, `merge_rules.py` rules for merges
   (`_spelling_rules.pxd`);
 - `extend.py` `bpe.extend`, with `encoded.py` (words as ids); `prune.py` `bpe.prune`, a smaller vocabulary by a corpus;
 - `kernel_input.py` the words as arrays, and the tokens to start from; `trainer.py` drives the kernel;

@@ -14,10 +14,10 @@ cdef enum TieBreak:           # as in `TIE_BREAKS` of `merge_rules.py`
     BY_SMALLEST = 2
     BY_GREATEST = 3
 
-cdef enum Stop:               # as in `STOPS` of trainer.py
+cdef enum Stop:               # as in `STOP_REASONS` of trainer.py
     RUNNING = 0
     NO_PAIRS = 1
-    RARE = 2                  # the best pair is below min_frequency
+    ONLY_RARE_PAIRS = 2       # the best pair is below min_frequency
 
 cdef struct TieContext:       # what ties are decided by
     const Tokens* tokens
@@ -27,7 +27,7 @@ cdef struct TieContext:       # what ties are decided by
 cdef class Learner:
     cdef TrainingState state
     cdef Heap heap
-    cdef TieContext compared
+    cdef TieContext tie_context
     cdef TieBreak tie_break
     cdef SpellingRules rules
     cdef bytes forbidden              # the memory of `rules.strings`
@@ -35,23 +35,23 @@ cdef class Learner:
     cdef object veto                  # called as veto(left, right, count), or None
     cdef bint has_veto                # whether it is not None
     cdef size_t mark_size             # bytes of the end-of-word mark, which the rules do not see
-    cdef bytearray learned            # rows of int64: left, right, token, count, by how many tokens the corpus shrank
+    cdef bytearray merge_rows         # rows of int64: left, right, token, count, by how many tokens the corpus shrank
     cdef size_t n_learned
     cdef size_t n_deleted             # tokens that are not in the vocabulary any more
     cdef readonly tuple teams         # of threads; their helpers must be running whenever merges are made
     cdef readonly int stop            # a Stop
 
-    cdef int begin(self, initial, config) except -1
-    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil
+    cdef int begin_learning(self, initial, config) except -1
+    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil
     cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil
-    cdef bint any_left(self) except -1 nogil
+    cdef bint has_rare_pairs(self) except -1 nogil
     cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil
-    cdef Entry entry_of(self, uint32_t number) noexcept nogil
+    cdef Entry make_entry(self, uint32_t pair_id) noexcept nogil
     cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil
     cdef token_t find_result_token(self, token_t left, token_t right) except? 0xFFFFFFFF nogil
-    cdef token_t ask_rules(self, uint32_t number) except? 0xFFFFFFFF nogil
+    cdef token_t ask_rules(self, uint32_t pair_id) except? 0xFFFFFFFF nogil
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil
     cdef int set_stop(self) except -1 nogil
-    cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
-    cdef object rows(self)
-    cdef tuple spell_tokens(self)
+    cdef tuple record_merge(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
+    cdef object read_rows(self)
+    cdef tuple read_all_tokens(self)

@@ -14,10 +14,10 @@ import numpy as np
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport NO_TOKEN, byte_t, count_t, token_t
 from bpe.training._pair_heap cimport Entry, pop, push
-from bpe.training._pair_merge cimport first_position, free_state
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, pair_hash
+from bpe.training._pair_merge cimport find_first_position, free_state
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, hash_pair
 from bpe.training._spelling_rules cimport breaks_rules, set_rules
-from bpe.training._token_table cimport Token, Tokens, add_token, find_token, join_tokens, size_of
+from bpe.training._token_table cimport Token, Tokens, add_token, find_token, join_tokens, measure_token
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -27,18 +27,18 @@ from libc.string cimport memcmp
 # Ties -----------------------------------------------------------------------------------------------------------------
 
 cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef size_t first = size_of(tokens, a), second = size_of(tokens, b)
+    cdef size_t first = measure_token(tokens, a), second = measure_token(tokens, b)
     cdef int order = memcmp(tokens.bytes + tokens.offsets[a], tokens.bytes + tokens.offsets[b], min(first, second))
     return order if order else (first > second) - (first < second)
 
 
 cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
     """Order two pairs as (left bytes, right bytes)."""
-    cdef const TieContext* compared = <const TieContext*>context
-    cdef const TrackedPair* first = &compared.pairs.items[a.pair]
-    cdef const TrackedPair* second = &compared.pairs.items[b.pair]
-    cdef int found = compare_tokens(compared.tokens, first.left, second.left)
-    return found if found else compare_tokens(compared.tokens, first.right, second.right)
+    cdef const TieContext* tie_context = <const TieContext*>context
+    cdef const TrackedPair* first = &tie_context.pairs.items[a.pair]
+    cdef const TrackedPair* second = &tie_context.pairs.items[b.pair]
+    cdef int order = compare_tokens(tie_context.tokens, first.left, second.left)
+    return order if order else compare_tokens(tie_context.tokens, first.right, second.right)
 
 
 cdef bint is_smaller(const void* context, const Entry* a, const Entry* b) noexcept nogil:
@@ -55,14 +55,14 @@ cdef class Learner:
     """What learns merges one by one. Subclasses write the symbols, count the pairs, and merge them in `step`."""
 
     def __cinit__(self):
-        self.learned, self.teams = bytearray(), ()
+        self.merge_rows, self.teams = bytearray(), ()
         self.state.tokens.offsets = <int64_t*>check_allocated(calloc(1, sizeof(int64_t)), 1, b"offset")
 
     def __dealloc__(self):
         free_state(&self.state)
         free(self.heap.entries)
 
-    cdef int begin(self, initial, config) except -1:
+    cdef int begin_learning(self, initial, config) except -1:
         """Take the first tokens of an `InitialTokens` and the rules for the next merge of a `TrainConfig`."""
         self.tie_break = <TieBreak><int>config.tie_rule
         self.state.policy.threshold = max(<count_t>config.min_frequency, 1)
@@ -73,8 +73,8 @@ cdef class Learner:
         self.veto, self.has_veto = config.veto, config.veto is not None
         for token, ends_word, reserved, length in initial.tokens:
             add_token(&self.state.tokens, token, len(token), ends_word, reserved, length)
-        self.compared.tokens, self.compared.pairs = &self.state.tokens, &self.state.pairs
-        self.heap.context = &self.compared
+        self.tie_context.tokens, self.tie_context.pairs = &self.state.tokens, &self.state.pairs
+        self.heap.context = &self.tie_context
         if self.tie_break == BY_SMALLEST:
             self.heap.before = is_smaller
         elif self.tie_break == BY_GREATEST:
@@ -83,7 +83,7 @@ cdef class Learner:
 
     # What subclasses do -----------------------------------------------------------------------------------------------
 
-    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil:
+    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
         """Merge a pair, and enter what that makes into the queue; `removed`: by how many tokens the corpus shrinks."""
         return 0
 
@@ -91,37 +91,37 @@ cdef class Learner:
         """Whether a merge may make a token that exists."""
         return False
 
-    cdef bint any_left(self) except -1 nogil:
+    cdef bint has_rare_pairs(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
         return False
 
     # The best pair ----------------------------------------------------------------------------------------------------
 
-    cdef Entry entry_of(self, uint32_t number) noexcept nogil:
-        """The queue's entry of a pair, as of now."""
+    cdef Entry make_entry(self, uint32_t pair_id) noexcept nogil:
+        """Make the queue's entry of a pair, with its present count."""
         cdef Entry entry
-        cdef TrackedPair* pair = &self.state.pairs.items[number]
+        cdef TrackedPair* pair = &self.state.pairs.items[pair_id]
         entry.count = pair.count
-        entry.pair = number
+        entry.pair = pair_id
         if self.tie_break == BY_FIRST:
-            entry.key = first_position(&self.state, number)
+            entry.key = find_first_position(&self.state, pair_id)
         else:
             entry.key = <uint64_t>pair.left << 32 | pair.right
         return entry
 
     cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil:
         """Take the best pair from the queue; NO_PAIR where none has the threshold's count."""
-        cdef Entry entry, now
+        cdef Entry entry, current
         cdef count_t count
         while self.heap.size > 0:
             entry = pop(&self.heap)
             count = self.state.pairs.items[entry.pair].count
             if count < self.state.policy.threshold or count > entry.count:
                 continue                               # merged already, too rare, or there is an entry with this count
-            now = self.entry_of(entry.pair)
-            if now.count == entry.count and now.key == entry.key:
+            current = self.make_entry(entry.pair)
+            if current.count == entry.count and current.key == entry.key:
                 return entry.pair
-            push(&self.heap, now)
+            push(&self.heap, current)
         return NO_PAIR
 
     cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil:
@@ -129,32 +129,32 @@ cdef class Learner:
         return not has_pair(&self.state.refused, left, right) and self.find_result_token(left, right) != NO_TOKEN
 
     cdef token_t find_result_token(self, token_t left, token_t right) except? 0xFFFFFFFF nogil:
-        """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if it must not be made.
+        """Find the token of a merge result: an existing id, `tokens.n` for a new one, NO_TOKEN if it must not be made.
 
         The merge result must not be longer than `max_length` symbols, nor spell a token that is not reusable; and the
         rules must allow it.
         """
         cdef Tokens* tokens = &self.state.tokens
         cdef Token first = tokens.items[left], second = tokens.items[right]
-        cdef uint64_t left_size = size_of(tokens, left), size = left_size + size_of(tokens, right)
+        cdef uint64_t left_size = measure_token(tokens, left), size = left_size + measure_token(tokens, right)
         cdef const byte_t* text
-        cdef token_t known
+        cdef token_t existing
         if <uint64_t>first.length + second.length > self.state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
             return NO_TOKEN
         text = join_tokens(tokens, left, right)
-        known = find_token(tokens, text, size)
+        existing = find_token(tokens, text, size)
         if breaks_rules(&self.rules, text, left_size, size - (self.mark_size if second.ends_word else 0)):
             return NO_TOKEN
-        if known == NO_TOKEN:
+        if existing == NO_TOKEN:
             return <token_t>tokens.n
-        return known if self.is_reusable(known, second.ends_word) else NO_TOKEN
+        return existing if self.is_reusable(existing, second.ends_word) else NO_TOKEN
 
-    cdef token_t ask_rules(self, uint32_t number) except? 0xFFFFFFFF nogil:
-        """The token of a pair as `find_result_token` gives it, unless the veto by Python refuses it.
+    cdef token_t ask_rules(self, uint32_t pair_id) except? 0xFFFFFFFF nogil:
+        """Find the token of a pair as `find_result_token` does, and ask the veto by Python.
 
         NO_TOKEN if the pair must not be merged; then it is refused for good, and its count is not used any more.
         """
-        cdef TrackedPair pair = self.state.pairs.items[number]
+        cdef TrackedPair pair = self.state.pairs.items[pair_id]
         cdef token_t token
         if has_pair(&self.state.refused, pair.left, pair.right):
             return NO_TOKEN
@@ -164,8 +164,8 @@ cdef class Learner:
                 if self.veto(self.spell_token(pair.left), self.spell_token(pair.right), pair.count):
                     token = NO_TOKEN
         if token == NO_TOKEN:
-            self.state.pairs.items[number].count = 0
-            add_pair(&self.state.refused, pair.left, pair.right, pair_hash(pair.left, pair.right))
+            self.state.pairs.items[pair_id].count = 0
+            add_pair(&self.state.refused, pair.left, pair.right, hash_pair(pair.left, pair.right))
         return token
 
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
@@ -173,16 +173,18 @@ cdef class Learner:
         cdef Tokens* tokens = &self.state.tokens
         cdef Token first = tokens.items[left], second = tokens.items[right]
         cdef uint32_t length = first.length + second.length
+        cdef size_t size
         if token == tokens.n:
             join_tokens(tokens, left, right)
-            add_token(tokens, NULL, size_of(tokens, left) + size_of(tokens, right), second.ends_word, False, length)
+            size = measure_token(tokens, left) + measure_token(tokens, right)
+            add_token(tokens, NULL, size, second.ends_word, False, length)
         else:
             tokens.items[token].length = length
         return 0
 
     cdef int set_stop(self) except -1 nogil:
         """Stop, since no pair can be merged any more."""
-        self.stop = RARE if self.any_left() else NO_PAIRS
+        self.stop = ONLY_RARE_PAIRS if self.has_rare_pairs() else NO_PAIRS
         return 0
 
     # For Python -------------------------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ cdef class Learner:
             tokens.
 
         """
-        cdef uint32_t number
+        cdef uint32_t pair_id
         cdef token_t token
         cdef TrackedPair pair
         cdef count_t removed = 0
@@ -204,22 +206,22 @@ cdef class Learner:
             PyErr_CheckSignals()                       # with many words, the first merges take seconds
             with nogil:
                 token = NO_TOKEN
-                number = self.pop_best_pair()
-                if number == NO_PAIR:
+                pair_id = self.pop_best_pair()
+                if pair_id == NO_PAIR:
                     self.set_stop()
                 else:
-                    pair = self.state.pairs.items[number]
-                    token = self.ask_rules(number)
+                    pair = self.state.pairs.items[pair_id]
+                    token = self.ask_rules(pair_id)
                     if token != NO_TOKEN:
-                        self.step(number, token, &removed)
+                        self.step(pair_id, token, &removed)
             if token != NO_TOKEN:
-                merges.append(self.record(pair.left, pair.right, token, pair.count, removed))
+                merges.append(self.record_merge(pair.left, pair.right, token, pair.count, removed))
         return merges
 
-    cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed):
+    cdef tuple record_merge(self, token_t left, token_t right, token_t token, count_t count, count_t removed):
         """Record a merge; returns the row of `run`."""
         cdef count_t[5] row = [left, right, token, count, removed]
-        self.learned += (<char*>row)[: sizeof(row)]
+        self.merge_rows += (<char*>row)[: sizeof(row)]
         self.n_learned += 1
         return left, right, token, count
 
@@ -229,24 +231,24 @@ cdef class Learner:
         return self.state.tokens.n - self.n_deleted
 
     def spell_token(self, size_t token):
-        """The bytes of a token."""
+        """Return the bytes of a token."""
         if token >= self.state.tokens.n:
             raise ValueError(f"token {token} does not exist; there are {self.state.tokens.n} tokens")
-        cdef const int64_t* at = self.state.tokens.offsets + token
-        return self.state.tokens.bytes[at[0] : at[1]]
+        cdef const int64_t* bounds = self.state.tokens.offsets + token
+        return self.state.tokens.bytes[bounds[0] : bounds[1]]
 
-    def merges(self):
-        """All merges learned: int64 (n, 4), each left, right, token, count."""
-        return np.ascontiguousarray(self.rows()[:, :4])
+    def list_merges(self):
+        """List all merges learned: int64 (n, 4), each left, right, token, count."""
+        return np.ascontiguousarray(self.read_rows()[:, :4])
 
-    def removed(self):
-        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
-        return self.rows()[:, 4]
+    def list_removed_counts(self):
+        """List by how many tokens each merge made the corpus shorter: int64 (n,)."""
+        return self.read_rows()[:, 4]
 
-    cdef object rows(self):
-        return np.frombuffer(bytes(self.learned), dtype=np.int64).reshape(-1, 5)
+    cdef object read_rows(self):
+        return np.frombuffer(bytes(self.merge_rows), dtype=np.int64).reshape(-1, 5)
 
-    cdef tuple spell_tokens(self):
-        """The bytes of all tokens end to end, and where each begins and the last one ends, as int64 (n + 1,)."""
+    cdef tuple read_all_tokens(self):
+        """Return the bytes of all tokens end to end, and their int64 offsets (n + 1,)."""
         cdef const Tokens* tokens = &self.state.tokens
         return tokens.bytes[: tokens.offsets[tokens.n]], np.array(<int64_t[: tokens.n + 1]>tokens.offsets)

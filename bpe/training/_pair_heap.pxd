@@ -31,30 +31,30 @@ cdef inline bint goes_before(const Heap* heap, const Entry* a, const Entry* b) n
     return a.key < b.key
 
 
-cdef inline void sift_up(Heap* heap, size_t at, Entry entry) noexcept nogil:
+cdef inline void sift_up(Heap* heap, size_t index, Entry entry) noexcept nogil:
     cdef size_t parent
-    while at > 0:
-        parent = (at - 1) >> 1
+    while index > 0:
+        parent = (index - 1) >> 1
         if not goes_before(heap, &entry, &heap.entries[parent]):
             break
-        heap.entries[at] = heap.entries[parent]
-        at = parent
-    heap.entries[at] = entry
+        heap.entries[index] = heap.entries[parent]
+        index = parent
+    heap.entries[index] = entry
 
 
-cdef inline void sift_down(Heap* heap, size_t at, Entry entry) noexcept nogil:
+cdef inline void sift_down(Heap* heap, size_t index, Entry entry) noexcept nogil:
     cdef size_t child
     while True:
-        child = 2 * at + 1
+        child = 2 * index + 1
         if child >= heap.size:
             break
         if child + 1 < heap.size and goes_before(heap, &heap.entries[child + 1], &heap.entries[child]):
             child += 1
         if not goes_before(heap, &heap.entries[child], &entry):
             break
-        heap.entries[at] = heap.entries[child]
-        at = child
-    heap.entries[at] = entry
+        heap.entries[index] = heap.entries[child]
+        index = child
+    heap.entries[index] = entry
 
 
 cdef inline int push(Heap* heap, Entry entry) except -1 nogil:
@@ -65,7 +65,7 @@ cdef inline int push(Heap* heap, Entry entry) except -1 nogil:
 
 
 cdef inline Entry pop(Heap* heap) noexcept nogil:
-    """The first entry of a heap that is not empty."""
+    """Remove and return the first entry of a heap that is not empty."""
     cdef Entry top = heap.entries[0]
     heap.size -= 1
     if heap.size > 0:
@@ -75,8 +75,8 @@ cdef inline Entry pop(Heap* heap) noexcept nogil:
 
 cdef inline int heapify(Heap* heap) noexcept nogil:
     """Put entries that were not pushed in order."""
-    cdef size_t at = heap.size // 2
-    while at > 0:
-        at -= 1
-        sift_down(heap, at, heap.entries[at])
+    cdef size_t index = heap.size // 2
+    while index > 0:
+        index -= 1
+        sift_down(heap, index, heap.entries[index])
     return 0

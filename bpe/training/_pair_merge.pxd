@@ -8,13 +8,13 @@ from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint32_t
 
 cdef enum:
-    SPARE = 16                # cells that each part of a job has to itself: a cache line
+    SPARE_CELLS = 16          # cells that each part of a job has to itself: a cache line
 
 cdef struct Pool:             # the memory of all lists of positions; filled from its start until a recount empties it
-    cell_t* cells             # (size + MAX_PARTS * SPARE,): the last ones are written and never read
+    cell_t* cells             # (size + MAX_PARTS * SPARE_CELLS,): the last ones are written and never read
     size_t n
     size_t size
-    size_t longest            # a longer list is not written: reading all cells costs less
+    size_t max_list_size      # a longer list is not written: reading all cells costs less
     size_t max_pairs
     bint full                 # something did not fit: recount before the next merge
 
@@ -50,5 +50,5 @@ cdef struct TrainingState:
 
 cdef void free_state(TrainingState* state) noexcept nogil
 cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil
-cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except? -1 nogil
-cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil
+cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, Team team) except? -1 nogil
+cdef cell_t find_first_position(TrainingState* state, uint32_t pair_id) noexcept nogil

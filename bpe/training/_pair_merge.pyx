@@ -35,9 +35,9 @@ from bpe.base._memory cimport check_allocated, prefetch
 from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_table cimport (
-    NO_LIST, TrackedPair, TrackedPairs, add_pair, free_pairs, pair_hash, prefetch_pair, subtract_pair_count,
+    NO_LIST, TrackedPair, TrackedPairs, add_pair, free_pairs, hash_pair, prefetch_pair, subtract_pair_count,
 )
-from bpe.training._symbol_array cimport ANCHORS, Symbols, class_of, free_symbols, id_t
+from bpe.training._symbol_array cimport N_ANCHORS, Symbols, find_class, free_symbols, id_t
 from bpe.training._token_table cimport Tokens, free_tokens
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
@@ -47,8 +47,8 @@ cdef enum:
     LEFT = 0
     RIGHT = 1
     CHAIN = 2
-    AHEAD = 24                # how many positions and pairs are prefetched before they are used
-    CHUNK = 4096              # positions found at once for a pair without a list
+    PREFETCH_DISTANCE = 24    # how many positions and pairs are prefetched before they are used
+    CHUNK_POSITIONS = 4096    # positions found at once for a pair without a list
 
 cdef struct Merge:            # the pair (a, b) becomes c
     token_t a
@@ -58,7 +58,7 @@ cdef struct Merge:            # the pair (a, b) becomes c
     uint32_t width
     size_t merged_until       # where the last occurrence that was merged ends
     size_t k                  # the class of that occurrence
-    bint counted              # without overlaps: the last pair (c, c) of the present run of c is one that counts
+    bint is_last_pair_counted  # without overlaps: whether the last pair (c, c) of the present run of c counts
 
 cdef struct MergeJob:         # a merge at all occurrences of a pair, done in parts
     TrainingState* state
@@ -71,33 +71,33 @@ cdef struct MergeJob:         # a merge at all occurrences of a pair, done in pa
 
 # Memory ---------------------------------------------------------------------------------------------------------------
 
-cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
+cdef int begin_neighbours(Neighbours* neighbours, size_t n_tokens) except -1 nogil:
     """Allocate room for the neighbours of a merge, at most one for each token, and clear the chain's counts."""
-    cdef size_t capacity = max(n_tokens, found.capacity + found.capacity // 2)
+    cdef size_t capacity = max(n_tokens, neighbours.capacity + neighbours.capacity // 2)
     cdef int side
-    found.chain.n, found.chain.count, found.removed = 0, 0, 0
-    found.overlaps[LEFT] = found.overlaps[RIGHT] = found.overlaps[CHAIN] = 0
-    if n_tokens <= found.capacity:
+    neighbours.chain.n, neighbours.chain.count, neighbours.removed = 0, 0, 0
+    neighbours.overlaps[LEFT] = neighbours.overlaps[RIGHT] = neighbours.overlaps[CHAIN] = 0
+    if n_tokens <= neighbours.capacity:
         return 0
     for side in range(2):
-        found.slot[side] = <uint32_t*>check_allocated(
-            realloc(found.slot[side], capacity * sizeof(uint32_t)), capacity, b"neighbours of a merge"
+        neighbours.slot[side] = <uint32_t*>check_allocated(
+            realloc(neighbours.slot[side], capacity * sizeof(uint32_t)), capacity, b"neighbours of a merge"
         )
-        memset(found.slot[side] + found.capacity, 0, (capacity - found.capacity) * sizeof(uint32_t))
-        found.items[side] = <Neighbour*>check_allocated(
-            realloc(found.items[side], capacity * sizeof(Neighbour)), capacity, b"neighbours of a merge"
+        memset(neighbours.slot[side] + neighbours.capacity, 0, (capacity - neighbours.capacity) * sizeof(uint32_t))
+        neighbours.items[side] = <Neighbour*>check_allocated(
+            realloc(neighbours.items[side], capacity * sizeof(Neighbour)), capacity, b"neighbours of a merge"
         )
-    found.capacity = capacity
+    neighbours.capacity = capacity
     return 0
 
 
-cdef void clear_neighbours(Neighbours* found) noexcept nogil:
+cdef void clear_neighbours(Neighbours* neighbours) noexcept nogil:
     cdef size_t i
     cdef int side
     for side in range(2):
-        for i in range(found.n[side]):
-            found.slot[side][found.items[side][i].token] = 0
-        found.n[side] = 0
+        for i in range(neighbours.n[side]):
+            neighbours.slot[side][neighbours.items[side][i].token] = 0
+        neighbours.n[side] = 0
 
 
 cdef void free_state(TrainingState* state) noexcept nogil:
@@ -116,14 +116,15 @@ cdef void free_state(TrainingState* state) noexcept nogil:
 # Positions ------------------------------------------------------------------------------------------------------------
 
 cdef size_t read_positions(
-    const id_t* cells, const TrainingState* state, token_t a, token_t b, size_t* at, cell_t* positions, size_t capacity
+    const id_t* cells, const TrainingState* state, token_t a, token_t b, size_t* cursor, cell_t* positions,
+    size_t capacity,
 ) noexcept nogil:
-    """Find where `a` has `b` after it (NO_TOKEN: anything) in all cells from the token at `at[0]` on.
+    """Find where `a` has `b` after it (NO_TOKEN: anything) in all cells from the token at `cursor[0]` on.
 
-    Returns how many were written to `positions`, at most `capacity`; `at[0]` is then where to continue.
+    Returns how many were written to `positions`, at most `capacity`; `cursor[0]` is then where to continue.
     """
     cdef const uint32_t* width = state.tokens.width
-    cdef size_t p = at[0], n = 0
+    cdef size_t p = cursor[0], n = 0
     cdef id_t token
     while p < state.symbols.n and n < capacity:
         token = cells[p]
@@ -134,16 +135,16 @@ cdef size_t read_positions(
             positions[n] = <cell_t>p
             n += 1
         p += width[token]
-    at[0] = p
+    cursor[0] = p
     return n
 
 
-cdef cell_t find_first(const id_t* cells, const TrainingState* state, TrackedPair* pair) noexcept nogil:
+cdef cell_t find_first_in(const id_t* cells, const TrainingState* state, TrackedPair* pair) noexcept nogil:
     cdef const uint32_t* width = state.tokens.width
-    cdef size_t at = 1
+    cdef size_t cursor = 1
     cdef cell_t position = 0xFFFFFFFF
     if pair.list_start == NO_LIST:
-        read_positions(cells, state, pair.left, pair.right, &at, &position, 1)
+        read_positions(cells, state, pair.left, pair.right, &cursor, &position, 1)
         return position
     while pair.head < pair.n:
         position = state.pool.cells[pair.list_start + pair.head]
@@ -153,40 +154,42 @@ cdef cell_t find_first(const id_t* cells, const TrainingState* state, TrackedPai
     return 0xFFFFFFFF
 
 
-cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil:
-    """The first occurrence of a pair; stale positions before it are skipped for good."""
+cdef cell_t find_first_position(TrainingState* state, uint32_t pair_id) noexcept nogil:
+    """Find the first occurrence of a pair; stale positions before it are skipped for good."""
     if state.symbols.wide:
-        return find_first(<const uint32_t*>state.symbols.cells, state, &state.pairs.items[number])
-    return find_first(<const uint16_t*>state.symbols.cells, state, &state.pairs.items[number])
+        return find_first_in(<const uint32_t*>state.symbols.cells, state, &state.pairs.items[pair_id])
+    return find_first_in(<const uint16_t*>state.symbols.cells, state, &state.pairs.items[pair_id])
 
 
 # Walking --------------------------------------------------------------------------------------------------------------
 
-cdef inline void add_neighbour(Neighbours* found, int side, token_t token, uint32_t n, count_t count) noexcept nogil:
+cdef inline void add_neighbour(
+    Neighbours* neighbours, int side, token_t token, uint32_t n, count_t count
+) noexcept nogil:
     """Add occurrences with a neighbour."""
-    cdef uint32_t at = found.slot[side][token]
+    cdef uint32_t slot = neighbours.slot[side][token]
     cdef Neighbour* item
-    if at == 0:
-        item = &found.items[side][found.n[side]]
-        found.n[side] += 1
-        found.slot[side][token] = <uint32_t>found.n[side]
+    if slot == 0:
+        item = &neighbours.items[side][neighbours.n[side]]
+        neighbours.n[side] += 1
+        neighbours.slot[side][token] = <uint32_t>neighbours.n[side]
         item.token, item.n, item.count = token, n, count
     else:
-        item = &found.items[side][at - 1]
+        item = &neighbours.items[side][slot - 1]
         item.n += n
         item.count += count
 
 
 cdef size_t merge_positions(
-    id_t* cells, const Symbols* symbols, Merge* merge, Neighbours* found, cell_t* positions, size_t n
+    id_t* cells, const Symbols* symbols, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
 ) noexcept nogil:
     """Merge at those of n ascending positions that are not stale, and move these to the front; returns their number."""
-    cdef size_t i, live = 0, position, middle, after, k = merge.k
+    cdef size_t i, live = 0, position, middle, end, k = merge.k
     cdef size_t class_end = symbols.starts[k + 1], merged_until = merge.merged_until
     cdef count_t count = symbols.counts[k]
     cdef id_t a = <id_t>merge.a, b = <id_t>merge.b, c = <id_t>merge.c, none = <id_t>NO_TOKEN, left, right
     for i in range(n):
-        prefetch(&cells[positions[min(i + AHEAD, n - 1)]])
+        prefetch(&cells[positions[min(i + PREFETCH_DISTANCE, n - 1)]])
         position = positions[i]
         middle = position + merge.width_a
         if cells[position] != a or cells[middle] != b:
@@ -194,38 +197,39 @@ cdef size_t merge_positions(
         positions[live] = <cell_t>position
         live += 1
         if position >= class_end:
-            k = class_of(symbols, <cell_t>position, k)
+            k = find_class(symbols, <cell_t>position, k)
             class_end, count = symbols.starts[k + 1], symbols.counts[k]
-        after = position + merge.width
-        left, right = cells[position - 1], cells[after]
+        end = position + merge.width
+        left, right = cells[position - 1], cells[end]
         cells[middle] = none
         cells[position] = c
-        cells[after - 1] = c
+        cells[end - 1] = c
         if position == merged_until:
-            found.chain.n += 1
-            found.chain.count += count
+            neighbours.chain.n += 1
+            neighbours.chain.count += count
         elif left != none:
-            add_neighbour(found, LEFT, left, 1, count)
-        merged_until = after
-        if right != none and not (right == a and cells[after + merge.width_a] == b):
-            add_neighbour(found, RIGHT, right, 1, count)
+            add_neighbour(neighbours, LEFT, left, 1, count)
+        merged_until = end
+        if right != none and not (right == a and cells[end + merge.width_a] == b):
+            add_neighbour(neighbours, RIGHT, right, 1, count)
     merge.k, merge.merged_until = k, merged_until
     return live
 
 
 cdef inline bint is_even_run(
-    const id_t* cells, size_t at, token_t token, uint32_t width, bint leftwards
+    const id_t* cells, size_t cell, token_t token, uint32_t width, bint leftwards
 ) noexcept nogil:
-    """Whether a run of a token has an even length; `at` is its last cell, or its first one."""
+    """Whether a run of a token has an even length; `cell` is its last cell, or its first one."""
     cdef bint even = True
-    while cells[at] == <id_t>token:
+    while cells[cell] == <id_t>token:
         even = not even
-        at = at - width if leftwards else at + width
+        cell = cell - width if leftwards else cell + width
     return even
 
 
 cdef void count_overlaps(
-    const id_t* cells, const TrainingState* state, Merge* merge, Neighbours* found, const cell_t* positions, size_t n
+    const id_t* cells, const TrainingState* state, Merge* merge, Neighbours* neighbours, const cell_t* positions,
+    size_t n,
 ) noexcept nogil:
     """Count, at n ascending positions of the new token, the pairs of equal tokens that are neither lost nor gained.
 
@@ -233,39 +237,39 @@ cdef void count_overlaps(
     new token, every other pair overlaps the one before it.
     """
     cdef const Symbols* symbols = &state.symbols
-    cdef size_t i, position, after
+    cdef size_t i, position, end
     cdef id_t left, right
     cdef bint equal = merge.a == merge.b               # then the runs of this token are what is merged
     for i in range(n):
-        position, after = positions[i], positions[i] + merge.width
-        left, right = cells[position - 1], cells[after]
+        position, end = positions[i], positions[i] + merge.width
+        left, right = cells[position - 1], cells[end]
         if left == <id_t>merge.c:
-            merge.counted = not merge.counted
-            if not merge.counted:
-                found.overlaps[CHAIN] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
+            merge.is_last_pair_counted = not merge.is_last_pair_counted
+            if not merge.is_last_pair_counted:
+                neighbours.overlaps[CHAIN] += symbols.counts[find_class(symbols, <cell_t>position, 0)]
             left = <id_t>NO_TOKEN
         else:
-            merge.counted = False
+            merge.is_last_pair_counted = False
         if equal:
             continue
         if left == <id_t>merge.a and is_even_run(cells, position - 1, merge.a, merge.width_a, True):
-            found.overlaps[LEFT] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
-        if right == <id_t>merge.b and is_even_run(cells, after, merge.b, merge.width - merge.width_a, False):
-            found.overlaps[RIGHT] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
+            neighbours.overlaps[LEFT] += symbols.counts[find_class(symbols, <cell_t>position, 0)]
+        if right == <id_t>merge.b and is_even_run(cells, end, merge.b, merge.width - merge.width_a, False):
+            neighbours.overlaps[RIGHT] += symbols.counts[find_class(symbols, <cell_t>position, 0)]
 
 
 cdef size_t merge_and_count(
-    id_t* cells, const TrainingState* state, Merge* merge, Neighbours* found, cell_t* positions, size_t n
+    id_t* cells, const TrainingState* state, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
 ) noexcept nogil:
     """Merge at n positions, and add up what pairs (a, a), some of which overlap, and counts without overlaps need."""
     cdef const Symbols* symbols = &state.symbols
-    cdef size_t i, k = 0, live = merge_positions(cells, symbols, merge, found, positions, n)
+    cdef size_t i, k = 0, live = merge_positions(cells, symbols, merge, neighbours, positions, n)
     if merge.a == merge.b:
         for i in range(live):
-            k = class_of(symbols, positions[i], k)
-            found.removed += symbols.counts[k]
+            k = find_class(symbols, positions[i], k)
+            neighbours.removed += symbols.counts[k]
     if state.policy.count_non_overlapping:
-        count_overlaps(cells, state, merge, found, positions, live)
+        count_overlaps(cells, state, merge, neighbours, positions, live)
     return live
 
 
@@ -276,7 +280,7 @@ cdef inline void append_position(cell_t* pool, Neighbour* item, size_t position)
 
 
 cdef void list_positions(
-    const id_t* cells, const TrainingState* state, const Merge* merge, Neighbours* found, const cell_t* positions,
+    const id_t* cells, const TrainingState* state, const Merge* merge, Neighbours* neighbours, const cell_t* positions,
     size_t n,
 ) noexcept nogil:
     """Write the lists of the new pairs, from the positions of the new token."""
@@ -285,49 +289,49 @@ cdef void list_positions(
     cdef size_t i, position
     cdef id_t c = <id_t>merge.c, none = <id_t>NO_TOKEN, left, right
     for i in range(n):
-        prefetch(&cells[positions[min(i + AHEAD, n - 1)]])
+        prefetch(&cells[positions[min(i + PREFETCH_DISTANCE, n - 1)]])
         position = positions[i]
         left, right = cells[position - 1], cells[position + merge.width]
         if left == c:
-            append_position(pool, &found.chain, position - merge.width)
+            append_position(pool, &neighbours.chain, position - merge.width)
         elif left != none:
-            append_position(pool, &found.items[LEFT][found.slot[LEFT][left] - 1], position - width[left])
+            append_position(pool, &neighbours.items[LEFT][neighbours.slot[LEFT][left] - 1], position - width[left])
         if right != none and right != c:
-            append_position(pool, &found.items[RIGHT][found.slot[RIGHT][right] - 1], position)
+            append_position(pool, &neighbours.items[RIGHT][neighbours.slot[RIGHT][right] - 1], position)
 
 
-cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
+cdef void merge_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
     """Do one of the two walks over a part of the pair's list, or over all cells where it has none."""
     cdef TrainingState* state = job.state
-    cdef Neighbours* found = &state.neighbours[part]
+    cdef Neighbours* neighbours = &state.neighbours[part]
     cdef Merge merge = job.merge
-    cdef cell_t chunk[CHUNK]
+    cdef cell_t chunk[CHUNK_POSITIONS]
     cdef cell_t* positions
-    cdef size_t n = CHUNK, at = 1
+    cdef size_t n = CHUNK_POSITIONS, cursor = 1
     if job.positions != NULL:
         positions = job.positions + job.begins[part]
         if job.writes_lists:
-            list_positions(cells, state, &merge, found, positions, job.live[part])
+            list_positions(cells, state, &merge, neighbours, positions, job.live[part])
         else:
             n = job.begins[part + 1] - job.begins[part]
-            job.live[part] = merge_and_count(cells, state, &merge, found, positions, n)
+            job.live[part] = merge_and_count(cells, state, &merge, neighbours, positions, n)
         return
-    while n == CHUNK:
+    while n == CHUNK_POSITIONS:
         if job.writes_lists:
-            n = read_positions(cells, state, merge.c, NO_TOKEN, &at, chunk, CHUNK)
-            list_positions(cells, state, &merge, found, chunk, n)
+            n = read_positions(cells, state, merge.c, NO_TOKEN, &cursor, chunk, CHUNK_POSITIONS)
+            list_positions(cells, state, &merge, neighbours, chunk, n)
         else:
-            n = read_positions(cells, state, merge.a, merge.b, &at, chunk, CHUNK)
-            merge_and_count(cells, state, &merge, found, chunk, n)
-            at = max(at, merge.merged_until)
+            n = read_positions(cells, state, merge.a, merge.b, &cursor, chunk, CHUNK_POSITIONS)
+            merge_and_count(cells, state, &merge, neighbours, chunk, n)
+            cursor = max(cursor, merge.merged_until)
 
 
-cdef int walk_part(void* data, int part) except -1 nogil:
+cdef int merge_part(void* data, int part) except -1 nogil:
     cdef MergeJob* job = <MergeJob*>data
     if job.state.symbols.wide:
-        walk_cells(<uint32_t*>job.state.symbols.cells, job, part)
+        merge_cells(<uint32_t*>job.state.symbols.cells, job, part)
     else:
-        walk_cells(<uint16_t*>job.state.symbols.cells, job, part)
+        merge_cells(<uint16_t*>job.state.symbols.cells, job, part)
     return 0
 
 
@@ -348,11 +352,11 @@ cdef int add_pair_count(TrainingState* state, token_t left, token_t right, Neigh
     item.cursor = NO_LIST
     if item.n == 0 or not is_tracked(state, left, right, item.count):
         return 0
-    pair = &state.pairs.items[add_pair(&state.pairs, left, right, pair_hash(left, right))]
+    pair = &state.pairs.items[add_pair(&state.pairs, left, right, hash_pair(left, right))]
     pair.count = item.count
     if state.pairs.n > pool.max_pairs:
         pool.full = True
-    if item.n > pool.longest:
+    if item.n > pool.max_list_size:
         return 0
     if item.n > pool.size - pool.n:
         pool.full = True
@@ -366,25 +370,25 @@ cdef int add_pair_count(TrainingState* state, token_t left, token_t right, Neigh
 cdef int update_counts(TrainingState* state, const Merge* merge) except -1 nogil:
     """Subtract what the neighbours' old pairs lost and enter the new pairs, once per distinct neighbour."""
     cdef TrackedPairs* pairs = &state.pairs
-    cdef Neighbours* found = &state.neighbours[0]
-    cdef size_t i, n = found.n[LEFT]
-    cdef Neighbour* items = found.items[LEFT]
+    cdef Neighbours* neighbours = &state.neighbours[0]
+    cdef size_t i, n = neighbours.n[LEFT]
+    cdef Neighbour* items = neighbours.items[LEFT]
     for i in range(n):
-        prefetch_pair(pairs, pair_hash(items[min(i + AHEAD, n - 1)].token, merge.a))
+        prefetch_pair(pairs, hash_pair(items[min(i + PREFETCH_DISTANCE, n - 1)].token, merge.a))
         subtract_pair_count(pairs, items[i].token, merge.a, items[i].count)
         add_pair_count(state, items[i].token, merge.c, &items[i])
-    items, n = found.items[RIGHT], found.n[RIGHT]
+    items, n = neighbours.items[RIGHT], neighbours.n[RIGHT]
     for i in range(n):
-        prefetch_pair(pairs, pair_hash(merge.b, items[min(i + AHEAD, n - 1)].token))
+        prefetch_pair(pairs, hash_pair(merge.b, items[min(i + PREFETCH_DISTANCE, n - 1)].token))
         subtract_pair_count(pairs, merge.b, items[i].token, items[i].count)
         add_pair_count(state, merge.c, items[i].token, &items[i])
-    if found.chain.n > 0:
-        subtract_pair_count(pairs, merge.b, merge.a, found.chain.count)
+    if neighbours.chain.n > 0:
+        subtract_pair_count(pairs, merge.b, merge.a, neighbours.chain.count)
     if state.policy.count_non_overlapping:
-        subtract_pair_count(pairs, merge.a, merge.a, -found.overlaps[LEFT])
-        subtract_pair_count(pairs, merge.b, merge.b, -found.overlaps[RIGHT])
-        found.chain.count -= found.overlaps[CHAIN]
-    add_pair_count(state, merge.c, merge.c, &found.chain)
+        subtract_pair_count(pairs, merge.a, merge.a, -neighbours.overlaps[LEFT])
+        subtract_pair_count(pairs, merge.b, merge.b, -neighbours.overlaps[RIGHT])
+        neighbours.chain.count -= neighbours.overlaps[CHAIN]
+    add_pair_count(state, merge.c, merge.c, &neighbours.chain)
     return 0
 
 
@@ -397,38 +401,38 @@ cdef void divide_list(MergeJob* job, size_t n, int parts) noexcept nogil:
     cdef int part
     job.begins[0], job.begins[parts] = 0, n
     for part in range(1, parts):
-        anchor = first_from(anchors, ANCHORS, job.positions[n * part // parts])
+        anchor = first_from(anchors, N_ANCHORS, job.positions[n * part // parts])
         job.begins[part] = first_from(job.positions, n, anchors[anchor])
 
 
-cdef inline void add_part(Neighbour* whole, Neighbour* more) noexcept nogil:
+cdef inline void add_part_neighbour(Neighbour* sums, Neighbour* part_neighbour) noexcept nogil:
     """Add a part's sums; its cursor then says how many positions come before its own."""
-    more.cursor = whole.n
-    whole.n += more.n
-    whole.count += more.count
+    part_neighbour.cursor = sums.n
+    sums.n += part_neighbour.n
+    sums.count += part_neighbour.count
 
 
-cdef void add_parts(Neighbours* parts, int n_parts) noexcept nogil:
+cdef void add_part_sums(Neighbours* parts, int n_parts) noexcept nogil:
     """Add the sums of all parts to the first's, in the order in which one thread would add neighbours."""
-    cdef Neighbours* whole = &parts[0]
-    cdef Neighbour* more
+    cdef Neighbours* sums = &parts[0]
+    cdef Neighbour* part_neighbour
     cdef size_t i
     cdef int part, side
     for part in range(1, n_parts):
-        add_part(&whole.chain, &parts[part].chain)
-        whole.removed += parts[part].removed
+        add_part_neighbour(&sums.chain, &parts[part].chain)
+        sums.removed += parts[part].removed
         for side in range(3):
-            whole.overlaps[side] += parts[part].overlaps[side]
+            sums.overlaps[side] += parts[part].overlaps[side]
         for side in range(2):
             for i in range(parts[part].n[side]):
-                more = &parts[part].items[side][i]
-                add_neighbour(whole, side, more.token, 0, 0)
-                add_part(&whole.items[side][whole.slot[side][more.token] - 1], more)
+                part_neighbour = &parts[part].items[side][i]
+                add_neighbour(sums, side, part_neighbour.token, 0, 0)
+                add_part_neighbour(&sums.items[side][sums.slot[side][part_neighbour.token] - 1], part_neighbour)
 
 
-cdef void begin_lists(Neighbours* parts, int n_parts) noexcept nogil:
-    """Let the cursors of later parts begin after the positions of those before them."""
-    cdef Neighbour* more
+cdef void begin_new_lists(Neighbours* parts, int n_parts) noexcept nogil:
+    """Let the cursors of each part begin after the positions of earlier parts."""
+    cdef Neighbour* part_neighbour
     cdef size_t i, cursor
     cdef int part, side
     for part in range(1, n_parts):
@@ -436,12 +440,12 @@ cdef void begin_lists(Neighbours* parts, int n_parts) noexcept nogil:
         parts[part].chain.cursor = NO_LIST if cursor == NO_LIST else cursor + parts[part].chain.cursor
         for side in range(2):
             for i in range(parts[part].n[side]):
-                more = &parts[part].items[side][i]
-                cursor = parts[0].items[side][parts[0].slot[side][more.token] - 1].cursor
-                more.cursor = NO_LIST if cursor == NO_LIST else cursor + more.cursor
+                part_neighbour = &parts[part].items[side][i]
+                cursor = parts[0].items[side][parts[0].slot[side][part_neighbour.token] - 1].cursor
+                part_neighbour.cursor = NO_LIST if cursor == NO_LIST else cursor + part_neighbour.cursor
 
 
-cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except? -1 nogil:
+cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, Team team) except? -1 nogil:
     """Make every occurrence of a pair the token `merged`; the new pairs are those that are last in the table then.
 
     Returns by how many tokens the corpus gets shorter; of overlapping occurrences, as in `aaa`, every other one counts.
@@ -449,13 +453,13 @@ cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, T
     """
     cdef MergeJob job
     cdef Merge* merge = &job.merge
-    cdef TrackedPair pair = state.pairs.items[number]
+    cdef TrackedPair pair = state.pairs.items[pair_id]
     cdef uint32_t* width = state.tokens.width
-    cdef size_t listed = state.pool.n, n = pair.n - pair.head
+    cdef size_t n_before = state.pool.n, n = pair.n - pair.head
     cdef int part, parts = 1
     merge.a, merge.b, merge.c = pair.left, pair.right, merged
     merge.width_a, merge.width = width[pair.left], width[pair.left] + width[pair.right]
-    merge.merged_until, merge.k, merge.counted = 0, 0, False
+    merge.merged_until, merge.k, merge.is_last_pair_counted = 0, 0, False
     width[merged] = merge.width
     job.state, job.positions, job.writes_lists = state, NULL, False
     if pair.list_start != NO_LIST:
@@ -465,14 +469,14 @@ cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, T
     try:
         for part in range(parts):
             begin_neighbours(&state.neighbours[part], state.tokens.n)
-        team.share(parts, walk_part, &job)
-        add_parts(state.neighbours, parts)
+        team.share(parts, merge_part, &job)
+        add_part_sums(state.neighbours, parts)
         update_counts(state, merge)
-        if not state.pool.full and state.pool.n > listed:
-            begin_lists(state.neighbours, parts)
+        if not state.pool.full and state.pool.n > n_before:
+            begin_new_lists(state.neighbours, parts)
             job.writes_lists = True
-            team.share(parts, walk_part, &job)
-        state.pairs.items[number].count = 0
+            team.share(parts, merge_part, &job)
+        state.pairs.items[pair_id].count = 0
     finally:
         for part in range(parts):
             clear_neighbours(&state.neighbours[part])

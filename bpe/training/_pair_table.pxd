@@ -29,68 +29,70 @@ cdef struct TrackedPairs:
     TrackedPair* items
     size_t n
     size_t capacity
-    uint64_t* slots           # (hash's upper half << 32 | number + 1), 0 where empty
+    uint64_t* slots           # (hash's upper half << 32 | pair id + 1), 0 where empty
     size_t n_slots            # a power of two, or 0
 
 
-cdef inline uint64_t pair_hash(token_t left, token_t right) noexcept nogil:
+cdef inline uint64_t hash_pair(token_t left, token_t right) noexcept nogil:
     return hash_two(left, right)
 
 
-cdef inline void prefetch_pair(const TrackedPairs* pairs, uint64_t hashed) noexcept nogil:
-    prefetch(&pairs.slots[hashed & (pairs.n_slots - 1)])
+cdef inline void prefetch_pair(const TrackedPairs* pairs, uint64_t pair_hash) noexcept nogil:
+    prefetch(&pairs.slots[pair_hash & (pairs.n_slots - 1)])
 
 
-cdef inline uint32_t find_pair(const TrackedPairs* pairs, token_t left, token_t right, uint64_t hashed) noexcept nogil:
-    """The number of a pair, or NO_PAIR."""
-    cdef size_t mask = pairs.n_slots - 1, at = hashed & mask
-    cdef uint64_t slot = pairs.slots[at]
+cdef inline uint32_t find_pair(
+    const TrackedPairs* pairs, token_t left, token_t right, uint64_t pair_hash
+) noexcept nogil:
+    """Find the id of a pair, its index in `items`, or NO_PAIR."""
+    cdef size_t mask = pairs.n_slots - 1, index = pair_hash & mask
+    cdef uint64_t slot = pairs.slots[index]
     cdef const TrackedPair* pair
     while slot != 0:
-        if (slot ^ hashed) >> 32 == 0:
+        if (slot ^ pair_hash) >> 32 == 0:
             pair = &pairs.items[<uint32_t>slot - 1]
             if pair.left == left and pair.right == right:
                 return <uint32_t>slot - 1
-        at = (at + 1) & mask
-        slot = pairs.slots[at]
+        index = (index + 1) & mask
+        slot = pairs.slots[index]
     return NO_PAIR
 
 
 cdef inline void subtract_pair_count(TrackedPairs* pairs, token_t left, token_t right, count_t count) noexcept nogil:
-    cdef uint32_t number = find_pair(pairs, left, right, pair_hash(left, right))
-    if number != NO_PAIR:
-        pairs.items[number].count -= count
+    cdef uint32_t pair_id = find_pair(pairs, left, right, hash_pair(left, right))
+    if pair_id != NO_PAIR:
+        pairs.items[pair_id].count -= count
 
 
 cdef inline bint has_pair(const TrackedPairs* pairs, token_t left, token_t right) noexcept nogil:
-    return pairs.n > 0 and find_pair(pairs, left, right, pair_hash(left, right)) != NO_PAIR
+    return pairs.n > 0 and find_pair(pairs, left, right, hash_pair(left, right)) != NO_PAIR
 
 
-cdef inline void enter_pair(TrackedPairs* pairs, uint64_t hashed, size_t number) noexcept nogil:
-    cdef size_t mask = pairs.n_slots - 1, at = hashed & mask
-    while pairs.slots[at] != 0:
-        at = (at + 1) & mask
-    pairs.slots[at] = (hashed >> 32 << 32) | (number + 1)
+cdef inline void enter_pair(TrackedPairs* pairs, uint64_t pair_hash, size_t pair_id) noexcept nogil:
+    cdef size_t mask = pairs.n_slots - 1, index = pair_hash & mask
+    while pairs.slots[index] != 0:
+        index = (index + 1) & mask
+    pairs.slots[index] = (pair_hash >> 32 << 32) | (pair_id + 1)
 
 
 cdef inline int grow_slots(TrackedPairs* pairs) except -1 nogil:
-    cdef size_t i, larger = max(pairs.n_slots * 2, <size_t>1 << 10)
-    cdef uint64_t* slots = <uint64_t*>calloc(larger, sizeof(uint64_t))
+    cdef size_t i, n_larger = max(pairs.n_slots * 2, <size_t>1 << 10)
+    cdef uint64_t* slots = <uint64_t*>calloc(n_larger, sizeof(uint64_t))
     if slots == NULL or pairs.n >= NO_PAIR - 1:
         free(slots)
         with gil:
-            raise MemoryError(f"no memory for {larger} slots of the pair table; train on less text at once")
+            raise MemoryError(f"no memory for {n_larger} slots of the pair table; train on less text at once")
     free(pairs.slots)
-    pairs.slots, pairs.n_slots = slots, larger
+    pairs.slots, pairs.n_slots = slots, n_larger
     for i in range(pairs.n):
-        enter_pair(pairs, pair_hash(pairs.items[i].left, pairs.items[i].right), i)
+        enter_pair(pairs, hash_pair(pairs.items[i].left, pairs.items[i].right), i)
     return 0
 
 
 cdef inline uint32_t add_pair(
-    TrackedPairs* pairs, token_t left, token_t right, uint64_t hashed
+    TrackedPairs* pairs, token_t left, token_t right, uint64_t pair_hash
 ) except? 0xFFFFFFFF nogil:
-    """The number of a new pair, which has no occurrences yet."""
+    """Add a pair, which has no occurrences yet, and return its id."""
     cdef TrackedPair* pair
     if (pairs.n + 1) * 2 > pairs.n_slots:
         grow_slots(pairs)
@@ -98,7 +100,7 @@ cdef inline uint32_t add_pair(
     pair = &pairs.items[pairs.n]
     memset(pair, 0, sizeof(TrackedPair))
     pair.left, pair.right, pair.list_start = left, right, NO_LIST
-    enter_pair(pairs, hashed, pairs.n)
+    enter_pair(pairs, pair_hash, pairs.n)
     pairs.n += 1
     return <uint32_t>(pairs.n - 1)
 

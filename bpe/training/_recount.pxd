@@ -5,6 +5,9 @@ from bpe.base._types cimport count_t
 from bpe.training._pair_merge cimport TrainingState
 from libc.stdint cimport uint64_t
 
+cdef enum:
+    PAIR_BYTES = 88           # what a tracked pair takes in the table and in the queue, about
+
 cdef struct RecountPlan:      # what decides how many pairs a recount tracks
     count_t floor             # no pair of a lower count is ever merged
     count_t ceiling           # the threshold must not be higher, or no new pair would be tracked

@@ -10,7 +10,7 @@ from libc.string cimport memcmp
 
 cdef enum:
     MAX_FORBIDDEN = 64       # as in `merge_rules.py`
-    APART = 255               # a script whose characters are joined with no other; as in `merge_rules.py`
+    ISOLATED_SCRIPT = 255     # a script whose characters are joined with no other; as in `merge_rules.py`
 
 cdef struct SpellingRules:    # a merge must not make a token
     uint32_t max_words        # with more parts between spaces than this, unless it is 0
@@ -39,8 +39,8 @@ cdef inline int set_rules(SpellingRules* rules, config, bytes strings, bytes scr
 
 # What a token spells --------------------------------------------------------------------------------------------------
 
-cdef inline size_t words_in(const byte_t* text, size_t size) noexcept nogil:
-    """The number of parts that spaces divide a text into: 2 for " by the"."""
+cdef inline size_t count_words_in(const byte_t* text, size_t size) noexcept nogil:
+    """Count the parts that spaces divide a text into: 2 for " by the"."""
     cdef size_t i, n = 0
     cdef bint after_space = True
     for i in range(size):
@@ -59,28 +59,28 @@ cdef inline bint contains(const byte_t* text, size_t size, const byte_t* string,
 
 cdef inline bint mixes_scripts(const SpellingRules* rules, const byte_t* text, size_t size) noexcept nogil:
     """Whether the whole characters of a text have two scripts, or one of several is apart; parts have no script."""
-    cdef Py_ssize_t at = 0, length
+    cdef Py_ssize_t offset = 0, length
     cdef uint32_t code
-    cdef byte_t script, found = 0
-    while at < <Py_ssize_t>size:
-        code = decode_char(text, at, size, &length)
-        at += length
+    cdef byte_t script, first_script = 0
+    while offset < <Py_ssize_t>size:
+        code = decode_char(text, offset, size, &length)
+        offset += length
         script = rules.scripts[code] if code < rules.n_scripts else 0
-        if script == APART and length < <Py_ssize_t>size:
+        if script == ISOLATED_SCRIPT and length < <Py_ssize_t>size:
             return True
-        if script != 0 and found != 0 and script != found:
+        if script != 0 and first_script != 0 and script != first_script:
             return True
-        found = script if script != 0 else found
+        first_script = script if script != 0 else first_script
     return False
 
 
 cdef inline bint is_whole(const byte_t* text, size_t size) noexcept nogil:
     """Whether a text consists of whole characters, as the empty one does."""
-    cdef Py_ssize_t at = 0, length
-    while at < <Py_ssize_t>size:
-        if decode_char(text, at, size, &length) == INVALID:
+    cdef Py_ssize_t offset = 0, length
+    while offset < <Py_ssize_t>size:
+        if decode_char(text, offset, size, &length) == INVALID:
             return False
-        at += length
+        offset += length
     return True
 
 
@@ -106,7 +106,7 @@ cdef inline bint joins_parts(const byte_t* text, size_t left, size_t size) noexc
 cdef inline bint breaks_rules(const SpellingRules* rules, const byte_t* text, size_t left, size_t size) noexcept nogil:
     """Whether a pair must not be merged: `text` is its token without a mark, and `left` the size of its left."""
     cdef size_t i, begin = 0
-    if rules.max_words and words_in(text, size) > rules.max_words:
+    if rules.max_words and count_words_in(text, size) > rules.max_words:
         return True
     for i in range(rules.n):
         if contains(text, size, rules.strings + begin, rules.ends[i] - begin):

@@ -20,7 +20,7 @@ from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint16_t, uint32_t
 
 cdef enum:
-    ANCHORS = 256             # parts of a job begin and end at some of them
+    N_ANCHORS = 256           # parts of a job begin and end at some of them
 
 ctypedef fused id_t:
     uint16_t
@@ -34,7 +34,7 @@ cdef struct Symbols:
     count_t* counts           # (n_classes,): of each word of the class
     size_t n_classes
     size_t capacity           # of `starts` and `counts`
-    cell_t anchors[ANCHORS + 1]  # word starts, ascending, about evenly spaced; the last one is n
+    cell_t anchors[N_ANCHORS + 1]  # word starts, ascending, about evenly spaced; the last one is n
 
 cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
@@ -42,16 +42,16 @@ cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil
 
 
-cdef inline size_t class_of(const Symbols* symbols, cell_t position, size_t known) noexcept nogil:
-    """The class of a position in class `known` or a later one, by galloping and then bisection."""
+cdef inline size_t find_class(const Symbols* symbols, cell_t position, size_t first_class) noexcept nogil:
+    """Find the class of a position in class `first_class` or a later one, by galloping and then bisection."""
     cdef const cell_t* starts = symbols.starts
-    cdef size_t last = symbols.n_classes - 1, step = 1, low = known
-    while low + step <= last and starts[low + step] <= position:
+    cdef size_t last_class = symbols.n_classes - 1, step = 1, low = first_class
+    while low + step <= last_class and starts[low + step] <= position:
         low += step
         step *= 2
-    return low + first_from(starts + low + 1, min(step - 1, last - low), position + 1)
+    return low + first_from(starts + low + 1, min(step - 1, last_class - low), position + 1)
 
 
-cdef inline cell_t part_start(const Symbols* symbols, int part, int parts) noexcept nogil:
-    """Where a part of all cells begins; that of part `parts` is where the last one ends."""
-    return symbols.anchors[ANCHORS * part // parts]
+cdef inline cell_t find_part_start(const Symbols* symbols, int part, int parts) noexcept nogil:
+    """Find where a part of all cells begins; part `parts` begins where the last one ends."""
+    return symbols.anchors[N_ANCHORS * part // parts]

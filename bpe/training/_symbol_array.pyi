@@ -3,7 +3,7 @@ from numpy.typing import NDArray
 
 from bpe.base._buffers import Buffer
 
-def symbol_counts(
+def count_symbols(
     blob: Buffer,
     offsets: NDArray[np.int64],
     counts: NDArray[np.int64],

@@ -13,20 +13,20 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 
-def symbol_counts(
+def count_symbols(
     const byte_t[::1] blob,            # IN the words' bytes
     const int64_t[::1] offsets,        # IN (n + 1,)
     const int64_t[::1] counts,         # IN (n,)
     bint chars,                        # symbols are characters, not bytes
-    int64_t[::1] inner,                # OUT occurrences of each symbol before the end of a word
-    int64_t[::1] last,                 # OUT and at the end of a word
+    int64_t[::1] inner_counts,         # OUT occurrences of each symbol before the end of a word
+    int64_t[::1] last_counts,          # OUT and at the end of a word
 ):
     """Count the symbols of all words; returns (symbols in the array, whether a count overflowed).
 
     The first number is how many symbols the distinct words have together, whatever their counts.
     """
     cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
-    cdef size_t n_symbols = min(inner.shape[0], last.shape[0])
+    cdef size_t n_symbols = min(inner_counts.shape[0], last_counts.shape[0])
     cdef int64_t cells = 0, weight
     cdef long long total = 0, weighed = 0
     cdef uint32_t code
@@ -48,9 +48,9 @@ def symbol_counts(
                 if code >= n_symbols:                      # not UTF-8: the caller has checked
                     continue
                 if pos < end:
-                    inner[code] += counts[i]
+                    inner_counts[code] += counts[i]
                 else:
-                    last[code] += counts[i]
+                    last_counts[code] += counts[i]
             cells += weight
             # One more per word leaves room for an end-of-word mark.
             overflow = mul_overflows(weight + 1, counts[i], &weighed) or add_overflows(total, weighed, &total)
@@ -75,16 +75,16 @@ cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
     const int64_t* counts
     size_t mapped             # the bytes of the blob if it is a file that is mapped for reading, else 0
     Spelling spelling
-    const uint32_t* inner     # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
-    const uint32_t* last      # the same at the end of a word
+    const uint32_t* inner_tokens  # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
+    const uint32_t* last_tokens  # the same at the end of a word
     size_t n_symbols          # the length of both
     size_t n_tokens           # what is not below this is no token
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
     byte_t* occurs            # (n_tokens,) OUT: set for each token that is written
 
 
-cdef size_t cells_of(const WordInput* words, size_t i) noexcept nogil:
-    """How many cells a word takes, with the NONE after it; 0 for a word without a pair and one that does not occur."""
+cdef size_t count_cells(const WordInput* words, size_t i) noexcept nogil:
+    """Count the cells of a word, with the NONE after it; 0 for a word without a pair and one that does not occur."""
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
     cdef size_t n = <size_t>(end - pos)
     if words.counts[i] <= 0:
@@ -101,7 +101,7 @@ cdef size_t cells_of(const WordInput* words, size_t i) noexcept nogil:
 
 
 cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t end) noexcept nogil:
-    """The token of the symbol at a position, which moves past it; NO_TOKEN for one outside the alphabet."""
+    """Read the token of the symbol at a position, and move past it; NO_TOKEN for one outside the alphabet."""
     cdef Py_ssize_t length = 1
     cdef uint32_t code = 0
     if words.spelling == TOKENS:
@@ -115,44 +115,44 @@ cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t e
         pos[0] += length
         if code >= words.n_symbols:
             return NO_TOKEN
-        code = words.inner[code] if pos[0] < end else words.last[code]
+        code = words.inner_tokens[code] if pos[0] < end else words.last_tokens[code]
     return code if code < words.n_tokens else NO_TOKEN
 
 
-cdef size_t write_word(id_t* cells, size_t at, const WordInput* words, size_t i, size_t need) noexcept nogil:
+cdef size_t write_word(id_t* cells, size_t cell, const WordInput* words, size_t i, size_t need) noexcept nogil:
     """Write a word's symbols and a NONE; returns the position after it. No pair crosses a symbol outside the alphabet.
 
-    Exactly `need` cells are written, the result of `cells_of`, whatever the bytes are.
+    Exactly `need` cells are written, the result of `count_cells`, whatever the bytes are.
     """
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
-    cdef size_t left = need - 1 - (words.mark != NO_TOKEN)
+    cdef size_t n_left = need - 1 - (words.mark != NO_TOKEN)
     cdef uint32_t token
-    while left > 0:
+    while n_left > 0:
         token = read_symbol(words, &pos, end) if pos < end else NO_TOKEN
         if token != NO_TOKEN:
             words.occurs[token] = True
-        cells[at] = <id_t>token
-        at += 1
-        left -= 1
+        cells[cell] = <id_t>token
+        cell += 1
+        n_left -= 1
     if words.mark != NO_TOKEN:
         words.occurs[words.mark] = True
-        cells[at] = <id_t>words.mark
-        at += 1
-    cells[at] = <id_t>NO_TOKEN
-    return at + 1
+        cells[cell] = <id_t>words.mark
+        cell += 1
+    cells[cell] = <id_t>NO_TOKEN
+    return cell + 1
 
 
 cdef void write_words(id_t* cells, const WordInput* words, const int64_t[::1] order) noexcept nogil:
-    cdef size_t need, at = 1, forgotten = 1
+    cdef size_t need, cell = 1, forgotten_until = 1
     cdef Py_ssize_t i
     cells[0] = <id_t>NO_TOKEN
     for i in range(order.shape[0]):
-        need = cells_of(words, order[i])
+        need = count_cells(words, order[i])
         if need:
-            at = write_word(cells, at, words, order[i], need)
-        if words.mapped and at - forgotten > FORGET_EVERY:
+            cell = write_word(cells, cell, words, order[i], need)
+        if words.mapped and cell - forgotten_until > FORGET_EVERY:
             forget_mapped(words.blob, words.mapped)
-            forgotten = at
+            forgotten_until = cell
 
 
 cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
@@ -169,7 +169,7 @@ cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogi
 
 
 cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
-    """Memory for n cells, which end the last class."""
+    """Allocate n cells, which end the last class."""
     cdef size_t size = n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t))
     symbols.n = n
     symbols.cells = check_allocated(malloc(size), n, b"symbols of training")
@@ -184,7 +184,7 @@ cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] or
     cdef size_t need, n = 1
     cdef Py_ssize_t i
     for i in range(order.shape[0]):
-        need = cells_of(words, order[i])
+        need = count_cells(words, order[i])
         if need:
             add_class(symbols, n, words.counts[order[i]])
             n += need
@@ -198,38 +198,40 @@ cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] or
 
 
 cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1:
-    """Write the symbols of a `Words`, given an `InitialTokens`: the highest count first if `by_count`.
+    """Write the symbols of a `WordArrays`, given an `InitialTokens`: the highest count first if `by_count`.
 
     A token that occurs gets a length of at least 1, since no merge may have it as its result.
     """
     cdef const byte_t[::1] blob = words.blob
-    cdef const int64_t[::1] offsets = words.offsets, counts = words.counts, order = words.order(by_count)
-    cdef const uint32_t[::1] inner = initial.inner, last = initial.last
-    cdef WordInput given
+    cdef const int64_t[::1] offsets = words.offsets, counts = words.counts, order = words.choose_layout_order(by_count)
+    cdef const uint32_t[::1] inner_tokens = initial.inner_tokens, last_tokens = initial.last_tokens
+    cdef WordInput word_input
     cdef size_t i
     encoded = initial.spelling == TOKENS
-    if initial.spelling not in (BYTES, CHARS, TOKENS) or (inner is None) != encoded or (last is None) != encoded:
+    has_tables = inner_tokens is not None, last_tokens is not None
+    if initial.spelling not in (BYTES, CHARS, TOKENS) or has_tables != (not encoded, not encoded):
         raise ValueError(f"spelling is {initial.spelling}; bytes and characters need tables, tokens have none")
     check_offsets(offsets, counts.shape[0], blob.shape[0])
     if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
         raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
     if initial.mark_token != NO_TOKEN and initial.mark_token >= tokens.n:
         raise ValueError(f"the end-of-word mark is token {initial.mark_token}; the vocabulary has {tokens.n} tokens")
-    memset(&given, 0, sizeof(given))
-    given.spelling, given.mark, given.n_tokens = initial.spelling, initial.mark_token, tokens.n
-    given.offsets = &offsets[0]
+    memset(&word_input, 0, sizeof(word_input))
+    word_input.spelling, word_input.mark, word_input.n_tokens = initial.spelling, initial.mark_token, tokens.n
+    word_input.offsets = &offsets[0]
     if blob.shape[0]:
-        given.blob, given.mapped = &blob[0], blob.shape[0] if words.mapped else 0
+        word_input.blob, word_input.mapped = &blob[0], blob.shape[0] if words.is_mapped else 0
     if counts.shape[0]:
-        given.counts = &counts[0]
-    if not encoded and inner.shape[0] and last.shape[0]:
-        given.inner, given.last, given.n_symbols = &inner[0], &last[0], min(inner.shape[0], last.shape[0])
+        word_input.counts = &counts[0]
+    if not encoded and inner_tokens.shape[0] and last_tokens.shape[0]:
+        word_input.inner_tokens, word_input.last_tokens = &inner_tokens[0], &last_tokens[0]
+        word_input.n_symbols = min(inner_tokens.shape[0], last_tokens.shape[0])
     cdef byte_t[::1] occurs = np.zeros(tokens.n + 1, dtype=np.uint8)
-    given.occurs = &occurs[0]
+    word_input.occurs = &occurs[0]
     with nogil:
-        lay_out(symbols, &given, order)
+        lay_out(symbols, &word_input, order)
     for i in range(tokens.n):
-        tokens.items[i].length = max(tokens.items[i].length, <uint32_t>given.occurs[i])
+        tokens.items[i].length = max(tokens.items[i].length, <uint32_t>word_input.occurs[i])
     return 0
 
 
@@ -243,7 +245,7 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil:
 
 cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) noexcept nogil:
     """Make every token one cell, and drop words that are one token, and classes without words."""
-    cdef size_t k, r, end, word, begin, w = 1, kept = 0
+    cdef size_t k, r, end, word, begin, w = 1, n_kept = 0
     cdef id_t token
     for k in range(symbols.n_classes):
         r, end, begin = symbols.starts[k], symbols.starts[k + 1], w
@@ -262,17 +264,17 @@ cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) no
                 cells[w] = <id_t>NO_TOKEN
                 w += 1
         if w > begin:
-            symbols.starts[kept], symbols.counts[kept] = <cell_t>begin, symbols.counts[k]
-            kept += 1
-    symbols.starts[kept] = <cell_t>w
-    symbols.n_classes = kept
+            symbols.starts[n_kept], symbols.counts[n_kept] = <cell_t>begin, symbols.counts[k]
+            n_kept += 1
+    symbols.starts[n_kept] = <cell_t>w
+    symbols.n_classes = n_kept
     symbols.n = w
 
 
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil:
     """Make every token one cell wide (its `width` too), drop words that are one token, and give memory back."""
-    cdef size_t before = symbols.n, token
-    cdef void* moved
+    cdef size_t old_n = symbols.n, token
+    cdef void* shrunk
     if symbols.n_classes == 0:
         return 0
     if symbols.wide:
@@ -281,22 +283,22 @@ cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 n
         compact_cells(<uint16_t*>symbols.cells, symbols, width)
     for token in range(n_tokens):
         width[token] = 1
-    if symbols.n < before:
-        moved = realloc(symbols.cells, symbols.n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
-        if moved != NULL:
-            symbols.cells = moved
+    if symbols.n < old_n:
+        shrunk = realloc(symbols.cells, symbols.n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)))
+        if shrunk != NULL:
+            symbols.cells = shrunk
     choose_anchors(symbols)
     return 0
 
 
 cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
-    cdef size_t i, at = 1
-    for i in range(<size_t>ANCHORS):
-        at = max(at, 1 + (symbols.n - 1) * i // ANCHORS)
-        while at < symbols.n and cells[at - 1] != <id_t>NO_TOKEN:
-            at += 1
-        symbols.anchors[i] = <cell_t>at
-    symbols.anchors[ANCHORS] = <cell_t>symbols.n
+    cdef size_t i, cell = 1
+    for i in range(<size_t>N_ANCHORS):
+        cell = max(cell, 1 + (symbols.n - 1) * i // N_ANCHORS)
+        while cell < symbols.n and cells[cell - 1] != <id_t>NO_TOKEN:
+            cell += 1
+        symbols.anchors[i] = <cell_t>cell
+    symbols.anchors[N_ANCHORS] = <cell_t>symbols.n
 
 
 cdef void choose_anchors(Symbols* symbols) noexcept nogil:

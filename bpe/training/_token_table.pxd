@@ -23,18 +23,18 @@ cdef struct Tokens:
     size_t bytes_capacity
 
 
-cdef inline size_t size_of(const Tokens* tokens, token_t token) noexcept nogil:
-    """The number of a token's bytes."""
+cdef inline size_t measure_token(const Tokens* tokens, token_t token) noexcept nogil:
+    """Count a token's bytes."""
     return tokens.offsets[token + 1] - tokens.offsets[token]
 
 
 cdef inline token_t find_token(const Tokens* tokens, const byte_t* data, size_t size) noexcept nogil:
-    """The token with these bytes, or NO_TOKEN, which is -1 as a token."""
+    """Find the token with these bytes, or NO_TOKEN, which is -1 as a token."""
     return <token_t>find_string(&tokens.strings, data, size)
 
 
 cdef inline byte_t* reserve_bytes(Tokens* tokens, size_t size) except NULL nogil:
-    """Where the bytes of the next token go, with room for `size`."""
+    """Reserve `size` bytes for the next token, and return where they begin."""
     tokens.bytes = <byte_t*>grow_array(tokens.bytes, &tokens.bytes_capacity, tokens.offsets[tokens.n] + size, 1)
     tokens.strings.blob = tokens.bytes
     return tokens.bytes + tokens.offsets[tokens.n]
@@ -64,8 +64,8 @@ cdef inline int add_token(
 
 
 cdef inline byte_t* join_tokens(Tokens* tokens, token_t left, token_t right) except NULL nogil:
-    """The bytes of two tokens end to end, written after those of all tokens, where the next call replaces them."""
-    cdef size_t first = size_of(tokens, left), second = size_of(tokens, right)
+    """Write the bytes of two tokens end to end after those of all tokens, where the next call replaces them."""
+    cdef size_t first = measure_token(tokens, left), second = measure_token(tokens, right)
     cdef byte_t* data = reserve_bytes(tokens, first + second)
     memcpy(data, tokens.bytes + tokens.offsets[left], first)
     memcpy(data + first, tokens.bytes + tokens.offsets[right], second)

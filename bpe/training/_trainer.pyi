@@ -5,14 +5,14 @@ from typing_extensions import Self
 from bpe.base._team import Team
 from bpe.training._loop import Learner
 from bpe.training.config import TrainConfig
-from bpe.training.kernel_input import InitialTokens, Words
+from bpe.training.kernel_input import InitialTokens, WordArrays
 
 class Trainer(Learner):
     team: Team
     epochs: int
     def __new__(
         cls,
-        words: Words,
+        words: WordArrays,
         initial: InitialTokens,
         config: TrainConfig,
         merges: int,
@@ -20,6 +20,6 @@ class Trainer(Learner):
         track_all_pairs: bool = False,
         **tuning: int,
     ) -> Self: ...
-    def best(self) -> tuple[int, int, int] | None: ...
+    def find_best_pair(self) -> tuple[int, int, int] | None: ...
     def apply(self, left: int, right: int) -> tuple[int, int]: ...
-    def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]: ...
+    def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]: ...

@@ -16,9 +16,9 @@ from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport BY_FIRST, Learner
 from bpe.training._pair_heap cimport Entry, heapify, push
-from bpe.training._pair_merge cimport SPARE, Pool, merge_pair
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, pair_hash
-from bpe.training._recount cimport RecountPlan, recount
+from bpe.training._pair_merge cimport SPARE_CELLS, Pool, merge_pair
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, hash_pair
+from bpe.training._recount cimport PAIR_BYTES, RecountPlan, recount
 from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token
 from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
@@ -46,8 +46,7 @@ cdef class Trainer(Learner):
         path.
 
         Args:
-            words: a `Words` of `kernel_input.py`: `blob`, the words' bytes; `offsets` (n + 1,) in it; `counts` (n,);
-                `order`.
+            words: a `WordArrays` of `kernel_input.py`.
             initial: an `InitialTokens` of `kernel_input.py`: what the bytes spell, and the first tokens.
             config: a `TrainConfig`: the rules for the next merge.
             merges: how many are to be learned in all; an estimate is enough.
@@ -62,7 +61,7 @@ cdef class Trainer(Learner):
             parallel_threshold: the fewest occurrences of a pair that one thread processes.
 
         """
-        self.begin(initial, config)
+        self.begin_learning(initial, config)
         self.plan.track_all_pairs = track_all_pairs
         self.plan.floor = 1 if track_all_pairs else self.state.policy.threshold
         self.plan.ceiling = INT64_MAX
@@ -88,14 +87,14 @@ cdef class Trainer(Learner):
         if memory == 0:
             memory = (16 if self.plan.track_all_pairs else 4) * self.state.symbols.n + (<size_t>32 << 20)
         pool.size = max(memory // 8 * 5 // sizeof(cell_t), <size_t>256)
-        pool.longest = pool.size // 2
-        pool.max_pairs = max(memory // 8 * 3 // 88, <size_t>16)
+        pool.max_list_size = pool.size // 2
+        pool.max_pairs = max(memory // 8 * 3 // PAIR_BYTES, <size_t>16)
         dense = self.plan.max_dense_tokens
         while dense > 0 and 16 * dense * dense > memory // 4:
             dense //= 2
         self.plan.max_dense_tokens = dense
         pool.cells = <cell_t*>check_allocated(
-            malloc((pool.size + MAX_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
+            malloc((pool.size + MAX_PARTS * SPARE_CELLS) * sizeof(cell_t)), pool.size, b"positions of pairs"
         )
         ask_for_huge_pages(pool.cells, pool.size * sizeof(cell_t))
         pool.full = True
@@ -118,35 +117,35 @@ cdef class Trainer(Learner):
         self.heap.size = 0
         self.heap.entries = <Entry*>grow_array(self.heap.entries, &self.heap.capacity, pairs.n, sizeof(Entry))
         for i in range(pairs.n):
-            self.heap.entries[i] = self.entry_of(<uint32_t>i)
+            self.heap.entries[i] = self.make_entry(<uint32_t>i)
         self.heap.size = pairs.n
         heapify(&self.heap)
         return 0
 
-    cdef inline bint is_over(self) noexcept nogil:
+    cdef inline bint needs_recount(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
         return self.state.pool.full or (self.state.tokens.n >= self.max_16bit_tokens and not self.state.symbols.wide)
 
     cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil:
-        """The pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
-        cdef uint32_t number
+        """Take the pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
+        cdef uint32_t pair_id
         while True:
-            if self.is_over():
+            if self.needs_recount():
                 self.plan.ceiling = INT64_MAX
                 self.next_epoch()
-            number = Learner.pop_best_pair(self)
-            if number != NO_PAIR or self.state.policy.threshold <= self.plan.floor:
-                return number
+            pair_id = Learner.pop_best_pair(self)
+            if pair_id != NO_PAIR or self.state.policy.threshold <= self.plan.floor:
+                return pair_id
             self.plan.ceiling = self.state.policy.threshold - 1
             self.next_epoch()
 
-    cdef bint any_left(self) except -1 nogil:
+    cdef bint has_rare_pairs(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
         if self.plan.floor == 1:
             return False
         if self.state.symbols.wide:
-            return any_pair(<const uint32_t*>self.state.symbols.cells, self)
-        return any_pair(<const uint16_t*>self.state.symbols.cells, self)
+            return has_mergeable_pair(<const uint32_t*>self.state.symbols.cells, self)
+        return has_mergeable_pair(<const uint16_t*>self.state.symbols.cells, self)
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
@@ -155,48 +154,48 @@ cdef class Trainer(Learner):
 
         One that occurs already (length > 0) has the same bytes but other symbols: never the same token.
         """
-        cdef const Token* named = &self.state.tokens.items[token]
-        return not named.reserved and named.length == 0 and named.ends_word == ends_word
+        cdef const Token* existing = &self.state.tokens.items[token]
+        return not existing.reserved and existing.length == 0 and existing.ends_word == ends_word
 
-    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil:
+    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
         """Merge a pair, and enter the new pairs into the queue; `removed`: by how many tokens the corpus shrinks."""
-        cdef TrackedPair pair = self.state.pairs.items[number]
+        cdef TrackedPair pair = self.state.pairs.items[pair_id]
         cdef size_t i = self.state.pairs.n
         self.make_token(pair.left, pair.right, token)
-        removed[0] = merge_pair(&self.state, number, token, self.team)
+        removed[0] = merge_pair(&self.state, pair_id, token, self.team)
         if not self.state.pool.full:
             for i in range(i, self.state.pairs.n):
-                push(&self.heap, self.entry_of(<uint32_t>i))
+                push(&self.heap, self.make_entry(<uint32_t>i))
         return 0
 
     # In step with other trainers --------------------------------------------------------------------------------------
 
-    def best(self):
-        """The pair that `run` would merge next, as (left, right, count); None where there is none, and `stop` is set.
+    def find_best_pair(self):
+        """Find the pair that `run` would merge next, (left, right, count); None where there is none, and `stop` is set.
 
         Requires `RecountPlan.track_all_pairs`.
         """
-        cdef uint32_t number
+        cdef uint32_t pair_id
         cdef TrackedPair pair
         while not self.stop:
             with nogil:
-                number = self.pop_best_pair()
-                if number == NO_PAIR:
+                pair_id = self.pop_best_pair()
+                if pair_id == NO_PAIR:
                     self.set_stop()
                     break
-                pair = self.state.pairs.items[number]
-                if self.ask_rules(number) == NO_TOKEN:
+                pair = self.state.pairs.items[pair_id]
+                if self.ask_rules(pair_id) == NO_TOKEN:
                     continue
-                push(&self.heap, self.entry_of(number))
+                push(&self.heap, self.make_entry(pair_id))
             return pair.left, pair.right, pair.count
         return None
 
     def apply(self, token_t left, token_t right):
-        """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus became shorter).
+        """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus shrank).
 
         Requires `RecountPlan.track_all_pairs`. The tokens of trainers that apply the same pairs have the same numbers.
         """
-        cdef uint32_t number
+        cdef uint32_t pair_id
         cdef token_t token = NO_TOKEN
         cdef count_t count = 0, removed = 0
         if not self.plan.track_all_pairs:
@@ -204,33 +203,33 @@ cdef class Trainer(Learner):
         if left >= self.state.tokens.n or right >= self.state.tokens.n:
             raise ValueError(f"tokens {left} and {right} do not both exist; there are {self.state.tokens.n}")
         with nogil:
-            if self.is_over():
+            if self.needs_recount():
                 self.plan.ceiling = INT64_MAX
                 self.next_epoch()
             token = self.find_result_token(left, right)
             if token != NO_TOKEN:
-                number = find_pair(&self.state.pairs, left, right, pair_hash(left, right))
-                if number != NO_PAIR and self.state.pairs.items[number].count > 0:
-                    count = self.state.pairs.items[number].count
-                    self.step(number, token, &removed)
+                pair_id = find_pair(&self.state.pairs, left, right, hash_pair(left, right))
+                if pair_id != NO_PAIR and self.state.pairs.items[pair_id].count > 0:
+                    count = self.state.pairs.items[pair_id].count
+                    self.step(pair_id, token, &removed)
                 else:
                     self.make_token(left, right, token)
         if token == NO_TOKEN:
             raise ValueError(f"tokens {left} and {right} cannot be merged: their token exists, or must not be made")
-        self.record(left, right, token, count, removed)
+        self.record_merge(left, right, token, count, removed)
         return token, removed
 
-    def vocabulary(self):
-        """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
+    def list_tokens(self):
+        """List all tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
         cdef size_t i
         ends_word = np.empty(self.state.tokens.n, dtype=np.bool_)
         cdef byte_t[::1] flags = ends_word.view(np.uint8)
         for i in range(self.state.tokens.n):
             flags[i] = self.state.tokens.items[i].ends_word
-        return self.spell_tokens() + (ends_word,)
+        return self.read_all_tokens() + (ends_word,)
 
 
-cdef bint any_pair(const id_t* cells, Trainer trainer) except -1 nogil:
+cdef bint has_mergeable_pair(const id_t* cells, Trainer trainer) except -1 nogil:
     """Whether any pair is left that could be merged, however rare; a veto by Python is not asked."""
     cdef size_t p = 1, q
     while p < trainer.state.symbols.n:

@@ -32,13 +32,21 @@ from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.count.counting import PartialCounts
 from bpe.count.files import SealedFormat
-from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
+from bpe.count.word_counts import (
+    DOCUMENTS,
+    WordCounts,
+    borrow_arrays,
+    empty_like,
+    fill_counts,
+    read_counts,
+    write_counts,
+)
 from bpe.errors import FormatError, describe, get_log, pluralize, short_repr
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
 Merges = NDArray[np.int64]
 
-FORMAT = SealedFormat(
+CHECKPOINT_FORMAT = SealedFormat(
     b"BPETRAIN",
     "a checkpoint",
     "the checkpoint is truncated or altered; delete it",
@@ -60,7 +68,7 @@ class Checkpoint:
         path: the file.
         options: the options that determine the result, name → JSON value. A checkpoint with other options is refused.
         files: the corpus as `identify_files` describes it, or None if the counts do not come from regular files.
-        counting: the names of the options that the counts depend on.
+        counting_options: the names of the options that the counts depend on.
 
     Attributes:
         merges: the merges so far.
@@ -76,7 +84,7 @@ class Checkpoint:
         path: PathLike,
         options: Mapping[str, Any],
         files: list[list[Any]] | None = None,
-        counting: Iterable[str] = (),
+        counting_options: Iterable[str] = (),
     ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint is {describe(path)}; it must be a path or None")
@@ -84,16 +92,16 @@ class Checkpoint:
         self.counts_path = f"{self.path}.counts"
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)
         self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
-        self._counting = frozenset(counting)
+        self._counting_options = frozenset(counting_options)
         self._has_counts = False  # whether the file of counts exists and matches the fingerprint
-        self._held: PartialCounts | None = None  # the counts of a part of the files
-        self._saved, self._pause = time.monotonic(), SAVE_EVERY
+        self._partial_counts: PartialCounts | None = None  # the counts of a part of the files
+        self._last_save, self._save_interval = time.monotonic(), SAVE_EVERY
         if not Path(self.path).parent.is_dir():
             raise ValueError(f"the checkpoint's folder {Path(self.path).parent} does not exist; make it first")
-        for each in (self.path, self.counts_path):
-            if os.path.exists(each) and not os.path.isfile(each):
-                raise OSError(errno.EINVAL, "it is no regular file, which a checkpoint is; name another", each)
-            remove_leftovers(each)  # now, since the disk space may be needed before the next write
+        for file_path in (self.path, self.counts_path):
+            if os.path.exists(file_path) and not os.path.isfile(file_path):
+                raise OSError(errno.EINVAL, "it is no regular file, which a checkpoint is; name another", file_path)
+            remove_leftovers(file_path)  # now, since the disk space may be needed before the next write
         if os.path.exists(self.path):
             self._read()
         elif files is not None and os.path.exists(self.counts_path):
@@ -106,8 +114,8 @@ class Checkpoint:
 
     # The counts -------------------------------------------------------------------------------------------------------
 
-    def counts(self) -> WordCounts | None:
-        """The saved counts of this training's files, or None if the files must be counted."""
+    def load_counts(self) -> WordCounts | None:
+        """Load the saved counts of this training's files, or None if the files must be counted."""
         expected = self._header["counts"]
         if expected is None or self._header["files"] is None or not os.path.exists(self.counts_path):
             return None
@@ -122,40 +130,40 @@ class Checkpoint:
                 counts.unicode_version,
             )
             return None
-        self._has_counts = fingerprint(counts) == expected
+        self._has_counts = compute_fingerprint(counts) == expected
         return counts if self._has_counts else None
 
     def take_partial_counts(self) -> PartialCounts | None:
-        """The counts of a part of this training's files, which an interrupted one saved."""
-        held, self._held = self._held, None
-        return held
+        """Take the counts of a part of this training's files, which an interrupted one saved."""
+        counts, self._partial_counts = self._partial_counts, None
+        return counts
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether it is time to save the counts of the files read so far."""
-        return time.monotonic() - self._saved >= self._pause
+        return time.monotonic() - self._last_save >= self._save_interval
 
     def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
-        began, place = time.monotonic(), counted.position
-        assert place is not None
+        start_time, position = time.monotonic(), counted.position
+        assert position is not None
         part = empty_like(settings)
-        fill(part, counted.words)
-        unfinished = [place.file, place.offset, place.documents, counted.skipped, counted.bytes]
+        fill_counts(part, counted.words)
+        unfinished = [position.file, position.offset, position.documents, counted.skipped, counted.bytes]
         try:
             write_counts(part, self.counts_path, unfinished)
         except OSError as error:
             log.warning("the counts so far could not be saved in %s: %s", self.counts_path, error)
-        self._saved = time.monotonic()
-        self._pause = max(SAVE_EVERY, PAUSE_PER_SAVING * (self._saved - began))
+        self._last_save = time.monotonic()
+        self._save_interval = max(SAVE_EVERY, PAUSE_PER_SAVING * (self._last_save - start_time))
 
-    def begin(self, counts: WordCounts) -> None:
+    def record_counts(self, counts: WordCounts) -> None:
         """Record the counts to train on, and save them if they come from files and are not saved yet.
 
         Raises:
             ValueError: if the merges in the checkpoint were learned from other counts.
 
         """
-        current = self._header["counts"] if self._has_counts else fingerprint(counts)
+        current = self._header["counts"] if self._has_counts else compute_fingerprint(counts)
         if self._header["counts"] not in (None, current):
             raise ValueError(f"the checkpoint {self.path} is of another corpus: its word counts differ; {START_OVER}")
         if self._header["files"] is not None and not self._has_counts:
@@ -167,7 +175,7 @@ class Checkpoint:
 
     def save_if_due(self, merges: Callable[[], Merges]) -> None:
         """Save the result of merges() if the last save was SAVE_EVERY seconds ago."""
-        if time.monotonic() - self._saved >= SAVE_EVERY:
+        if time.monotonic() - self._last_save >= SAVE_EVERY:
             self.try_save(merges())
 
     def try_save(self, merges: Merges) -> None:
@@ -175,68 +183,68 @@ class Checkpoint:
         try:
             self.save(merges)
         except OSError as error:
-            self._saved = time.monotonic()
+            self._last_save = time.monotonic()
             log.warning("the checkpoint %s could not be saved: %s", self.path, error)
 
     def save(self, merges: Merges) -> None:
         """Save the merges now."""
-        FORMAT.write(self.path, self._header | {"merges": len(merges)}, [merges.astype("<i8").tobytes()])
-        self._saved = time.monotonic()
+        CHECKPOINT_FORMAT.write(self.path, self._header | {"merges": len(merges)}, [merges.astype("<i8").tobytes()])
+        self._last_save = time.monotonic()
 
     def _read(self) -> None:
         header, merges = _read_checkpoint(self.path)
-        ours, theirs = self._header["files"], header["files"]
+        our_files, saved_files = self._header["files"], header["files"]
         if len(merges):
-            self._refuse_others(header)
-        elif ours is not None and theirs is not None and os.path.exists(self.counts_path):
-            self._held = None if header["counts"] is not None else self._read_partial_counts()
-            if self._held is not None:  # the files that it was not made of may have been mended since
-                place = self._held.position
-                assert place is not None
-                used = place.file + bool(place.offset or place.documents)
-                header["files"] = [*theirs[:used], *ours[used:]]
-            if self._held is not None or header["counts"] is not None:
-                self._refuse_others(header, self._counting)
+            self._check_matches(header)
+        elif our_files is not None and saved_files is not None and os.path.exists(self.counts_path):
+            self._partial_counts = None if header["counts"] is not None else self._read_partial_counts()
+            if self._partial_counts is not None:  # the files that it was not made of may have been mended since
+                position = self._partial_counts.position
+                assert position is not None
+                n_read = position.file + bool(position.offset or position.documents)
+                header["files"] = [*saved_files[:n_read], *our_files[n_read:]]
+            if self._partial_counts is not None or header["counts"] is not None:
+                self._check_matches(header, self._counting_options)
         else:
             header["counts"] = None
         self._header["counts"] = header["counts"]
         self.merges = merges
-        if (header["options"], theirs) != (self._header["options"], ours):
+        if (header["options"], saved_files) != (self._header["options"], our_files):
             self.save(merges)  # now, so that counts saved from now on are known to be of these options
 
     def _read_partial_counts(self) -> PartialCounts | None:
-        """The counts of a part of the files; None where there are none that can be used."""
+        """Read the counts of a part of the files; None where there are none that can be used."""
         try:
-            counts, place = read_counts(self.counts_path)
+            counts, position = read_counts(self.counts_path)
         except (OSError, FormatError) as error:
             log.warning("the counts so far of the checkpoint cannot be used, so all files are counted: %s", error)
             return None
-        if place is None or not _is_place(place) or not _is_current(counts):
+        if position is None or not _is_position(position) or not _is_current(counts):
             return None
-        return PartialCounts(arrays_of(counts), Position(*place[:3]), *place[3:])
+        return PartialCounts(borrow_arrays(counts), Position(*position[:3]), *position[3:])
 
-    def _refuse_others(self, found: Mapping[str, Any], names: Container[str] | None = None) -> None:
+    def _check_matches(self, header: Mapping[str, Any], names: Container[str] | None = None) -> None:
         """Raise ValueError for the first option that differs, of those with these names, or the first file."""
-        before, now = found["options"], self._header["options"]
-        for name in {**now, **before}:
-            ours, theirs = now.get(name), before.get(name)
-            if ours != theirs and (names is None or name in names):
+        saved_options, options = header["options"], self._header["options"]
+        for name in {**options, **saved_options}:
+            value, saved_value = options.get(name), saved_options.get(name)
+            if value != saved_value and (names is None or name in names):
                 raise ValueError(
-                    f"the checkpoint {self.path} was made with {name}={short_repr(theirs)}, but "
-                    f"{name}={short_repr(ours)} is requested; pass the same value to resume it; {START_OVER}"
+                    f"the checkpoint {self.path} was made with {name}={short_repr(saved_value)}, but "
+                    f"{name}={short_repr(value)} is requested; pass the same value to resume it; {START_OVER}"
                 )
-        if found["files"] is None or self._header["files"] is None:
+        if header["files"] is None or self._header["files"] is None:
             return  # `begin` compares the counts
-        for was, is_ in zip(found["files"], self._header["files"], strict=False):
-            if was != is_:
+        for saved_file, file in zip(header["files"], self._header["files"], strict=False):
+            if saved_file != file:
                 raise ValueError(
-                    f"the checkpoint {self.path} is of another corpus: it has file {_describe_file(was)}, and now "
-                    f"there is {_describe_file(is_)}; {START_OVER}"
+                    f"the checkpoint {self.path} is of another corpus: it has file {_describe_file(saved_file)}, "
+                    f"and now there is {_describe_file(file)}; {START_OVER}"
                 )
-        if len(found["files"]) != len(self._header["files"]):
+        if len(header["files"]) != len(self._header["files"]):
             raise ValueError(
-                f"the checkpoint {self.path} is of another corpus: of {pluralize(len(found['files']), 'file')}, not of "
-                f"{len(self._header['files'])}; {START_OVER}"
+                f"the checkpoint {self.path} is of another corpus: of {pluralize(len(header['files']), 'file')}, "
+                f"not of {len(self._header['files'])}; {START_OVER}"
             )
 
 
@@ -245,13 +253,13 @@ def _is_current(counts: WordCounts) -> bool:
     return counts.pretokenizer is None or counts.unicode_version == counts.pretokenizer.unicode_version
 
 
-def _is_place(value: Any) -> bool:
+def _is_position(value: Any) -> bool:
     """Whether a value is what `Checkpoint.save_counts` writes of a count that is unfinished."""
-    return isinstance(value, list) and len(value) == 5 and all(type(each) is int and each >= 0 for each in value)
+    return isinstance(value, list) and len(value) == 5 and all(type(part) is int and part >= 0 for part in value)
 
 
 def read_progress(path: PathLike) -> tuple[int, str]:
-    """(The number of merges in a checkpoint, the counts in words: none, those so far, or all)."""
+    """Read how far a checkpoint is: (its number of merges, which counts it has: "", those so far, or all)."""
     try:
         header, merges = _read_checkpoint(path)
     except (OSError, FormatError):
@@ -262,8 +270,8 @@ def read_progress(path: PathLike) -> tuple[int, str]:
 
 
 def _read_checkpoint(path: PathLike) -> tuple[dict[str, Any], Merges]:
-    """(The header, the merges) of a checkpoint."""
-    head, data = FORMAT.read(path)
+    """Read the (header, merges) of a checkpoint."""
+    head, data = CHECKPOINT_FORMAT.read(path)
     try:
         header = json.loads(head)
         merges = np.frombuffer(data, dtype="<i8").reshape(-1, 4)
@@ -280,7 +288,7 @@ def _are_files(files: Any) -> bool:
     """Whether a header's `files` has the form of `identify_files`'s result."""
     return files is None or (
         isinstance(files, list)
-        and all(isinstance(each, list) and [type(part) for part in each] == [str, int, int] for each in files)
+        and all(isinstance(file, list) and [type(part) for part in file] == [str, int, int] for file in files)
     )
 
 
@@ -302,20 +310,20 @@ def _describe_file(file: list[Any]) -> str:
     return f"{name!r} of {pluralize(size, 'byte')}, last changed {when} UTC"
 
 
-def count_settings(counts: WordCounts) -> dict[str, Any]:
-    """The settings that counts were made with: name → JSON value."""
+def describe_count_settings(counts: WordCounts) -> dict[str, Any]:
+    """Describe the settings that counts were made with: name → JSON value."""
     return {
         "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
         "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
         "counted_special_tokens": list(counts.special_tokens),
-        **({} if counts.units == UNITS[0] else {"units": counts.units}),
+        **({} if counts.units == DOCUMENTS else {"units": counts.units}),
     }
 
 
-def fingerprint(counts: WordCounts) -> str:
-    """SHA-256 in hex of all words, their counts and their order, and the settings that the counts were made with."""
-    blob, offsets, numbers = arrays_of(counts)
-    digest = hashlib.sha256(json.dumps(count_settings(counts), sort_keys=True).encode())
-    for array, dtype in ((offsets, "<i8"), (numbers, "<i8"), (blob, "u1")):
+def compute_fingerprint(counts: WordCounts) -> str:
+    """Compute the SHA-256, in hex, of all words in order, their counts, and the settings of the counts."""
+    blob, offsets, word_counts = borrow_arrays(counts)
+    digest = hashlib.sha256(json.dumps(describe_count_settings(counts), sort_keys=True).encode())
+    for array, dtype in ((offsets, "<i8"), (word_counts, "<i8"), (blob, "u1")):
         digest.update(np.ascontiguousarray(array, dtype=dtype).data)
     return digest.hexdigest()

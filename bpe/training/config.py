@@ -18,7 +18,7 @@ from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.character_sets import list_codes, make_script_table
 from bpe.text.normalizers import NormalizerLike, as_normalizer
-from bpe.training.merge_rules import APART, TIE_BREAKS, MergeRules, Veto
+from bpe.training.merge_rules import ISOLATED_SCRIPT, TIE_BREAKS, MergeRules, Veto
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import Model
 from bpe.vocab.special_tokens import check_special_tokens
@@ -166,11 +166,11 @@ class TrainConfig:
         self._check_tokens()
         if self.chars:
             return
-        for name, given in (
+        for name, is_set in (
             ("byte_fallback", self.alphabet.byte_fallback),
             ("coverage", self.alphabet.coverage < 1),
         ):
-            if given:
+            if is_set:
                 raise ValueError(f'{name} is for models of characters; pass model="char" too, or leave it out')
 
     def _check_corpus(self) -> None:
@@ -186,7 +186,7 @@ class TrainConfig:
     def _check_size(self) -> None:
         size = self.vocab_size
         if isinstance(size, Iterable) and not isinstance(size, (str, bytes)):
-            sizes = tuple(check_int("vocab_size", each, 1, ID_LIMIT) for each in size)
+            sizes = tuple(check_int("vocab_size", value, 1, ID_LIMIT) for value in size)
             if not sizes:
                 raise ValueError("vocab_size is an empty list; give a number of tokens, or several")
             object.__setattr__(self, "sizes", sizes)
@@ -195,9 +195,9 @@ class TrainConfig:
             raise ValueError(
                 f"vocab_size is {self.vocab_size} and num_merges is {self.num_merges}; give exactly one of them"
             )
-        for name, least in (("vocab_size", 1), ("num_merges", 0)):
+        for name, minimum in (("vocab_size", 1), ("num_merges", 0)):
             if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), least, ID_LIMIT)
+                check_int(name, getattr(self, name), minimum, ID_LIMIT)
 
     def _check_tokens(self) -> None:
         """Check the special tokens, the unknown token and the end-of-word mark, and that they differ."""
@@ -220,7 +220,7 @@ class TrainConfig:
         if self.unk_token is not None:
             reserved[self.unk_token] = None
         if self.alphabet.byte_fallback:
-            clash = next((each for each in reserved if each in BYTE_NAMES), None)
+            clash = next((name for name in reserved if name in BYTE_NAMES), None)
             if clash is not None:
                 raise ValueError(
                     f"{clash!r} is a special token; with byte_fallback it is the token of a byte: leave it out"
@@ -237,8 +237,8 @@ class TrainConfig:
         object.__setattr__(self, "special_tokens", specials)
         object.__setattr__(self, "reserved", reserved)
 
-    def source(self) -> Sources | Iterable[TextLike] | None:
-        """The files or the texts; None for counts."""
+    def make_source(self) -> Sources | Iterable[TextLike] | None:
+        """Return the files as `Sources`, or the texts; None for counts."""
         if self.files is None:
             return self.texts  # type: ignore[no-any-return]
         return Sources.of(self.files, chars=self.chars)
@@ -254,7 +254,7 @@ class TrainConfig:
         return len(self.reserved) + (256 if self.alphabet.byte_fallback else 0)
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the merges, as name → JSON value, for a checkpoint."""
+        """Return what determines the merges, as name → JSON value, for a checkpoint."""
         names = "vocab_size num_merges model end_of_word end_of_word_glued unk_token min_frequency"
         values = {name: getattr(self, name) for name in names.split()}
         values["special_tokens"] = list(self.special_tokens)
@@ -291,7 +291,7 @@ class TrainConfig:
         return tuple(string.encode() for string in self.rules.forbidden)
 
     @property
-    def numbers_apart(self) -> bool:
+    def keeps_digits_apart(self) -> bool:
         """Whether no merge may join a character that is a number with another: with `split_digits` in a byte model.
 
         The bytes of one may be merged. So that none ever is merged with a neighbour's, merges join whole characters, or
@@ -302,15 +302,15 @@ class TrainConfig:
     @property
     def whole_characters(self) -> bool:
         """Whether no part of a character is joined with anything but its next byte."""
-        return self.rules.whole_characters or self.numbers_apart
+        return self.rules.whole_characters or self.keeps_digits_apart
 
     @property
     def scripts(self) -> bytes:
         """A byte for each code point, the number of its script or 0; empty for tokens of any scripts.
 
-        No new token has two numbers, and a character of APART is joined with no other.
+        No new token has two numbers, and a character of ISOLATED_SCRIPT is joined with no other.
         """
-        return _script_numbers(self.rules.one_script, self.numbers_apart)
+        return _number_scripts(self.rules.one_script, self.keeps_digits_apart)
 
     @property
     def mark_size(self) -> int:
@@ -325,15 +325,15 @@ class TrainConfig:
 
 
 @cache
-def _script_numbers(one_script: bool, numbers_apart: bool) -> bytes:
-    """`TrainConfig.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
-    numbers = make_script_table() if one_script else b""
-    if not numbers_apart:
-        return numbers
+def _number_scripts(one_script: bool, keeps_digits_apart: bool) -> bytes:
+    """Make `TrainConfig.scripts`; with `split_digits` in a byte model, the digits of all scripts are isolated."""
+    script_numbers = make_script_table() if one_script else b""
+    if not keeps_digits_apart:
+        return script_numbers
     digits = list(list_codes("NUMERIC"))
-    table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
+    table = bytearray(script_numbers).ljust(max(digits) + 1, b"\0")
     for code in digits:
-        table[code] = APART
+        table[code] = ISOLATED_SCRIPT
     return bytes(table)
 
 
@@ -348,23 +348,23 @@ def check_one_corpus(**corpora: object) -> None:
         raise ValueError(f"{' and '.join(names) or 'nothing'} given; give exactly one of files=, texts= and counts=")
 
 
-def default_pretokenizer(chars: bool) -> str:
-    """The pretokenizer of a training that names none, by whether symbols are characters."""
+def choose_default_pretokenizer(chars: bool) -> str:
+    """Choose the pretokenizer of a training that names none, by whether symbols are characters."""
     return "whitespace" if chars else "gpt2"
 
 
 def read_initial_codes(config: TrainConfig) -> list[int]:
-    """The symbols of `Alphabet.initial`, an iterable, as byte values or code points in its order."""
+    """Read the symbols of `Alphabet.initial`, an iterable, as byte values or code points in its order."""
     symbols = config.alphabet.initial
     if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
         raise TypeError(
             f"initial is {short_repr(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
             f"{short_repr(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
         )
-    return list(dict.fromkeys(_given_code(symbol, config.chars) for symbol in symbols))
+    return list(dict.fromkeys(_read_symbol_code(symbol, config.chars) for symbol in symbols))
 
 
-def _given_code(symbol: object, chars: bool) -> int:
+def _read_symbol_code(symbol: object, chars: bool) -> int:
     if isinstance(symbol, str) and len(symbol) == 1:
         if chars:
             to_bytes(symbol)

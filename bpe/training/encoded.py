@@ -21,7 +21,7 @@ GROUP_BYTES = 1 << 22
 def encode_in_groups(
     spec: TokenizerSpec, blob: NDArray[np.uint8], offsets: NDArray[np.int64], threads: int = 1
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
-    """(The ids, their offsets) of words by a tokenizer's merges alone, a group of GROUP_BYTES bytes or more at a time.
+    """Encode words by a tokenizer's merges alone: (ids, offsets) of each group of GROUP_BYTES bytes or more.
 
     Words may be long, such as lines. The engine cuts them where no merge reaches across, and the parts repeat.
     """
@@ -29,16 +29,16 @@ def encode_in_groups(
         replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None, dropout=0.0)
     )
 
-    def encoded(group: tuple[int, int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode_group(group: tuple[int, int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         bounds = offsets[group[0] : group[1] + 1]
         batch = engine.encode_words(blob[bounds[0] : bounds[-1]], bounds - bounds[0])
         return batch.ids, batch.offsets
 
-    yield from map_ordered(encoded, _groups(offsets), threads)
+    yield from map_ordered(encode_group, _group_words(offsets), threads)
 
 
-def _groups(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Consecutive words, from the first to before the last, with GROUP_BYTES bytes or one word."""
+def _group_words(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Group consecutive words, GROUP_BYTES bytes or one word each: (first word, end)."""
     first = 0
     while first < len(offsets) - 1:
         last = int(np.searchsorted(offsets, offsets[first] + GROUP_BYTES, "right")) - 1
@@ -48,45 +48,45 @@ def _groups(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 class ArraySpool:
-    """Arrays of uint32, one after the other: in memory, or all in a temporary file once they exceed `most` bytes.
+    """Arrays of uint32, one after the other: in memory, or all in a temporary file once they exceed `max_bytes` bytes.
 
     The file has no name, and vanishes when the last array that it is mapped to does.
     """
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._parts: list[NDArray[np.uint32]] = []
+    def __init__(self, max_bytes: int | None) -> None:
+        self._max_bytes = max_bytes
+        self._arrays: list[NDArray[np.uint32]] = []
         self._size = 0
         self._file: Any = None
 
-    def append(self, part: NDArray[np.uint32]) -> None:
+    def append(self, array: NDArray[np.uint32]) -> None:
         """Append an array.
 
         Raises:
             OSError: naming the folder of temporary files, where the disk is full.
 
         """
-        self._parts.append(part)
-        self._size += part.nbytes
-        if self._most is None or (self._file is None and self._size <= self._most):
+        self._arrays.append(array)
+        self._size += array.nbytes
+        if self._max_bytes is None or (self._file is None and self._size <= self._max_bytes):
             return
         import tempfile  # here, because most processes never need it
 
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="bpe-tokens-")  # noqa: SIM115 (the mapping outlives it)
         try:
-            for each in self._parts:
-                self._file.write(each)
+            for array in self._arrays:
+                self._file.write(array)
             self._file.flush()
         except OSError as error:
             rule = f"{error.strerror} for a temporary file of encoded words; set TMPDIR to use another folder"
             raise OSError(error.errno, rule, tempfile.gettempdir()) from None
-        self._parts.clear()
+        self._arrays.clear()
 
     def take_all(self) -> tuple[NDArray[np.uint8], bool]:
-        """(All arrays as bytes, whether they are a file that is mapped for reading)."""
+        """Return all arrays: (their bytes, whether they are a file that is mapped for reading)."""
         if self._file is None:
-            return np.concatenate([np.empty(0, np.uint32), *self._parts]).view(np.uint8), False
+            return np.concatenate([np.empty(0, np.uint32), *self._arrays]).view(np.uint8), False
         with self._file as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, dtype=np.uint8), True

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bpe.base.memory_limits import resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, progress_note
-from bpe.count.word_counts import UNITS, WordCounts, check_made_for
+from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
 from bpe.errors import check_int, describe, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -20,9 +20,16 @@ from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import OnMerge, TrainConfig
 from bpe.training.encoded import ArraySpool, encode_in_groups
 from bpe.training.job import TrainingJob
-from bpe.training.kernel_input import SPELLED_BY_TOKENS, SYMBOL_LIMIT, InitialTokens, Words, digit_codes, words_of
+from bpe.training.kernel_input import (
+    SPELLED_BY_TOKENS,
+    SYMBOL_LIMIT,
+    InitialTokens,
+    WordArrays,
+    build_words,
+    list_digit_codes,
+)
 from bpe.training.merge_rules import MergeRules
-from bpe.training.superwords import SuperWords, second_stage_base
+from bpe.training.superwords import SuperWords, make_second_stage_base
 from bpe.training.trainer import MergeLearner, learn_merges, make_record, make_trainer, run_merges
 from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
 from bpe.vocab.symbols import word_symbols
@@ -97,28 +104,34 @@ def extend(
     if superwords is not None:
         if not isinstance(superwords, SuperWords):
             raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
-        spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.limited(config)
-    words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units)
+        spec, config = replace(spec, pretokenizer=superwords.get_pretokenizer(2)), superwords.limit_config(config)
+    words = as_counts(counts, spec, DOCUMENTS if superwords is None else superwords.units)
     if superwords is not None:
-        spec = second_stage_base(spec, words, superwords)
+        spec = make_second_stage_base(spec, words, superwords)
     job = TrainingJob(config, learn_merges)
     learned, training, _ = learn_more(job, words, spec, config, None)
     return Tokenizer(replace(learned, training=training))
 
 
 def learn_more(
-    job: TrainingJob, counts: WordCounts, spec: TokenizerSpec, config: TrainConfig, saved: Checkpoint | None
+    job: TrainingJob, counts: WordCounts, spec: TokenizerSpec, config: TrainConfig, checkpoint: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """Learn merges that follow those of a tokenizer, up to `config.vocab_size` tokens.
 
     Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is. Otherwise as `learn_merges`.
     """
-    began = time.perf_counter()
-    more = config.vocab_size - len(spec.vocabulary)
+    start_time = time.perf_counter()
+    n_new = config.vocab_size - len(spec.vocabulary)
     with progress_note(config.progress, "index"):
-        trainer, ids, n_words, extent = continue_from(job, counts, spec, config, more, max_memory=job.max_memory)
-    run_merges(trainer, config, len(ids) + more, saved, n_words)
-    return extend_spec(spec, ids, trainer), make_record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
+        trainer, ids, n_words, bytes_and_tokens = make_continuing_trainer(
+            job, counts, spec, config, n_new, max_memory=job.max_memory
+        )
+    run_merges(trainer, config, len(ids) + n_new, checkpoint, n_words)
+    return (
+        extend_spec(spec, ids, trainer),
+        make_record(trainer, n_words, start_time, bytes_and_tokens, config),
+        trainer.list_merges()[:, 3],
+    )
 
 
 def _check_extendable(tok: Tokenizer) -> None:
@@ -156,114 +169,118 @@ def _check_size(tok: Tokenizer, vocab_size: int) -> None:
             f"vocab_size is {vocab_size}, but the tokenizer has {pluralize(tok.vocab_size, 'token')}; it must be at "
             "least that: tok.truncate_vocab makes a vocabulary smaller"
         )
-    most = ID_LIMIT - tok.spec.vocabulary.limit + tok.vocab_size
-    if vocab_size > most:
-        raise ValueError(f"vocab_size is {vocab_size}; it must be at most {most}, since ids are below {ID_LIMIT}")
+    max_size = ID_LIMIT - tok.spec.vocabulary.limit + tok.vocab_size
+    if vocab_size > max_size:
+        raise ValueError(f"vocab_size is {vocab_size}; it must be at most {max_size}, since ids are below {ID_LIMIT}")
 
 
 def as_counts(
-    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec, units: str = UNITS[0]
+    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec, units: str = DOCUMENTS
 ) -> WordCounts:
-    """The counts as `WordCounts`, made of these units with the tokenizer's pretokenizer, normalizer, special tokens."""
+    """Convert counts to `WordCounts` of these units with the tokenizer's pretokenizer, normalizer, special tokens."""
     if not isinstance(counts, WordCounts):
         converted = WordCounts(spec.pretokenizer, spec.normalizer)
         converted.update(counts)
         return converted
     for name in ("pretokenizer", "normalizer"):
-        ours, theirs = getattr(spec, name), getattr(counts, name)
-        if ours != theirs:
+        expected, actual = getattr(spec, name), getattr(counts, name)
+        if expected != actual:
             raise ValueError(
-                f"the counts were made with {name}={theirs!r}, but the tokenizer has {ours!r}; count with "
+                f"the counts were made with {name}={actual!r}, but the tokenizer has {expected!r}; count with "
                 f"bpe.count_words(..., {name}=tok.{name})"
             )
-    check_made_for(counts, spec.special_tokens, units)
+    check_counts_match(counts, spec.special_tokens, units)
     return counts
 
 
-def continue_from(
+def make_continuing_trainer(
     job: TrainingJob,
     counts: WordCounts,
     spec: TokenizerSpec,
     config: TrainConfig,
-    more: int,
+    n_new: int,
     *,
     max_memory: int | None,
     track_all_pairs: bool = False,
 ) -> tuple[Trainer, NDArray[np.int64], int, tuple[int, int]]:
-    """(A trainer that starts from the words as the tokenizer encodes them, all ids, the number of words, their extent).
+    """Make a trainer that starts from the words as the tokenizer encodes them.
 
-    The kernel numbers tokens from 0 without gaps, in the order of their ids. It tracks every pair with
-    `track_all_pairs`.
+    The kernel numbers tokens from 0 without gaps, in the order of their ids. With `track_all_pairs`, the kernel tracks
+    every pair.
+
+    Returns:
+        (The trainer, all ids, the number of words, their bytes and tokens.)
+
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
-    words = words_of(counts, config)
+    words = build_words(counts, config)
     job.free_counts(counts)
-    apart = _find_digit_tokens(vocabulary, config)
-    of_bytes = word_symbols(spec).of_bytes
-    if of_bytes is not None:
-        apart += of_bytes[of_bytes != NO_TOKEN].tolist()
-    n_bytes, _ = words.bytes_and_tokens(config)
-    words = _encode_words(words, spec, ids, apart, job.threads, max_memory)
+    unmergeable = _find_digit_tokens(vocabulary, config)
+    byte_tokens = word_symbols(spec).of_bytes
+    if byte_tokens is not None:
+        unmergeable += byte_tokens[byte_tokens != NO_TOKEN].tolist()
+    n_bytes, _ = words.count_bytes_and_tokens(config)
+    words = _encode_words(words, spec, ids, unmergeable, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _measure_tokens(spec)
-    reserved = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
+    unmerged = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
     tokens = [
-        (token, bool(ends[token_id]), bool(reserved[token_id]), int(lengths[token_id]))
+        (token, bool(ends[token_id]), bool(unmerged[token_id]), int(lengths[token_id]))
         for token_id, token in vocabulary.items()
     ]
     initial = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(
-        words, config, initial, more, max_memory=max_memory, threads=job.threads, track_all_pairs=track_all_pairs
+        words, config, initial, n_new, max_memory=max_memory, threads=job.threads, track_all_pairs=track_all_pairs
     )
     return trainer, ids, len(words.counts), (n_bytes, n_tokens)  # frees the arrays of `words`
 
 
 def _encode_words(
-    words: Words,
+    words: WordArrays,
     spec: TokenizerSpec,
     ids: NDArray[np.int64],
-    apart: list[int],
+    unmergeable: list[int],
     threads: int,
     max_memory: int | None,
-) -> Words:
-    """The words as the tokenizer encodes them, as uint32 token numbers.
+) -> WordArrays:
+    """Encode the words by the tokenizer, as uint32 token numbers.
 
-    NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge. Numbers that take
-    much of `max_memory` are written to a temporary file, since the words, and then the symbols, are in memory too.
+    NO_TOKEN stands for an unknown symbol, and for the tokens in `unmergeable`. Numbers that take much of `max_memory`
+    are written to a temporary file, since the words, and then the symbols, are in memory too.
     """
     vocabulary = spec.vocabulary
-    numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
-    numbers[ids] = np.arange(len(ids), dtype=np.uint32)
-    numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
-    numbers[apart] = NO_TOKEN
+    token_numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
+    token_numbers[ids] = np.arange(len(ids), dtype=np.uint32)
+    token_numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
+    token_numbers[unmergeable] = NO_TOKEN
     tokens = ArraySpool(None if max_memory is None else max(max_memory - resident(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
-    for found, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
-        tokens.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
+    for word_ids, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
+        tokens.append(token_numbers[np.minimum(word_ids, np.uint32(vocabulary.limit))])
         lengths.append(np.diff(bounds))
     offsets = np.cumsum(np.concatenate(lengths))
     if offsets[-1] + len(offsets) > SYMBOL_LIMIT:
         raise ValueError(
             f"the distinct words have {offsets[-1]} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
         )
-    blob, mapped = tokens.take_all()
-    return replace(words, blob=blob, offsets=4 * offsets, symbols=len(blob) // 4, mapped=mapped)
+    blob, is_mapped = tokens.take_all()
+    return replace(words, blob=blob, offsets=4 * offsets, n_symbols=len(blob) // 4, is_mapped=is_mapped)
 
 
 def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """The length in symbols, by id, of each token that is a symbol or the result of a merge; 0 for the others."""
+    """Measure, in symbols and by id, each token that is a symbol or the result of a merge; 0 for the others."""
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
     occurs[spec.merge_results] = True
     for table in word_symbols(spec).tables:
         occurs[table[table != NO_TOKEN]] = True
-    begins = np.ones(len(vocabulary.blob), dtype=np.int64)
+    starts_symbol = np.ones(len(vocabulary.blob), dtype=np.int64)
     if spec.model == "char":
-        begins[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
-    before = offsets_of(begins)
-    lengths = before[vocabulary.offsets[1:]] - before[vocabulary.offsets[:-1]]
+        starts_symbol[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
+    n_before = offsets_of(starts_symbol)
+    lengths = n_before[vocabulary.offsets[1:]] - n_before[vocabulary.offsets[:-1]]
     if spec.ends_word is not None and spec.end_of_word is not None:  # a separate mark is one symbol, a glued mark none
         size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())
         lengths = lengths - spec.ends_word * (size - (not spec.end_of_word_glued))
@@ -271,13 +288,13 @@ def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
 
 
 def _find_digit_tokens(vocabulary: Vocabulary, config: TrainConfig) -> list[int]:
-    """The tokens that are one digit, with `split_digits`: they take part in no new merge."""
-    digits = {chr(code).encode() for code in digit_codes(config)}
+    """Find the tokens that are one digit, with `split_digits`: they take part in no new merge."""
+    digits = {chr(code).encode() for code in list_digit_codes(config)}
     return [token_id for token_id, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
 
 
 def _find_parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which tokens are parts of a merge but neither a symbol nor the result of one.
+    """Find the tokens that are parts of a merge but neither a symbol nor the result of one, as a mask.
 
     They take part in no new merge: once produced, they would make merges apply that never applied before.
     """
@@ -288,27 +305,27 @@ def _find_parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray
 
 
 def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
-    """The tokenizer with the tokens and merges that a trainer has learned."""
-    old = spec.vocabulary
-    blob, offsets, ends = trainer.vocabulary()
-    ids = np.concatenate((ids, np.arange(len(ends) - len(ids), dtype=np.int64) + old.limit))
-    lengths = np.zeros(old.limit + len(ends) - len(old) + 1, dtype=np.int64)
+    """Add the tokens and merges that a trainer has learned to a tokenizer."""
+    vocabulary = spec.vocabulary
+    blob, offsets, ends = trainer.list_tokens()
+    ids = np.concatenate((ids, np.arange(len(ends) - len(ids), dtype=np.int64) + vocabulary.limit))
+    lengths = np.zeros(vocabulary.limit + len(ends) - len(vocabulary) + 1, dtype=np.int64)
     lengths[ids + 1] = np.diff(offsets)
-    kinds = np.concatenate((old.kinds, np.full(len(ends) - len(old), ORDINARY, dtype=np.uint8)))
+    kinds = np.concatenate((vocabulary.kinds, np.full(len(ends) - len(vocabulary), ORDINARY, dtype=np.uint8)))
     ends_word = None
     if spec.ends_word is not None:
         ends_word = np.zeros(len(kinds), dtype=np.bool_)
         ends_word[ids] = ends
-    merges = ids[trainer.merges()[:, :3]].astype(np.int32)
+    merges = ids[trainer.list_merges()[:, :3]].astype(np.int32)
     ranks = spec.merge_ranks
     if ranks is not None:
-        first = int(ranks[-1]) + 1 if len(ranks) else 0
-        if first + len(merges) > ID_LIMIT:
+        first_rank = int(ranks[-1]) + 1 if len(ranks) else 0
+        if first_rank + len(merges) > ID_LIMIT:
             raise ValueError(
-                f"the last rank is {first - 1}; {pluralize(len(merges), 'more merge')} would exceed the limit of "
+                f"the last rank is {first_rank - 1}; {pluralize(len(merges), 'more merge')} would exceed the limit of "
                 f"ranks, {ID_LIMIT - 1}: extend by fewer tokens"
             )
-        ranks = np.concatenate((ranks, np.arange(first, first + len(merges), dtype=np.int32)))
+        ranks = np.concatenate((ranks, np.arange(first_rank, first_rank + len(merges), dtype=np.int32)))
     return replace(
         spec,
         vocabulary=Vocabulary.from_arrays(blob, np.cumsum(lengths), kinds),

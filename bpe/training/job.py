@@ -1,4 +1,4 @@
-"""`TrainingJob`: one call of `train`, or of a trainer of `bpe.research`: its resources, its counts, its result."""
+"""`TrainingJob`: one call of `train`, or of a trainer of `bpe.research`: its counts, its memory, its result."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.memory_limits import check_memory
+from bpe.base.memory_limits import check_memory, in_megabytes, resident
 from bpe.base.progress import progress_note
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import changed_error
 from bpe.corpus.sources import Sources
-from bpe.count.counting import count_into
-from bpe.count.word_counts import UNITS, WordCounts, check_made_for
+from bpe.count.counting import ExcessCheck, count_into
+from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
+from bpe.errors import pluralize
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint, count_settings, identify_files
-from bpe.training.config import TrainConfig, default_pretokenizer
-from bpe.training.memory import make_excess_check
+from bpe.training.checkpoint import Checkpoint, describe_count_settings, identify_files
+from bpe.training.config import TrainConfig, choose_default_pretokenizer
+from bpe.training.kernel_input import MAX_16BIT_TOKENS, WordArrays
 from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 
-#: What a training gives.
+#: What a training gives: a tokenizer, and the record of its training.
 LearnedSpec: TypeAlias = tuple[TokenizerSpec, Training]
 
 
@@ -38,11 +39,11 @@ class TrainingJob:
 
     Args:
         config: its arguments.
-        learn: learns merges from words: `learn_merges`, or a function that begins with other tokens.
-        recorded: what else determines the result, as name → JSON value, for checkpoints.
+        learn: the function behind the method `learn`: `learn_merges`, or one that begins with other tokens.
+        extra_options: what else determines the result, as name → JSON value, for checkpoints.
 
     Attributes:
-        config, learn: as given.
+        config: as given.
         max_memory: the most bytes that the process may have; None for no limit.
         threads: the number of threads.
 
@@ -51,58 +52,68 @@ class TrainingJob:
 
     """
 
-    def __init__(self, config: TrainConfig, learn: Learn, recorded: Mapping[str, Any] | None = None) -> None:
-        self.config, self.learn = config, learn
+    def __init__(
+        self, config: TrainConfig, learn: LearnFunction, extra_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self.config, self._learn = config, learn
         self.max_memory, self.threads = check_memory(config.max_memory), thread_count(config.threads)
-        self._recorded = dict(recorded or {})
-        self._own: list[WordCounts] = []  # which may be cleared
+        self._extra_options = dict(extra_options or {})
+        self._owned_counts: list[WordCounts] = []  # which may be cleared
 
     def run(self, strategy: TrainingStrategy) -> Tokenizer | list[Tokenizer]:
-        """Train, and make a tokenizer, or one of each size."""
-        began = time.perf_counter()
-        learned = strategy(self)
-        if len(learned) > 1:
-            return [Tokenizer(replace(spec, training=training)) for spec, training in learned]
-        spec, training = learned[0]
-        training = replace(training, seconds=time.perf_counter() - began)
+        """Train by a strategy, and make a tokenizer, or one of each size."""
+        start_time = time.perf_counter()
+        results = strategy(self)
+        if len(results) > 1:
+            return [Tokenizer(replace(spec, training=training)) for spec, training in results]
+        spec, training = results[0]
+        training = replace(training, seconds=time.perf_counter() - start_time)
         sizes = self.config.sizes
         if sizes:
-            return [_at_size(spec, training, size) for size in sizes]
+            return [_truncate_to_size(spec, training, size) for size in sizes]
         return Tokenizer(replace(spec, training=training))
+
+    def learn(
+        self, words: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
+    ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+        """Learn merges from words: (the tokenizer, the record of the training, the count of each merge's pair)."""
+        return self._learn(self, words, config, checkpoint)
 
     def count(
         self,
         source: Sources | Iterable[TextLike] | None,
-        given: object,
+        given_counts: object,
         *,
         pretokenizer: PretokenizerLike | None = "default",
-        units: str = UNITS[0],
-        recorded: Mapping[str, Any] | None = None,
+        units: str = DOCUMENTS,
+        extra_options: Mapping[str, Any] | None = None,
         suffix: str = "",
     ) -> tuple[WordCounts, Checkpoint | None]:
-        """The words of a corpus, and the checkpoint, which has them too.
+        """Count the words of a corpus, or load them from the checkpoint: (the words, the checkpoint).
 
         Args:
             source: the files or texts; None if counts are given.
-            given: the counts that the caller gave, or None.
+            given_counts: the counts that the caller gave, or None.
             pretokenizer: how texts are split into words; "default" for that of the config.
             units: what is split into words.
-            recorded: what else determines the result, for the checkpoint.
+            extra_options: what else determines the result, for the checkpoint.
             suffix: what follows the path of the checkpoint.
 
         """
         config = self.config
-        words = self.as_given_counts(given, config.pretokenizer if pretokenizer == "default" else pretokenizer, units)
-        saved = files = None
+        if pretokenizer == "default":
+            pretokenizer = config.pretokenizer
+        words = self.prepare_counts(given_counts, pretokenizer, units)
+        checkpoint = files = None
         if config.checkpoint is not None:
             files = identify_files(source)
-            counting = {**(recorded or {}), **count_settings(words), **_document_options(source)}
+            counting = {**(extra_options or {}), **describe_count_settings(words), **_list_document_options(source)}
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
-            saved = Checkpoint(path, config.to_json() | self._recorded | counting, files, counting)
-        known = None if saved is None else saved.counts()
-        if known is not None:
-            words = known
-        elif given is None:
+            checkpoint = Checkpoint(path, config.to_json() | self._extra_options | counting, files, counting)
+        saved_counts = None if checkpoint is None else checkpoint.load_counts()
+        if saved_counts is not None:
+            words = saved_counts
+        elif given_counts is None:
             count_into(
                 words,
                 source,
@@ -110,62 +121,62 @@ class TrainingJob:
                 config.progress,
                 utf8=config.chars,
                 max_memory=self.max_memory,
-                saving=saved if files is not None else None,
+                saving=checkpoint if files is not None else None,
                 excess=None if self.max_memory is None else make_excess_check(config, self.max_memory),
             )
-        if saved is not None:
+        if checkpoint is not None:
             with progress_note(config.progress, "write"):
-                saved.begin(words)
-        if words is not given:
-            self._own.append(words)
-        return words, saved
+                checkpoint.record_counts(words)
+        if words is not given_counts:
+            self._owned_counts.append(words)
+        return words, checkpoint
 
-    def checkpoint(self, path: PathLike, recorded: Mapping[str, Any], counts: WordCounts) -> Checkpoint:
-        """A checkpoint of merges that are learned from several counts; these have the settings of all."""
-        options = self.config.to_json() | self._recorded | dict(recorded)
-        saved = Checkpoint(path, options | count_settings(counts))
-        saved.begin(counts)
-        return saved
+    def open_checkpoint(self, path: PathLike, extra_options: Mapping[str, Any], counts: WordCounts) -> Checkpoint:
+        """Open a checkpoint of merges that are learned from several counts; `counts` have the settings of all."""
+        options = self.config.to_json() | self._extra_options | dict(extra_options)
+        checkpoint = Checkpoint(path, options | describe_count_settings(counts))
+        checkpoint.record_counts(counts)
+        return checkpoint
 
     def free_counts(self, counts: WordCounts) -> None:
-        """Save the memory of counts that are not the caller's."""
-        if any(counts is each for each in self._own):
+        """Clear counts that are not the caller's, to save memory."""
+        if any(counts is owned for owned in self._owned_counts):
             counts.clear()
 
-    def as_given_counts(self, given: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
-        """The counts given by the caller, checked, or empty ones to count a corpus with."""
-        config, chosen = self.config, pretokenizer != "default"
-        wanted = as_pretokenizer(pretokenizer if chosen else default_pretokenizer(config.chars))
-        if isinstance(given, WordCounts):
-            for name, requested, current in (
-                ("pretokenizer", wanted if chosen else given.pretokenizer, given.pretokenizer),
-                ("normalizer", given.normalizer if config.normalizer is None else config.normalizer, given.normalizer),
-            ):
-                if requested != current:
+    def prepare_counts(self, given_counts: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
+        """Check the counts that the caller gave, or make empty ones to count a corpus with."""
+        config, is_named = self.config, pretokenizer != "default"
+        pretokenizer = as_pretokenizer(pretokenizer if is_named else choose_default_pretokenizer(config.chars))
+        if isinstance(given_counts, WordCounts):
+            current: dict[str, Any] = {"pretokenizer": given_counts.pretokenizer, "normalizer": given_counts.normalizer}
+            requested = current | ({"pretokenizer": pretokenizer} if is_named else {})
+            if config.normalizer is not None:
+                requested["normalizer"] = config.normalizer
+            for name, value in requested.items():
+                if value != current[name]:
                     raise ValueError(
-                        f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave "
+                        f"the counts were made with {name}={current[name]!r}, but {name}={value!r} is requested; leave "
                         "the argument out, or count again"
                     )
-            check_made_for(given, config.special_tokens, units, config.reserved)
-            return given
-        words = WordCounts(wanted, config.normalizer, config.special_tokens)
+            check_counts_match(given_counts, config.special_tokens, units, config.reserved)
+            return given_counts
+        words = WordCounts(pretokenizer, config.normalizer, config.special_tokens)
         words.units = units
-        if given is not None:
-            words.update(given)
+        if given_counts is not None:
+            words.update(given_counts)
         return words
 
 
-#: Learns merges from words: learn(job, words, config, the checkpoint) gives the tokenizer, its record, and the counts
-#: of the merges.
-Learn: TypeAlias = Callable[
+#: A function that learns merges from words, called as learn(job, words, config, checkpoint); see `TrainingJob.learn`.
+LearnFunction: TypeAlias = Callable[
     [TrainingJob, WordCounts, TrainConfig, Checkpoint | None], tuple[TokenizerSpec, Training, NDArray[np.int64]]
 ]
 #: A kind of training: its result, or one for each size where they have no merges in common.
 TrainingStrategy: TypeAlias = Callable[[TrainingJob], list[LearnedSpec]]
 
 
-def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
-    """The tokenizer that training to a smaller size gives, as part of a larger one."""
+def _truncate_to_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
+    """Make the tokenizer of training to a smaller size, from that of a larger one."""
     removed = len(spec.vocabulary) - size
     if removed <= 0:
         return Tokenizer(replace(spec, training=training))
@@ -175,22 +186,89 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     return Tokenizer(replace(truncate(spec, size), training=training))
 
 
-def check_unchanged(source: object, before: list[list[Any]] | None) -> None:
-    """Raise OSError for files that were changed since `before`: both stages of a training read the same text."""
-    for was, is_ in zip(before or (), identify_files(source) or (), strict=True):
-        if was != is_:
-            raise changed_error(was[0])
+def check_unchanged(source: object, files_before: list[list[Any]] | None) -> None:
+    """Raise OSError for files that were changed since `files_before`: both stages of a training read the same text."""
+    for old_file, new_file in zip(files_before or (), identify_files(source) or (), strict=True):
+        if old_file != new_file:
+            raise changed_error(old_file[0])
 
 
-def _document_options(source: object) -> dict[str, Any]:
-    """The options that turn files into documents, as a checkpoint records them; empty for texts and counts."""
+def _list_document_options(source: object) -> dict[str, Any]:
+    """List the options that turn files into documents, as a checkpoint records them; none for texts and counts."""
     if not isinstance(source, Sources):
         return {}
-    lines = source.keep_separator
-    separator = source.separators[0].decode() if source.separators and not lines else None
+    per_line = source.keep_separator
+    separator = source.separators[0].decode() if source.separators and not per_line else None
     errors = {} if source.encoding_errors == "strict" else {"encoding_errors": source.encoding_errors}
     plan = source.plan()
-    plain = all(file.format == "text" for file in source.files) and source.on_error == "raise" and plan["part"] is None
-    if plain and not source.separator_ends:
-        return {"separator": separator, "per_line": lines or None, **errors}
+    is_plain = (
+        all(file.format == "text" for file in source.files) and source.on_error == "raise" and plan["part"] is None
+    )
+    if is_plain and not source.separator_ends:
+        return {"separator": separator, "per_line": per_line or None, **errors}
     return {"sources": {name: value for name, value in plan.items() if name != "files"}}
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+#: The least memory, in bytes, for lists and tables of pairs. With less, pairs would be recounted too often.
+MIN_PAIR_MEMORY = 1 << 24
+#: An estimate from a sample may be too high by this factor; only a larger excess ends counting.
+SAMPLING_ERROR = 1.1
+
+
+def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_tokens: int) -> int:
+    """Compute the bytes that are left for lists and tables of pairs.
+
+    Args:
+        words: the words.
+        max_memory: the most bytes that the process may have.
+        n_initial: the number of tokens that training starts from.
+        max_tokens: the most tokens of the result.
+
+    Raises:
+        ValueError: if the symbols do not fit in `max_memory`.
+
+    """
+    resident_bytes = resident()
+    arrays = words.memory
+    length = words.n_symbols + 2 * len(words.counts) + 1
+    # While symbols are widened, both arrays exist: 2 + 4 bytes each.
+    symbols = length * (2 if max_tokens < MAX_16BIT_TOKENS else 4 if n_initial >= MAX_16BIT_TOKENS else 6)
+    needed = _estimate_memory(resident_bytes - arrays, arrays, len(words.counts), symbols)
+    if needed > max_memory:
+        # `needed + arrays`, up to a whole MB: with more memory, counting spills less and holds more of the words.
+        suggested = (needed + arrays >> 20) + 1 << 20
+        raise ValueError(
+            f"max_memory is {in_megabytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
+            f"{pluralize(words.n_symbols, 'symbol')} need {in_megabytes(suggested)}; raise it to that (saved counts, "
+            "also in a checkpoint, are not counted again), or train on less text"
+        )
+    return (max_memory - resident_bytes + arrays - symbols) // 2
+
+
+def _estimate_memory(other_bytes: int, arrays: int, n_words: int, symbols: int) -> int:
+    """Estimate the bytes that training needs: `other_bytes`, the words in arrays, and the symbols of the kernel."""
+    layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
+    return other_bytes + max(arrays + layout, 2 * MIN_PAIR_MEMORY + symbols)
+
+
+def make_excess_check(config: TrainConfig, max_memory: int) -> ExcessCheck:
+    """Make a function that tells, while words are counted, whether training on them needs more than `max_memory`."""
+    other_bytes = resident()
+    width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6
+
+    def check_excess(blob: NDArray[np.uint8], offsets: NDArray[np.int64], times: int) -> str | None:
+        n_words = times * (len(offsets) - 1)
+        n_symbols = times * int(np.count_nonzero(blob & 0xC0 != 0x80) if config.chars else len(blob))
+        arrays = times * len(blob) + 16 * n_words
+        needed = _estimate_memory(other_bytes, arrays, n_words, width * (n_symbols + 2 * n_words))
+        if needed - other_bytes < SAMPLING_ERROR * (max_memory - other_bytes):
+            return None
+        return (
+            f"max_memory is {in_megabytes(max_memory)}, but the words counted so far, about {n_words} of "
+            f"{n_symbols} symbols, need {in_megabytes(needed + arrays)}; raise it beyond that (a checkpoint keeps the "
+            "counts so far), or train on less text"
+        )
+
+    return check_excess

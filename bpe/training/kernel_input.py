@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import check_utf8
-from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.count.word_counts import WordCounts, borrow_arrays
 from bpe.errors import pluralize
-from bpe.training._symbol_array import symbol_counts
+from bpe.training._symbol_array import count_symbols
 from bpe.training.config import TrainConfig, read_initial_codes
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters
 from bpe.vocab.symbols import BYTE_NAMES
@@ -28,34 +28,34 @@ SPELLED_BY_TOKENS = 2
 
 
 @dataclass(frozen=True)
-class Words:
+class WordArrays:
     """The distinct words: word i is `blob[offsets[i]:offsets[i + 1]]` and occurs `counts[i]` times.
 
     Attributes:
         blob, offsets, counts: uint8, int64 of shape (n + 1,), int64 of shape (n,).
-        inner: int64: how often each byte or code point occurs before the last position of a word.
-        last: int64: how often it is a word's last symbol.
-        symbols: the number of symbols of all distinct words together.
-        mapped: whether the blob is a temporary file, mapped for reading, instead of memory.
+        inner_counts: int64: how often each byte or code point occurs before the last position of a word.
+        last_counts: int64: how often it is a word's last symbol.
+        n_symbols: the number of symbols of all distinct words together.
+        is_mapped: whether the blob is a temporary file, mapped for reading, instead of memory.
 
     """
 
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     counts: NDArray[np.int64]
-    inner: NDArray[np.int64]
-    last: NDArray[np.int64]
-    symbols: int
-    mapped: bool = False
+    inner_counts: NDArray[np.int64]
+    last_counts: NDArray[np.int64]
+    n_symbols: int
+    is_mapped: bool = False
 
     @property
     def memory(self) -> int:
         """The bytes of the arrays that are in memory."""
-        return self.offsets.nbytes + self.counts.nbytes + (0 if self.mapped else self.blob.nbytes)
+        return self.offsets.nbytes + self.counts.nbytes + (0 if self.is_mapped else self.blob.nbytes)
 
-    def bytes_and_tokens(self, config: TrainConfig) -> tuple[int, int]:
-        """(The bytes of all words of the corpus, their tokens when each symbol is one, in the alphabet or not)."""
-        occurring = self.inner + self.last
+    def count_bytes_and_tokens(self, config: TrainConfig) -> tuple[int, int]:
+        """Count the bytes of all words of the corpus, and their tokens when each symbol is a token."""
+        occurring = self.inner_counts + self.last_counts
         tokens = int(occurring.sum())
         ends = (0x80, 0x800, 0x10000) if config.chars else (0x100,)
         n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(occurring, ends), 1))
@@ -63,8 +63,8 @@ class Words:
             tokens += int(self.counts.sum())
         return n_bytes, tokens
 
-    def order(self, by_count: bool) -> NDArray[np.int64]:
-        """The words in the order in which the kernel lays them out: the highest count first, or as they are.
+    def choose_layout_order(self, by_count: bool) -> NDArray[np.int64]:
+        """Choose the order in which the kernel lays out the words: the highest count first, or as the words are.
 
         Most counts fit 16 bits, which NumPy sorts in linear time; the words of higher counts are few.
         """
@@ -86,24 +86,24 @@ class InitialTokens:
         spelling: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
             order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
-        inner: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN. None if the
-            words are encoded.
-        last: likewise for the last symbol of a word.
+        inner_tokens: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN; None
+            if the words are encoded.
+        last_tokens: likewise for the last symbol of a word.
         mark_token: the token of an end-of-word mark to append to each word, else NO_TOKEN.
 
     """
 
     spelling: int
     tokens: list[tuple[bytes, bool, bool, int]]
-    inner: NDArray[np.uint32] | None
-    last: NDArray[np.uint32] | None
+    inner_tokens: NDArray[np.uint32] | None
+    last_tokens: NDArray[np.uint32] | None
     mark_token: int
 
 
 # Words ----------------------------------------------------------------------------------------------------------------
 
 
-def words_of(counts: WordCounts, config: TrainConfig) -> Words:
+def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
     """Validate counts and count their symbols. Words with count 0 are dropped.
 
     Raises:
@@ -111,51 +111,51 @@ def words_of(counts: WordCounts, config: TrainConfig) -> Words:
             words that are not UTF-8.
 
     """
-    blob, offsets, numbers = arrays_of(counts)
-    if not numbers.any():
+    blob, offsets, word_counts = borrow_arrays(counts)
+    if not word_counts.any():
         raise ValueError(
             "the corpus has no words to train on; give text that is not empty"
             + (" and that the pretokenizer does not drop" if counts.pretokenizer is not None else "")
         )
-    if not numbers.all():
-        kept = np.flatnonzero(numbers)
+    if not word_counts.all():
+        occurring = np.flatnonzero(word_counts)
         data = blob.tobytes()
-        pieces = [data[offsets[i] : offsets[i + 1]] for i in kept.tolist()]
+        pieces = [data[offsets[i] : offsets[i + 1]] for i in occurring.tolist()]
         blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
         offsets = offsets_of([len(piece) for piece in pieces])
-        numbers = numbers[kept]
+        word_counts = word_counts[occurring]
     if config.chars:
         data = blob.tobytes()
         check_utf8(data, "the corpus's words")
-        within = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
-        if len(within):
-            first = int(within[0])
-            check_utf8(data[offsets[first] : offsets[first + 1]], f"word {first}")
+        misplaced = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
+        if len(misplaced):
+            word_index = int(misplaced[0])
+            check_utf8(data[offsets[word_index] : offsets[word_index + 1]], f"word {word_index}")
     codes = _count_code_points(int(blob.max())) if config.chars else 256
-    inner, last = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
-    symbols, overflow = symbol_counts(blob, offsets, numbers, config.chars, inner, last)
+    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    n_symbols, overflow = count_symbols(blob, offsets, word_counts, config.chars, inner_counts, last_counts)
     if overflow:
         raise ValueError(
             "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
         )
-    if symbols + 2 * len(numbers) + 1 > SYMBOL_LIMIT:
+    if n_symbols + 2 * len(word_counts) + 1 > SYMBOL_LIMIT:
         raise ValueError(
-            f"the distinct words have {symbols} symbols; at most {SYMBOL_LIMIT} fit: train on less text, or use a "
+            f"the distinct words have {n_symbols} symbols; at most {SYMBOL_LIMIT} fit: train on less text, or use a "
             "pretokenizer that makes words repeat"
         )
-    return Words(blob, offsets, numbers, inner, last, symbols)
+    return WordArrays(blob, offsets, word_counts, inner_counts, last_counts, n_symbols)
 
 
 def _count_code_points(highest: int) -> int:
-    """The number of code points that UTF-8 can encode with bytes up to `highest`."""
+    """Count the code points that UTF-8 can encode with bytes up to `highest`."""
     return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
 
 
 # The alphabet ---------------------------------------------------------------------------------------------------------
 
 
-def make_initial_tokens(words: Words, config: TrainConfig) -> InitialTokens:
-    """The tokens that training on these words starts from: special tokens, tokens of bytes, the alphabet.
+def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens:
+    """Make the tokens that training on these words starts from: special tokens, tokens of bytes, the alphabet.
 
     Digits with `split_digits` are tokens, but the tables of symbols have NO_TOKEN for them: they take part in no merge.
 
@@ -164,39 +164,39 @@ def make_initial_tokens(words: Words, config: TrainConfig) -> InitialTokens:
             below the number of symbols that are given.
 
     """
-    given, codes = _choose_codes(words, config)
+    given_codes, codes = _choose_codes(words, config)
     symbols = [_spell_symbol(code, config.chars) for code in codes]
-    marked: list[bytes] = []
-    first = config.n_before_alphabet
-    n_codes = max(len(words.inner), max(codes, default=0) + 1)
-    inner = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
-    inner[codes] = np.arange(first, first + len(codes), dtype=np.uint32)
-    last, mark_token = inner, NO_TOKEN
+    marked_symbols: list[bytes] = []
+    first_code_id = config.n_before_alphabet
+    n_codes = max(len(words.inner_counts), max(codes, default=0) + 1)
+    inner_tokens = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
+    inner_tokens[codes] = np.arange(first_code_id, first_code_id + len(codes), dtype=np.uint32)
+    last_tokens, mark_token = inner_tokens, NO_TOKEN
     if config.end_of_word is not None:
         mark = config.end_of_word.encode()
         if config.end_of_word_glued:
-            ending = [code for code in codes if code in given or words.last[code] > 0]
-            last = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
-            last[ending] = np.arange(len(ending), dtype=np.uint32) + first + len(codes)
-            marked = [_spell_symbol(code, config.chars) + mark for code in ending]
+            word_end_codes = [code for code in codes if code in given_codes or words.last_counts[code] > 0]
+            last_tokens = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
+            last_tokens[word_end_codes] = np.arange(len(word_end_codes), dtype=np.uint32) + first_code_id + len(codes)
+            marked_symbols = [_spell_symbol(code, config.chars) + mark for code in word_end_codes]
         else:
-            mark_token = first + len(codes)
-            marked = [mark]
-    for table in (inner, last):
-        table[[code for code in digit_codes(config) if code < len(table)]] = NO_TOKEN
-    _check_names([*symbols, *marked], config)
+            mark_token = first_code_id + len(codes)
+            marked_symbols = [mark]
+    for table in (inner_tokens, last_tokens):
+        table[[code for code in list_digit_codes(config) if code < len(table)]] = NO_TOKEN
+    _check_names([*symbols, *marked_symbols], config)
     names = [*config.reserved, *(BYTE_NAMES if config.alphabet.byte_fallback else ())]
     tokens = [(name.encode(), False, True, 0) for name in names]
     tokens += [(symbol, False, False, 1) for symbol in symbols]
-    tokens += [(symbol, True, False, 1) for symbol in marked]
-    return InitialTokens(int(config.chars), tokens, inner, last, mark_token)
+    tokens += [(symbol, True, False, 1) for symbol in marked_symbols]
+    return InitialTokens(int(config.chars), tokens, inner_tokens, last_tokens, mark_token)
 
 
 def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
     """Reject symbols that are spelled like a special token or like another symbol."""
     if not config.chars and not config.reserved and config.end_of_word is None:
         return
-    seen: set[bytes] = set()
+    checked: set[bytes] = set()
     for symbol in symbols:
         names = {symbol.decode()} if config.chars else {symbol.decode("latin-1"), byte_letters()[symbol[0]]}
         clash = names & config.reserved.keys()
@@ -205,68 +205,71 @@ def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
                 f"special token {clash.pop()!r} is also a symbol of the alphabet; give the token another name, "
                 "such as '<|name|>', or leave the symbol out of the alphabet"
             )
-        if symbol in seen:
+        if symbol in checked:
             raise ValueError(
                 f"end_of_word {config.end_of_word!r} is also a character of the corpus; choose a mark that does "
                 "not occur in text"
             )
-        seen.add(symbol)
+        checked.add(symbol)
 
 
 def _spell_symbol(code: int, chars: bool) -> bytes:
     return chr(code).encode() if chars else bytes([code])
 
 
-def _choose_codes(words: Words, config: TrainConfig) -> tuple[set[int], list[int]]:
-    """(The symbols that the caller gave, all symbols in id order), as byte values or code points."""
-    occurring = words.inner + words.last
+def _choose_codes(words: WordArrays, config: TrainConfig) -> tuple[set[int], list[int]]:
+    """Choose the alphabet: (the symbols that the caller gave, all symbols in id order), as bytes or code points."""
+    occurring = words.inner_counts + words.last_counts
     byte_order = byte_alphabet() if not config.chars else None
-    given: list[int]
+    initial_codes: list[int]
     if config.alphabet.initial is None:
-        given = [] if byte_order is None else list(byte_order)
+        initial_codes = [] if byte_order is None else list(byte_order)
     elif isinstance(config.alphabet.initial, str) and config.alphabet.initial == "corpus":
-        given = []
+        initial_codes = []
     else:
-        given = read_initial_codes(config)
-    fixed = set(given)
-    others = [code for code in np.flatnonzero(occurring).tolist() if code not in fixed]
+        initial_codes = read_initial_codes(config)
+    given_codes = set(initial_codes)
+    corpus_codes = [code for code in np.flatnonzero(occurring).tolist() if code not in given_codes]
     if byte_order is not None:
-        others.sort(key=byte_order.index)
+        corpus_codes.sort(key=byte_order.index)
     limit = config.alphabet.limit
     if limit is not None:
-        if len(given) > limit:
+        if len(initial_codes) > limit:
             raise ValueError(
-                f"limit is {limit}, fewer than the initial alphabet's {pluralize(len(given), 'symbol')}; raise "
+                f"limit is {limit}, fewer than the initial alphabet's {pluralize(len(initial_codes), 'symbol')}; raise "
                 "it, or pass alphabet=bpe.Alphabet('corpus')"
             )
-        kept = set(sorted(others, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties keep order
-        others = [code for code in others if code in kept]
-    return fixed, given + _cover_corpus(others, fixed, occurring, config.alphabet.coverage)
+        by_count = sorted(corpus_codes, key=lambda code: -occurring[code])  # stable: ties keep order
+        frequent_codes = set(by_count[: limit - len(initial_codes)])
+        corpus_codes = [code for code in corpus_codes if code in frequent_codes]
+    return given_codes, initial_codes + _cover_corpus(corpus_codes, given_codes, occurring, config.alphabet.coverage)
 
 
-def digit_codes(config: TrainConfig) -> list[int]:
-    """The symbols that `split_digits` keeps apart: ASCII's digits, and full-width ones, as in SentencePiece.
+def list_digit_codes(config: TrainConfig) -> list[int]:
+    """List the symbols that `split_digits` keeps apart: ASCII's digits, and full-width ones, as in SentencePiece.
 
-    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.numbers_apart`.
+    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.keeps_digits_apart`.
     """
     if not config.split_digits:
         return []
     return [*range(0x30, 0x3A), *(range(0xFF10, 0xFF1A) if config.chars else ())]
 
 
-def _cover_corpus(found: list[int], fixed: set[int], occurring: NDArray[np.int64], coverage: float) -> list[int]:
-    """The most frequent of the symbols found, until they and the fixed ones are that part of the corpus.
+def _cover_corpus(
+    corpus_codes: list[int], initial_codes: set[int], occurring: NDArray[np.int64], coverage: float
+) -> list[int]:
+    """Choose the most frequent of the corpus's symbols, until they and the initial ones are that part of the corpus.
 
     Of symbols that occur equally often, those of lower code points are taken first, as in SentencePiece.
     """
     if coverage >= 1:
-        return found
+        return corpus_codes
     total = int(occurring.sum())
-    covered = sum(int(occurring[code]) for code in fixed if code < len(occurring))
-    kept: set[int] = set()
-    for code in sorted(found, key=lambda code: (-occurring[code], code)):
+    covered = sum(int(occurring[code]) for code in initial_codes if code < len(occurring))
+    covering_codes: set[int] = set()
+    for code in sorted(corpus_codes, key=lambda code: (-occurring[code], code)):
         if covered >= coverage * total:
             break
         covered += int(occurring[code])
-        kept.add(code)
-    return [code for code in found if code in kept]
+        covering_codes.add(code)
+    return [code for code in corpus_codes if code in covering_codes]

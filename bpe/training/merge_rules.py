@@ -15,7 +15,7 @@ from bpe.vocab.vocabulary import ID_LIMIT
 #: The most strings of `MergeRules.forbidden`; the kernel has room for as many.
 MAX_FORBIDDEN = 64
 #: The script number of characters that are joined with no other.
-APART = 255
+ISOLATED_SCRIPT = 255
 
 TieBreak = Literal["id", "first", "smallest", "greatest"]
 TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
@@ -83,7 +83,7 @@ class MergeRules:
         object.__setattr__(self, "forbidden", check_word_limits(self.max_words, self.forbidden))
 
     def and_limits(self, max_words: int | None, forbidden: tuple[str, ...]) -> MergeRules:
-        """These rules with a second limit of words and more forbidden strings."""
+        """Add a second limit of words and more forbidden strings to these rules."""
         limits = [limit for limit in (self.max_words, max_words) if limit is not None]
         return replace(
             self,
@@ -92,7 +92,7 @@ class MergeRules:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The rules as name → JSON value, without those that are off; of a veto, only whether there is one."""
+        """Return the rules as name → JSON value, without those that are off; of a veto, only whether there is one."""
         values = {
             "tie_break": self.tie_break,
             "max_token_length": None if self.max_token_length is None else int(self.max_token_length),

@@ -17,7 +17,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_corpus
-from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.count.word_counts import WordCounts, borrow_arrays
 from bpe.errors import describe
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CountsLike, check_one_corpus
@@ -73,75 +73,82 @@ def prune(
 
     """
     spec = check_prunable(tok)
-    made = find_removable_tokens(spec)
-    size = check_vocab_size(spec, vocab_size, len(made))
+    removable = find_removable_tokens(spec)
+    size = check_vocab_size(spec, vocab_size, len(removable))
     corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
     with progress_note(progress, "index"):
         frequencies = corpus.measure(spec).frequencies
-    return tok.without_tokens(choose_rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
+    return tok.without_tokens(choose_rarest_leaves(spec, removable, frequencies, len(spec.vocabulary) - size))
 
 
 # The corpus -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A corpus as a tokenizer encodes it: int64 frequencies by id, those of the pairs asked for, the tokens in all."""
+class TokenStatistics:
+    """A corpus as a tokenizer encodes it.
+
+    Attributes:
+        frequencies: int64: how often each token occurs, by id.
+        pair_frequencies: int64: likewise for the requested pairs, in their order.
+        n_tokens: the number of tokens.
+
+    """
 
     frequencies: NDArray[np.int64]
-    pairs: NDArray[np.int64]
-    total: int
+    pair_frequencies: NDArray[np.int64]
+    n_tokens: int
 
 
 class CountedCorpus:
     """The distinct words of a corpus and their counts."""
 
     def __init__(self, counts: WordCounts, threads: int) -> None:
-        self._blob, self._offsets, self._counts = arrays_of(counts)
+        self._blob, self._offsets, self._counts = borrow_arrays(counts)
         self._threads = threads
 
-    def measure(self, spec: TokenizerSpec, pairs: NDArray[np.int64] | None = None) -> Measured:
+    def measure(self, spec: TokenizerSpec, pairs: NDArray[np.int64] | None = None) -> TokenStatistics:
         """Encode the words, and count tokens and the `pairs` (n, 2) of neighbours within a word.
 
         In a word such as `aaa` the pair of two `a` counts twice, as in training.
         """
         frequencies = np.zeros(spec.vocabulary.limit, dtype=np.int64)
-        wanted = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
-        codes = wanted[:, 0] << 32 | wanted[:, 1]
+        requested = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
+        codes = requested[:, 0] << 32 | requested[:, 1]
         order = np.argsort(codes, kind="stable")
-        codes, found, first = codes[order], np.zeros(len(wanted), dtype=np.int64), 0
+        codes, pair_frequencies, word_index = codes[order], np.zeros(len(requested), dtype=np.int64), 0
         for ids, bounds in encode_in_groups(spec, self._blob, self._offsets, self._threads):
             lengths = np.diff(bounds)
-            weights = np.repeat(self._counts[first : first + len(lengths)], lengths)
-            first += len(lengths)
-            known = ids != NO_TOKEN  # NO_TOKEN: a symbol without a token
-            np.add.at(frequencies, ids[known], weights[known])
+            weights = np.repeat(self._counts[word_index : word_index + len(lengths)], lengths)
+            word_index += len(lengths)
+            has_token = ids != NO_TOKEN  # NO_TOKEN: a symbol without a token
+            np.add.at(frequencies, ids[has_token], weights[has_token])
             if len(codes):
-                _add_pairs(found, codes, ids.astype(np.int64), bounds, weights)
-        counted = np.empty(len(wanted), dtype=np.int64)
-        counted[order] = found
-        return Measured(frequencies, counted, int(frequencies.sum()))
+                _add_pairs(pair_frequencies, codes, ids.astype(np.int64), bounds, weights)
+        by_request = np.empty(len(requested), dtype=np.int64)
+        by_request[order] = pair_frequencies
+        return TokenStatistics(frequencies, by_request, int(frequencies.sum()))
 
 
 def _add_pairs(
-    found: NDArray[np.int64],
+    frequencies: NDArray[np.int64],
     codes: NDArray[np.int64],
     ids: NDArray[np.int64],
     bounds: NDArray[np.int64],
     weights: NDArray[np.int64],
 ) -> None:
     """Add the weights of neighbours whose codes are in the sorted `codes`."""
-    inside = np.ones(len(ids), dtype=np.bool_)  # whether a token follows another one of its word
-    inside[bounds[:-1][bounds[:-1] < len(ids)]] = False
-    at = np.flatnonzero(inside)
-    seen = ids[at - 1] << 32 | ids[at]
-    slots = np.minimum(np.searchsorted(codes, seen), len(codes) - 1)
-    equal = codes[slots] == seen
-    np.add.at(found, slots[equal], weights[at[equal]])
+    follows_token = np.ones(len(ids), dtype=np.bool_)  # whether a token follows another one of its word
+    follows_token[bounds[:-1][bounds[:-1] < len(ids)]] = False
+    positions = np.flatnonzero(follows_token)
+    corpus_codes = ids[positions - 1] << 32 | ids[positions]
+    slots = np.minimum(np.searchsorted(codes, corpus_codes), len(codes) - 1)
+    equal = codes[slots] == corpus_codes
+    np.add.at(frequencies, slots[equal], weights[positions[equal]])
 
 
 def check_prunable(tok: object) -> TokenizerSpec:
-    """The spec of a tokenizer whose tokens can be removed by frequency, else TypeError or ValueError."""
+    """Return the spec of a tokenizer whose tokens can be removed by frequency; else raise TypeError or ValueError."""
     if not isinstance(tok, Tokenizer):
         raise TypeError(f"tok is {describe(tok)}; it must be a bpe.Tokenizer")
     if tok.spec.word_merges is not None:
@@ -158,7 +165,7 @@ def count_for_tokenizer(
     threads: int | None,
     progress: ProgressLike,
 ) -> CountedCorpus:
-    """The words of files, texts or counts, split as the tokenizer splits text."""
+    """Count the words of files, texts or counts, split as the tokenizer splits text."""
     check_progress(progress)
     check_one_corpus(files=files, texts=texts, counts=counts)
     if counts is not None:

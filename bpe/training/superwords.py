@@ -18,7 +18,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_corpus
-from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.count.word_counts import DOCUMENTS, LINES, WordCounts, borrow_arrays
 from bpe.errors import check_choice, check_int, describe
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
@@ -30,7 +30,7 @@ from bpe.vocab.editing import find_first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 
-__all__ = ["SuperWords", "check_superwords", "drop_unused", "second_stage_base"]
+__all__ = ["SuperWords", "check_superwords", "drop_unused_merges", "make_second_stage_base"]
 
 
 @dataclass(frozen=True)
@@ -129,26 +129,26 @@ class SuperWords:
         """
         check_int("stage", stage, 1, 2)
         check_progress(progress)
-        counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
+        counts = WordCounts(self.get_pretokenizer(stage), normalizer, special_tokens)
         counts.units = self.units
         count_corpus(counts, files, texts, threads, progress)
         return counts
 
-    def of_stage(self, stage: int) -> Pretokenizer | None:
-        """The pretokenizer of stage 1 or 2."""
+    def get_pretokenizer(self, stage: int) -> Pretokenizer | None:
+        """Return the pretokenizer of stage 1 or 2."""
         return as_pretokenizer(self.first_pretokenizer if stage == 1 else self.pretokenizer)
 
     @property
     def units(self) -> str:
         """What both stages split into words, as `WordCounts.units` has it."""
-        return "lines" if self.lines else "documents"
+        return LINES if self.lines else DOCUMENTS
 
-    def limited(self, config: TrainConfig) -> TrainConfig:
-        """The config of stage 2, with the limits of new tokens."""
+    def limit_config(self, config: TrainConfig) -> TrainConfig:
+        """Make the config of stage 2, with the limits of new tokens."""
         return replace(config, rules=config.rules.and_limits(self.max_words, self.forbidden))
 
     def to_json(self) -> dict[str, Any]:
-        """What determines the result, beside the pretokenizers, as name → JSON value."""
+        """Return what determines the result, beside the pretokenizers, as name → JSON value."""
         return {
             "transition": int(self.transition),
             "max_words": None if self.max_words is None else int(self.max_words),
@@ -170,10 +170,12 @@ def check_superwords(superwords: object, config: TrainConfig, source: object) ->
         raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
     if config.chars or config.end_of_word is not None:
         raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
-    least = min((config.vocab_size or 0, *config.sizes))
-    if config.vocab_size is None or least < superwords.transition:
-        given = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {least}"
-        raise ValueError(f"superwords need a vocab_size of at least their transition, {superwords.transition}; {given}")
+    min_size = min((config.vocab_size or 0, *config.sizes))
+    if config.vocab_size is None or min_size < superwords.transition:
+        problem = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min_size}"
+        raise ValueError(
+            f"superwords need a vocab_size of at least their transition, {superwords.transition}; {problem}"
+        )
     if config.counts is not None:
         check_two_counts(config.counts)
     check_rereadable(config.texts, source)
@@ -187,16 +189,20 @@ def check_two_counts(counts: object) -> None:
         ValueError: for counts that were made with different settings.
 
     """
-    if not (isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)):
+    if not (
+        isinstance(counts, tuple)
+        and len(counts) == 2
+        and all(isinstance(stage_counts, WordCounts) for stage_counts in counts)
+    ):
         raise TypeError(
             f"counts is {describe(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of stage 1 "
             "and of stage 2"
         )
     for name in ("normalizer", "special_tokens"):
-        ours, theirs = (getattr(each, name) for each in counts)
-        if ours != theirs:
+        first, second = (getattr(stage_counts, name) for stage_counts in counts)
+        if first != second:
             raise ValueError(
-                f"the counts of stage 1 were made with {name}={ours!r}, those of stage 2 with {theirs!r}; count "
+                f"the counts of stage 1 were made with {name}={first!r}, those of stage 2 with {second!r}; count "
                 "one of them again"
             )
 
@@ -215,26 +221,26 @@ def check_rereadable(texts: object, source: object) -> None:
         )
 
 
-def drop_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
-    """The tokenizer without the merges that are never applied to these words, and without their tokens.
+def drop_unused_merges(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
+    """Remove the merges that are never applied to these words, and their tokens.
 
     A merge is applied if its token is in a word's ids, or in the merges that one of those is made of.
     """
-    blob, offsets, _ = arrays_of(counts)
-    used = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    blob, offsets, _ = borrow_arrays(counts)
+    is_used = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     for ids, _ in encode_in_groups(spec, blob, offsets):
-        used[ids[ids != NO_TOKEN]] = True  # NO_TOKEN: a byte without a token
+        is_used[ids[ids != NO_TOKEN]] = True  # NO_TOKEN: a byte without a token
     for (left, right), token in zip(spec.merges[::-1].tolist(), spec.merge_results[::-1].tolist(), strict=True):
-        if used[token]:
-            used[left] = used[right] = True
-    dropped = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    dropped[spec.merge_results] = True
-    smaller = without_tokens(spec, np.flatnonzero(dropped & ~used).tolist())
+        if is_used[token]:
+            is_used[left] = is_used[right] = True
+    is_dropped = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    is_dropped[spec.merge_results] = True
+    smaller = without_tokens(spec, np.flatnonzero(is_dropped & ~is_used).tolist())
     return renumber(smaller, spec.vocabulary.limit, find_first_id(spec))[0]
 
 
-def second_stage_base(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
-    """The tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
+def make_second_stage_base(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
+    """Make the tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
     if superwords.unused == "drop":
-        spec = drop_unused(spec, counts)
+        spec = drop_unused_merges(spec, counts)
     return replace(spec, pretokenizer=counts.pretokenizer)

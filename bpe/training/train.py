@@ -19,7 +19,7 @@ from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMe
 from bpe.training.extend import learn_more
 from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
-from bpe.training.superwords import SuperWords, check_superwords, second_stage_base
+from bpe.training.superwords import SuperWords, check_superwords, make_second_stage_base
 from bpe.training.trainer import learn_merges
 from bpe.vocab.spec import Model
 
@@ -156,27 +156,29 @@ def learn_words(superwords: SuperWords | None, job: TrainingJob) -> list[Learned
     """Train on words, or with superwords."""
     if superwords is not None:
         return _learn_superwords(superwords, job)
-    words, saved = job.count(job.config.source(), job.config.counts)
-    return [job.learn(job, words, job.config, saved)[:2]]
+    words, checkpoint = job.count(job.config.make_source(), job.config.counts)
+    return [job.learn(words, job.config, checkpoint)[:2]]
 
 
 def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedSpec]:
     """Train in two stages, on a corpus or on the counts of both."""
-    config, source = job.config, job.config.source()
+    config, source = job.config, job.config.make_source()
     check_superwords(superwords, config, source)
     if config.pretokenizer != "default":
         superwords = replace(superwords, first_pretokenizer=config.pretokenizer)
-    before, recorded = identify_files(source), {"superwords": superwords.to_json()}
-    first, second = config.counts or (None, None)
+    files_before, extra_options = identify_files(source), {"superwords": superwords.to_json()}
+    first_counts, second_counts = config.counts or (None, None)
 
-    def count(stage: int, given: object, suffix: str) -> tuple[WordCounts, Checkpoint | None]:
-        pretokenizer, units = superwords.of_stage(stage), superwords.units
-        return job.count(source, given, pretokenizer=pretokenizer, units=units, recorded=recorded, suffix=suffix)
+    def count(stage: int, given_counts: object, suffix: str) -> tuple[WordCounts, Checkpoint | None]:
+        pretokenizer, units = superwords.get_pretokenizer(stage), superwords.units
+        return job.count(
+            source, given_counts, pretokenizer=pretokenizer, units=units, extra_options=extra_options, suffix=suffix
+        )
 
-    words, saved = count(1, first, "")
-    spec, one, _ = job.learn(job, words, replace(config, vocab_size=superwords.transition, sizes=()), saved)
-    words, saved = count(2, second, ".stage2")
-    check_unchanged(source, before)
-    spec = second_stage_base(spec, words, superwords)
-    spec, two, _ = learn_more(job, words, spec, superwords.limited(config), saved)
-    return [(spec, two.after(one.merges, one.curve, one.stopped))]
+    words, checkpoint = count(1, first_counts, "")
+    spec, first_record, _ = job.learn(words, replace(config, vocab_size=superwords.transition, sizes=()), checkpoint)
+    words, checkpoint = count(2, second_counts, ".stage2")
+    check_unchanged(source, files_before)
+    spec = make_second_stage_base(spec, words, superwords)
+    spec, second_record, _ = learn_more(job, words, spec, superwords.limit_config(config), checkpoint)
+    return [(spec, second_record.after(first_record.merges, first_record.curve, first_record.stopped))]

@@ -22,55 +22,56 @@ from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
-from bpe.training.job import TrainingJob
-from bpe.training.kernel_input import MAX_16BIT_TOKENS, InitialTokens, Words, make_initial_tokens, words_of
-from bpe.training.memory import LEAST_FOR_PAIRS, memory_for_pairs
+from bpe.training.job import MIN_PAIR_MEMORY, TrainingJob, compute_pair_memory
+from bpe.training.kernel_input import MAX_16BIT_TOKENS, InitialTokens, WordArrays, build_words, make_initial_tokens
 from bpe.vocab.after_encoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
 
-STOPS = {1: "no pairs left", 2: "min_frequency"}
+#: `MergeLearner.stop` where no pair is left, or only pairs below min_frequency; 0 while training goes on.
+NO_PAIRS, ONLY_RARE_PAIRS = 1, 2
+STOP_REASONS = {NO_PAIRS: "no pairs left", ONLY_RARE_PAIRS: "min_frequency"}
 #: The kernel learns up to this many merges per call. With more than MANY_WORDS words it starts with one, and doubles
-#: the number after each call that took less than SHORT_CALL seconds, so that progress is reported in time.
+#: the number after each call that took less than SHORT_CALL_SECONDS, so that progress is reported in time.
 MERGES_PER_CALL = 256
-MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
-#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts
+MANY_WORDS, SHORT_CALL_SECONDS = 1_000_000, 0.1
+#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * MIN_PAIR_MEMORY. All training puts
 #: at most three positions in lists for each symbol, of 4 bytes each; a small machine would refuse more memory.
-MAX_PER_SYMBOL = 64
+MAX_BYTES_PER_SYMBOL = 64
 
 
 log = get_log()
 
 
 class MergeLearner(Protocol):
-    """What learns merges: a `Trainer`, or several in step. `stop` is 0, or a key of STOPS."""
+    """What learns merges: a `Trainer`, or several in step. `stop` is 0, or a key of STOP_REASONS."""
 
     stop: int
     teams: tuple[Team, ...]
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
 
     def run(self, max_merges: int, max_tokens: int) -> list[tuple[int, int, int, int]]:
         """Learn up to `max_merges` merges (left, right, token, count) while there are under `max_tokens` tokens."""
 
-    def merges(self) -> NDArray[np.int64]:
-        """All merges learned: int64 (n, 4)."""
+    def list_merges(self) -> NDArray[np.int64]:
+        """List all merges learned: int64 (n, 4)."""
 
-    def removed(self) -> NDArray[np.int64]:
-        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
+    def list_removed_counts(self) -> NDArray[np.int64]:
+        """List by how many tokens each merge made the corpus shorter: int64 (n,)."""
 
     def spell_token(self, token: int) -> bytes:
-        """The bytes of a token."""
+        """Return the bytes of a token."""
 
-    def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
-        """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
+    def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
+        """List all tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
 
 
 def learn_merges(
-    job: TrainingJob, counts: WordCounts, config: TrainConfig, saved: Checkpoint | None
+    job: TrainingJob, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """Learn merges from word counts.
 
@@ -81,7 +82,7 @@ def learn_merges(
         job: the training.
         counts: the words; cleared if the caller of `bpe.train` did not give them.
         config: the config of the job, or of one stage of it.
-        saved: the checkpoint whose merges are learned again first, and where new ones are saved.
+        checkpoint: the checkpoint whose merges are learned again first, and where new ones are saved.
 
     Returns:
         (The tokenizer, the record of the training, the count of each merge's pair when it was merged.)
@@ -92,24 +93,25 @@ def learn_merges(
             the symbols do not fit in.
 
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
-        words = words_of(counts, config)
+        words = build_words(counts, config)
         job.free_counts(counts)
         initial = make_initial_tokens(words, config)
-        target, n_words, extent = choose_vocab_limit(initial, config), len(words.counts), words.bytes_and_tokens(config)
-        merges = max(target - len(initial.tokens), 0)
+        n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
+        vocab_limit = choose_vocab_limit(initial, config)
+        merges = max(vocab_limit - len(initial.tokens), 0)
         if config.num_merges is not None:
             merges = min(merges, config.num_merges)
         trainer = make_trainer(words, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
         del words, initial  # the merges need the memory of their arrays
-    run_merges(trainer, config, target, saved, n_words)
-    spec = make_spec(counts, config, *trainer.vocabulary(), trainer.merges())
-    return spec, make_record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
+    run_merges(trainer, config, vocab_limit, checkpoint, n_words)
+    spec = make_spec(counts, config, *trainer.list_tokens(), trainer.list_merges())
+    return spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config), trainer.list_merges()[:, 3]
 
 
-def make_initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig) -> TokenizerSpec:
-    """The tokenizer that a training on these words, counted in parts, starts from: one without merges.
+def make_initial_spec(counts: WordCounts, parts: Sequence[WordArrays], config: TrainConfig) -> TokenizerSpec:
+    """Make the tokenizer that a training on these words, counted in parts, starts from: one without merges.
 
     Args:
         counts: counts with the settings of all parts.
@@ -120,56 +122,57 @@ def make_initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainC
         ValueError: as `learn_merges`.
 
     """
-    codes = max(len(each.inner) for each in parts)
-    inner, last = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
-    for each in parts:
-        inner[: len(each.inner)] += each.inner
-        last[: len(each.last)] += each.last
-    none = np.zeros(0, np.int64)
-    words = Words(np.zeros(0, np.uint8), np.zeros(1, np.int64), none, inner, last, 0)
+    codes = max(len(words_part.inner_counts) for words_part in parts)
+    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    for words_part in parts:
+        inner_counts[: len(words_part.inner_counts)] += words_part.inner_counts
+        last_counts[: len(words_part.last_counts)] += words_part.last_counts
+    no_words = np.zeros(0, np.int64)
+    words = WordArrays(np.zeros(0, np.uint8), np.zeros(1, np.int64), no_words, inner_counts, last_counts, 0)
     initial = make_initial_tokens(words, config)
     choose_vocab_limit(initial, config)
     trainer = make_trainer(words, config, initial, 0)
-    return make_spec(counts, config, *trainer.vocabulary(), trainer.merges())
+    return make_spec(counts, config, *trainer.list_tokens(), trainer.list_merges())
 
 
 def choose_vocab_limit(initial: InitialTokens, config: TrainConfig) -> int:
-    """The most tokens that the result may have.
+    """Choose the most tokens that the result may have.
 
     Raises:
         ValueError: for a size that the initial tokens do not fit in.
 
     """
-    base = len(initial.tokens)
-    target: int = ID_LIMIT - config.alphabet.first_id
-    if target < base:
+    n_initial = len(initial.tokens)
+    vocab_limit: int = ID_LIMIT - config.alphabet.first_id
+    if vocab_limit < n_initial:
         raise ValueError(
-            f"first_id is {config.alphabet.first_id}; with {pluralize(base, 'initial token')} it must be at most "
-            f"{ID_LIMIT - base}, since ids are below {ID_LIMIT}"
+            f"first_id is {config.alphabet.first_id}; with {pluralize(n_initial, 'initial token')} it must be at most "
+            f"{ID_LIMIT - n_initial}, since ids are below {ID_LIMIT}"
         )
     if config.vocab_size is not None:
-        least = min((config.vocab_size, *config.sizes))
-        if least < base:
+        min_size = min((config.vocab_size, *config.sizes))
+        if min_size < n_initial:
             raise ValueError(
-                f"vocab_size is {least}, but the alphabet has {pluralize(base - config.n_before_alphabet, 'symbol')}, "
+                f"vocab_size is {min_size}, but the alphabet has "
+                f"{pluralize(n_initial - config.n_before_alphabet, 'symbol')}, "
                 f"with {pluralize(len(config.reserved), 'special token')} beside it"
                 + (" and the tokens of 256 bytes" if config.alphabet.byte_fallback else "")
-                + f"; it must be at least {base}"
+                + f"; it must be at least {n_initial}"
                 + ("" if config.chars or config.alphabet.initial is not None else ", or give bpe.Alphabet('corpus')")
             )
-        target = min(target, config.vocab_size)
-    return target
+        vocab_limit = min(vocab_limit, config.vocab_size)
+    return vocab_limit
 
 
 # The kernel -----------------------------------------------------------------------------------------------------------
 
 
 #: Arguments of every `Trainer` that change its speed and memory, never its result. Tests set them.
-test_tuning: dict[str, Any] = {}
+tuning_for_tests: dict[str, Any] = {}
 
 
 def make_trainer(
-    words: Words,
+    words: WordArrays,
     config: TrainConfig,
     initial: InitialTokens,
     merges: int,
@@ -178,7 +181,7 @@ def make_trainer(
     threads: int = 1,
     track_all_pairs: bool = False,
 ) -> Trainer:
-    """A kernel that holds the words as an array of symbols.
+    """Make a kernel that holds the words as an array of symbols.
 
     Args:
         words: the words.
@@ -195,44 +198,46 @@ def make_trainer(
     """
     memory = 0
     if max_memory is not None:
-        memory = memory_for_pairs(words, max_memory, len(initial.tokens), len(initial.tokens) + merges)
-        if track_all_pairs and memory < 12 * words.symbols + LEAST_FOR_PAIRS:
-            more = 2 * (12 * words.symbols + LEAST_FOR_PAIRS - memory)
+        memory = compute_pair_memory(words, max_memory, len(initial.tokens), len(initial.tokens) + merges)
+        if track_all_pairs and memory < 12 * words.n_symbols + MIN_PAIR_MEMORY:
+            missing = 2 * (12 * words.n_symbols + MIN_PAIR_MEMORY - memory)
             raise ValueError(
-                f"max_memory leaves {in_megabytes(memory)} for the pairs of {pluralize(words.symbols, 'symbol')}, too "
-                f"little to track all of them; raise it by {in_megabytes(more)} for each language"
+                f"max_memory leaves {in_megabytes(memory)} for the pairs of {pluralize(words.n_symbols, 'symbol')}, "
+                f"too little to track all of them; raise it by {in_megabytes(missing)} for each language"
             )
-        memory = min(memory, MAX_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
-    chosen = {
+        memory = min(memory, MAX_BYTES_PER_SYMBOL * words.n_symbols + 4 * MIN_PAIR_MEMORY)
+    tuning = {
         "memory": memory,
         "strict": max_memory is not None,
         "threads": threads,
         "max_16bit_tokens": MAX_16BIT_TOKENS,
     }
-    return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(chosen | test_tuning))
+    return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(tuning | tuning_for_tests))
 
 
 def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
     """Bring a new trainer to where it was when it had learned these merges; returns how many.
 
     Training is deterministic, so the merges are learned again and compared, row by row, with those given (as
-    `Trainer.merges` returns them).
+    `Trainer.list_merges` returns them).
 
     Raises:
         ValueError: for merges that this training does not learn.
 
     """
-    done = 0
-    while done < len(merges):
-        again = trainer.run(min(MERGES_PER_CALL, len(merges) - done), ID_LIMIT)
-        for i, (was, now) in enumerate(zip_longest(merges[done : done + MERGES_PER_CALL].tolist(), again)):
-            if now is None or tuple(was) != now:
+    n_done = 0
+    while n_done < len(merges):
+        relearned = trainer.run(min(MERGES_PER_CALL, len(merges) - n_done), ID_LIMIT)
+        for i, (saved_merge, learned_merge) in enumerate(
+            zip_longest(merges[n_done : n_done + MERGES_PER_CALL].tolist(), relearned)
+        ):
+            if learned_merge is None or tuple(saved_merge) != learned_merge:
                 raise ValueError(
-                    f"merge {done + i} is {_describe_merge(was)}, but this training "
-                    + ("ends before it" if now is None else f"learns {_describe_merge(now)}")
+                    f"merge {n_done + i} is {_describe_merge(saved_merge)}, but this training "
+                    + ("ends before it" if learned_merge is None else f"learns {_describe_merge(learned_merge)}")
                 )
-        done += len(again)
-    return done
+        n_done += len(relearned)
+    return n_done
 
 
 def _describe_merge(merge: Sequence[int]) -> str:
@@ -240,100 +245,106 @@ def _describe_merge(merge: Sequence[int]) -> str:
     return f"of tokens {left} and {right} into {token}, {pluralize(count, 'time')}"
 
 
-def run_merges(trainer: MergeLearner, config: TrainConfig, target: int, saved: Checkpoint | None, words: int) -> None:
-    """Learn the merges of the checkpoint again, and then more: up to `target` tokens, or `config.num_merges`.
+def run_merges(
+    trainer: MergeLearner, config: TrainConfig, vocab_limit: int, checkpoint: Checkpoint | None, n_words: int
+) -> None:
+    """Learn the merges of the checkpoint again, and then more: up to `vocab_limit` tokens, or `config.num_merges`.
 
     The kernel runs without the GIL; signals are handled between its calls. However the loop ends, the merges so far
-    are saved in the checkpoint. With many `words` the first merges take seconds each, so the first calls learn few.
+    are saved in the checkpoint. With many words the first merges take seconds each, so the first calls learn few.
     """
     on_merge = config.on_merge
-    per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
-    most = config.num_merges if config.num_merges is not None else ID_LIMIT
+    per_call = MERGES_PER_CALL if n_words < MANY_WORDS else 1
+    max_merges = config.num_merges if config.num_merges is not None else ID_LIMIT
     spell = partial(_spell_token, trainer, config.chars)
     with team_threads(*trainer.teams):
-        done = _resume(trainer, saved, most, target, config.progress)
-        total = _count_possible(trainer, done, most, target)
+        n_done = _resume(trainer, checkpoint, max_merges, vocab_limit, config.progress)
+        total = _count_possible_merges(trainer, n_done, max_merges, vocab_limit)
         try:
-            with progress_bar(config.progress, "merge", total, "merges", done) as bar:
-                while done < most:
-                    called = time.monotonic()
-                    merges = trainer.run(min(per_call, most - done) if on_merge is None else 1, target)
-                    done += len(merges)
-                    if time.monotonic() - called < SHORT_CALL:
+            with progress_bar(config.progress, "merge", total, "merges", n_done) as bar:
+                while n_done < max_merges:
+                    call_time = time.monotonic()
+                    merges = trainer.run(min(per_call, max_merges - n_done) if on_merge is None else 1, vocab_limit)
+                    n_done += len(merges)
+                    if time.monotonic() - call_time < SHORT_CALL_SECONDS:
                         per_call = min(2 * per_call, MERGES_PER_CALL)
                     if merges:
                         bar(len(merges), partial(spell, merges[-1][2]), merges[-1][3])
                         if on_merge is not None:
                             left, right, token, count = merges[0]
-                            on_merge(done, spell(left), spell(right), spell(token), count)
-                        if saved is not None:
-                            saved.save_if_due(trainer.merges)
+                            on_merge(n_done, spell(left), spell(right), spell(token), count)
+                        if checkpoint is not None:
+                            checkpoint.save_if_due(trainer.list_merges)
                     if trainer.stop or not merges:
                         break
         finally:
-            if saved is not None:
-                saved.try_save(trainer.merges())
+            if checkpoint is not None:
+                checkpoint.try_save(trainer.list_merges())
 
 
 def _resume(
-    trainer: MergeLearner, checkpoint: Checkpoint | None, most: int, target: int, progress: ProgressLike
+    trainer: MergeLearner, checkpoint: Checkpoint | None, max_merges: int, vocab_limit: int, progress: ProgressLike
 ) -> int:
     """Learn the merges of a checkpoint again; returns their number, 0 without a checkpoint."""
     if checkpoint is None or not len(checkpoint.merges):
         return 0
     with progress_note(progress, "index"):
         try:
-            done = replay(trainer, checkpoint.merges)
+            n_done = replay(trainer, checkpoint.merges)
         except ValueError as error:
             raise FormatError(
                 f"the checkpoint is not of this training, or altered: {error}; {START_OVER}", path=checkpoint.path
             ) from None
-    total = _count_possible(trainer, done, most, target) or "?"
-    log.info("resuming at merge %s of %s, from the checkpoint %s", done, total, checkpoint.path)
-    return done
+    total = _count_possible_merges(trainer, n_done, max_merges, vocab_limit) or "?"
+    log.info("resuming at merge %s of %s, from the checkpoint %s", n_done, total, checkpoint.path)
+    return n_done
 
 
-def _count_possible(trainer: MergeLearner, done: int, most: int, target: int) -> int | None:
-    """The most merges in all, the `done` ones included; None if only the pairs limit them."""
-    total = min(most, done + target - trainer.n_tokens)
+def _count_possible_merges(trainer: MergeLearner, n_done: int, max_merges: int, vocab_limit: int) -> int | None:
+    """Count the most merges in all, the `n_done` ones included; None if only the pairs limit them."""
+    total = min(max_merges, n_done + vocab_limit - trainer.n_tokens)
     return total if total < ID_LIMIT // 2 else None
 
 
 def _spell_token(trainer: MergeLearner, chars: bool, token: int) -> Any:
-    """A token as `on_merge` receives it: bytes, or str in a character model."""
+    """Spell a token as `on_merge` receives it: bytes, or str in a character model."""
     data = trainer.spell_token(token)
     return data.decode() if chars else data
 
 
 def make_record(
-    trainer: MergeLearner, words: int, began: float, extent: tuple[int, int], config: TrainConfig
+    trainer: MergeLearner, n_words: int, start_time: float, bytes_and_tokens: tuple[int, int], config: TrainConfig
 ) -> Training:
-    """The record of a training that began at `began`. Logs a warning if it stopped early."""
-    merges, tokens = len(trainer.merges()), trainer.n_tokens
-    stopped = STOPS.get(trainer.stop)
+    """Make the record of a training that began at `start_time`. Logs a warning if the training stopped early."""
+    merges, tokens = len(trainer.list_merges()), trainer.n_tokens
+    stopped = STOP_REASONS.get(trainer.stop)
     if stopped:
         learned, size = pluralize(merges, "merge"), pluralize(tokens, "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
-    return Training(stopped, merges, words, time.perf_counter() - began, _make_curve(trainer, extent, config.sizes))
+    return Training(
+        stopped, merges, n_words, time.perf_counter() - start_time, _make_curve(trainer, bytes_and_tokens, config.sizes)
+    )
 
 
 def _make_curve(
-    trainer: MergeLearner, extent: tuple[int, int], sizes: Sequence[int]
+    trainer: MergeLearner, bytes_and_tokens: tuple[int, int], sizes: Sequence[int]
 ) -> tuple[tuple[int, int, float], ...]:
-    """`Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
-    n_bytes, n_tokens = extent
-    merges, lengths = trainer.merges(), n_tokens - np.cumsum(trainer.removed())
+    """Make `Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
+    n_bytes, n_tokens = bytes_and_tokens
+    merges, lengths = trainer.list_merges(), n_tokens - np.cumsum(trainer.list_removed_counts())
     n = len(merges)
-    after = {1 << power for power in range(n.bit_length())} | {n}
-    after.update(n - (trainer.n_tokens - size) for size in sizes if size < trainer.n_tokens)
-    return tuple((k, int(merges[k - 1, 3]), n_bytes / max(int(lengths[k - 1]), 1)) for k in sorted(after) if 0 < k <= n)
+    row_merges = {1 << power for power in range(n.bit_length())} | {n}
+    row_merges.update(n - (trainer.n_tokens - size) for size in sizes if size < trainer.n_tokens)
+    return tuple(
+        (k, int(merges[k - 1, 3]), n_bytes / max(int(lengths[k - 1]), 1)) for k in sorted(row_merges) if 0 < k <= n
+    )
 
 
 # The result -----------------------------------------------------------------------------------------------------------
 
 
 def make_decoder(pretokenizer: Pretokenizer | None, byte_fallback: bool) -> tuple[DecoderStep, ...] | None:
-    """The decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if there is neither."""
+    """Make the decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if it has neither."""
     steps: list[DecoderStep] = []
     strips: list[DecoderStep] = []
     for step in pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ():
@@ -354,28 +365,28 @@ def make_spec(
     ends: NDArray[np.bool_],
     rows: NDArray[np.int64],
 ) -> TokenizerSpec:
-    """The tokenizer with these tokens and merges, as a `MergeLearner` gives them; ids begin at `first_id`.
+    """Make the tokenizer with these tokens and merges, as a `MergeLearner` gives them; ids begin at `first_id`.
 
     Arrays only: tokens may be millions.
     """
-    first, lead = config.alphabet.first_id, len(config.reserved)
-    most = 64 * len(ends) + 1_000_000 - len(ends)
-    if first > most:
+    first_id, n_reserved = config.alphabet.first_id, len(config.reserved)
+    max_first_id = 64 * len(ends) + 1_000_000 - len(ends)
+    if first_id > max_first_id:
         raise ValueError(
-            f"first_id is {first}, too large for {pluralize(len(ends), 'token')}: ids must be denser; it must be at "
-            f"most {most}"
+            f"first_id is {first_id}, too large for {pluralize(len(ends), 'token')}: ids must be denser; it must be at "
+            f"most {max_first_id}"
         )
-    kinds = np.full(first + len(ends), ORDINARY, dtype=np.uint8)
-    kinds[:first] = NONE
-    kinds[first : first + lead] = SPECIAL
-    vocabulary = Vocabulary.from_arrays(blob, np.concatenate((np.zeros(first, dtype=np.int64), offsets)), kinds)
+    kinds = np.full(first_id + len(ends), ORDINARY, dtype=np.uint8)
+    kinds[:first_id] = NONE
+    kinds[first_id : first_id + n_reserved] = SPECIAL
+    vocabulary = Vocabulary.from_arrays(blob, np.concatenate((np.zeros(first_id, dtype=np.int64), offsets)), kinds)
     ends_word = None
     if config.end_of_word is not None:
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends_word[first:] = ends
-    merges = (rows[:, :3] + first).astype(np.int32)
+        ends_word[first_id:] = ends
+    merges = (rows[:, :3] + first_id).astype(np.int32)
     pairs, results = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
-    special_ids = {name: first + i for i, name in enumerate(config.reserved)}
+    special_ids = {name: first_id + i for i, name in enumerate(config.reserved)}
     return TokenizerSpec(
         model=config.model,
         vocabulary=vocabulary,

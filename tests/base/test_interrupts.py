@@ -106,10 +106,10 @@ def test_decoding_ends_at_a_signal() -> None:
 def test_training_ends_at_a_signal() -> None:
     counts = bpe.count_words(texts=["low lower lowest"])
     config = TrainConfig(counts=counts, num_merges=5)
-    words = learning.words_of(counts, config)
+    words = learning.build_words(counts, config)
     trainer = learning.make_trainer(words, config, learning.make_initial_tokens(words, config), 5)
     assert not with_signal(partial(trainer.run, 5, ID_LIMIT))
-    assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), ID_LIMIT)) == 5
+    assert len(trainer.list_merges()) + len(trainer.run(5 - len(trainer.list_merges()), ID_LIMIT)) == 5
 
 
 def test_stopping_a_job_stops_its_threads_early(hooks: Any) -> None:

@@ -233,7 +233,7 @@ def test_large_corpora_report_every_early_merge(monkeypatch: pytest.MonkeyPatch)
     expected = bpe.train(counts=counts, num_merges=30)
     monkeypatch.setattr(learning, "MANY_WORDS", 1)
     for short, calls in ((0.0, 30), (1e9, 5)):  # 5 calls: 1, 2, 4, 8 and 15 merges
-        monkeypatch.setattr(learning, "SHORT_CALL", short)
+        monkeypatch.setattr(learning, "SHORT_CALL_SECONDS", short)
         seen: list[bpe.base.Progress] = []
         assert bpe.train(counts=counts, num_merges=30, progress=seen.append) == expected
         assert len(seen) == calls

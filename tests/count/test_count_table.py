@@ -16,12 +16,12 @@ from bpe.count import _word_table as wordtable
 def test_word_table_counts_like_a_dict(words: list[bytes]) -> None:
     table = wordtable.WordTable()
     plain: dict[bytes, int] = {}
-    for place, word in enumerate(words):
-        table.add_arrays(word, offsets_of([len(word)]), np.array([place + 1]), np.array([place], dtype=np.uint64))
-        plain[word] = plain.get(word, 0) + place + 1
+    for position, word in enumerate(words):
+        table.add_arrays(word, offsets_of([len(word)]), np.array([position + 1]), np.array([position], dtype=np.uint64))
+        plain[word] = plain.get(word, 0) + position + 1
     blob, offsets, counts, _ = table.arrays()
-    listed = [bytes(blob[a:b]) for a, b in pairwise(offsets)]
-    assert dict(zip(listed, counts.tolist(), strict=True)) == plain
-    assert listed == list(plain)
-    assert [table.get(word) for word in listed] == counts.tolist()
+    distinct_words = [bytes(blob[a:b]) for a, b in pairwise(offsets)]
+    assert dict(zip(distinct_words, counts.tolist(), strict=True)) == plain
+    assert distinct_words == list(plain)
+    assert [table.get(word) for word in distinct_words] == counts.tolist()
     assert table.get(b"never seen, and longer than fifteen bytes") == table.get(b"no") == 0

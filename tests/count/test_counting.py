@@ -142,8 +142,8 @@ def test_any_number_of_threads_gives_the_same_counts(pretokenizer: str | None, m
 def test_files_have_the_counts_of_their_texts(tmp_path: Path) -> None:
     texts = ["low lower<|x|>low\r\n", "", "é\u3000語 low", "\ufeffbom"]
     paths = []
-    for number, text in enumerate(texts):
-        paths.append(tmp_path / f"{number}.txt")
+    for i, text in enumerate(texts):
+        paths.append(tmp_path / f"{i}.txt")
         paths[-1].write_bytes(text.encode())
     expected = bpe.count_words(texts=texts)
     for files in (paths, tuple(map(str, paths)), iter(paths)):
@@ -265,15 +265,15 @@ def test_in_place_merge_keeps_the_object() -> None:
     OTHER_SETTINGS,
 )
 def test_counts_with_other_settings_do_not_merge(options: dict[str, Any], name: str) -> None:
-    ours, theirs = bpe.WordCounts(), bpe.WordCounts(**options)
-    theirs.update({"a": 1})
+    own, given_counts = bpe.WordCounts(), bpe.WordCounts(**options)
+    given_counts.update({"a": 1})
     with pytest.raises(
         ValueError,
         match=rf"were made with {name}=.*, these with .*; only counts made with the same settings can be merged",
     ):
-        ours.merge(theirs)
-    assert ours != theirs
-    assert len(ours) == 0
+        own.merge(given_counts)
+    assert own != given_counts
+    assert len(own) == 0
 
 
 def test_merging_a_dict_is_refused() -> None:
@@ -390,8 +390,10 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(good[:size])
         with pytest.raises(bpe.FormatError, match=r"a\.counts"):
             bpe.WordCounts.load(path)
-    for at in range(len(good)):
-        path.write_bytes(good[:at] + bytes([good[at] ^ 1 << random_.randrange(8)]) + good[at + 1 :])
+    for cut_position in range(len(good)):
+        path.write_bytes(
+            good[:cut_position] + bytes([good[cut_position] ^ 1 << random_.randrange(8)]) + good[cut_position + 1 :]
+        )
         with pytest.raises(bpe.FormatError, match=r"a\.counts") as caught:
             bpe.WordCounts.load(path)
         assert caught.value.path == str(path)
@@ -512,7 +514,7 @@ def test_other_spaces_give_no_warning(words, caplog):
 
 def test_weights_multiply_and_round_once() -> None:
     """Against exact arithmetic, with integers, fractions and floats, in 64 bits and beyond them."""
-    chosen = random.Random(3)
+    rng = random.Random(3)
     weights: list[Any] = [
         1,
         3,
@@ -526,10 +528,10 @@ def test_weights_multiply_and_round_once() -> None:
     ]
     for most in (9, 2**40, 2**61):
         for weight in weights:
-            ours, theirs = bpe.WordCounts(None), bpe.WordCounts(None)
-            ours.update({"both": 2, "one": 1})
-            words = {"both": chosen.randint(1, most), "new": chosen.randint(1, most), "rare": 1}
-            theirs.update(words)
+            own, given_counts = bpe.WordCounts(None), bpe.WordCounts(None)
+            own.update({"both": 2, "one": 1})
+            words = {"both": rng.randint(1, most), "new": rng.randint(1, most), "rare": 1}
+            given_counts.update(words)
             exact = Fraction(str(weight))  # also of a float: the decimal number
             products = {word: math.floor(count * exact + Fraction(1, 2)) for word, count in words.items()}
             expected = {"both": 2, "one": 1}
@@ -538,10 +540,10 @@ def test_weights_multiply_and_round_once() -> None:
                     expected[word] = expected.get(word, 0) + product
             if sum(expected.values()) >= 2**63:
                 with pytest.raises(ValueError, match="the sum must be at most"):
-                    ours.merge(theirs, weight)
+                    own.merge(given_counts, weight)
                 continue
-            ours.merge(theirs, weight)
-            assert [(word.decode(), count) for word, count in ours.items()] == list(expected.items())
+            own.merge(given_counts, weight)
+            assert [(word.decode(), count) for word, count in own.items()] == list(expected.items())
 
 
 @pytest.mark.parametrize("weight", [0, -1, 0.0, float("nan"), float("inf"), "2", True, None, Fraction(0)])
@@ -558,5 +560,5 @@ def test_counts_with_any_normalizer_load_in_a_new_process(tmp_path: Path) -> Non
         bpe.count_words(texts=["low lower"], normalizer=normalizer).save(tmp_path / str(index))
     code = "import sys, bpe; print([bpe.WordCounts.load(path).normalizer for path in sys.argv[1:]])"
     paths = [str(tmp_path / str(index)) for index in range(len(kinds))]
-    found = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == str(kinds)
+    process = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == str(kinds)

@@ -12,7 +12,7 @@ import bpe
 from bpe.base.offsets import offsets_of
 from bpe.count._word_table import WordTable
 from bpe.count.counting import count_into
-from bpe.count.spilling import PARTS, Spill
+from bpe.count.spilling import N_PARTS, Spill
 
 WORDS = [
     "low",
@@ -51,10 +51,10 @@ def test_spilled_counts_support_all_methods(monkeypatch: pytest.MonkeyPatch) -> 
     assert counted(1, 1).total == expected.total
     assert counted(1, 1)["low"] == expected["low"]
     for change in (lambda c: c.add("low new"), lambda c: c.update({"z": 3, "low": 2}), lambda c: c.merge(expected)):
-        ours, theirs = counted(1, 1), counted(None, 1)
-        change(ours)
-        change(theirs)
-        assert ours == theirs
+        in_memory, spilled = counted(1, 1), counted(None, 1)
+        change(in_memory)
+        change(spilled)
+        assert in_memory == spilled
 
 
 def test_the_parts_of_a_table_contain_each_word_once() -> None:
@@ -63,16 +63,16 @@ def test_the_parts_of_a_table_contain_each_word_once() -> None:
     table.add_arrays(
         b"".join(words), offsets_of([*map(len, words)]), np.ones(n, np.int64), np.arange(n, dtype=np.uint64)
     )
-    found: list[Any] = []
-    for number in range(PARTS):
-        blob, offsets, counts, positions = table.arrays(number, PARTS)
+    arrays_by_part: list[Any] = []
+    for part in range(N_PARTS):
+        blob, offsets, counts, positions = table.arrays(part, N_PARTS)
         assert len(counts) < len(WORDS) / 10
         assert (np.diff(positions.astype(np.int64)) > 0).all()
-        found += [
+        arrays_by_part += [
             (int(position), blob[start:end].tobytes())
             for position, start, end in zip(positions, offsets, offsets[1:], strict=False)
         ]
-    assert sorted(found) == [(position, word.encode() or b"-") for position, word in enumerate(WORDS)]
+    assert sorted(arrays_by_part) == [(position, word.encode() or b"-") for position, word in enumerate(WORDS)]
 
 
 def test_a_sum_beyond_the_limit_is_refused() -> None:

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.count.files import COUNTS
+from bpe.count.files import COUNTS_FORMAT
 
 # Documents in files ---------------------------------------------------------------------------------------------------
 
@@ -114,24 +114,24 @@ def test_large_counts_survive_arrow() -> None:
 @pytest.mark.parametrize("model", ["byte", "char"])
 def test_large_counts_survive_training(tmp_path: Path, model: Any) -> None:
     large().save(tmp_path / "a.counts")
-    seen: list[tuple[Any, int]] = []
+    words_read: list[tuple[Any, int]] = []
     bpe.train(
         counts=bpe.WordCounts.load(tmp_path / "a.counts"),
         model=model,
         num_merges=3,
-        on_merge=lambda step, left, right, token, count: seen.append((token, count)),
+        on_merge=lambda step, left, right, token, count: words_read.append((token, count)),
         rules=bpe.MergeRules(max_token_length=3, tie_break="first"),
     )
     if model == "byte":
-        seen = [(token.decode(), count) for token, count in seen]
-    assert seen == naive_merges(3)
-    assert max(count for _, count in seen) > 2**41
+        words_read = [(token.decode(), count) for token, count in words_read]
+    assert words_read == naive_merges(3)
+    assert max(count for _, count in words_read) > 2**41
 
 
 def naive_merges(number: int) -> list[tuple[str, int]]:
     """The most frequent pairs of LARGE, merged by a naive trainer, with tokens of at most 3 symbols."""
     pieces = [(list(word), count) for word, count in LARGE.items()]
-    made = []
+    learned = []
     for _ in range(number):
         pairs: dict[tuple[str, str], int] = {}
         for symbols, count in pieces:
@@ -139,14 +139,14 @@ def naive_merges(number: int) -> list[tuple[str, int]]:
                 if len("".join(pair)) <= 3:
                     pairs[pair] = pairs.get(pair, 0) + count
         best = max(pairs, key=lambda pair: pairs[pair])
-        made.append(("".join(best), pairs[best]))
+        learned.append(("".join(best), pairs[best]))
         for symbols, _ in pieces:
-            at = 0
-            while at < len(symbols) - 1:
-                if (symbols[at], symbols[at + 1]) == best:
-                    symbols[at : at + 2] = ["".join(best)]
-                at += 1
-    return made
+            offset = 0
+            while offset < len(symbols) - 1:
+                if (symbols[offset], symbols[offset + 1]) == best:
+                    symbols[offset : offset + 2] = ["".join(best)]
+                offset += 1
+    return learned
 
 
 def test_sums_over_63_bits_are_refused(tmp_path: Path) -> None:
@@ -169,9 +169,15 @@ def test_every_altered_byte_and_every_truncation_is_refused(tmp_path: Path) -> N
     counts.save(path)
     good = path.read_bytes()
     damaged = [good[:size] for size in range(len(good))] + [good[start:] for start in range(1, len(good))]
-    for at in range(len(good)):
-        damaged += [good[:at] + bytes([good[at] ^ change]) + good[at + 1 :] for change in (1, 2, 4, 8, 16, 32, 64, 128)]
-        damaged += [good[:at] + bytes([good[at] ^ 255]) + good[at + 1 :], good[:at] + good[at + 1 :]]
+    for offset in range(len(good)):
+        damaged += [
+            good[:offset] + bytes([good[offset] ^ change]) + good[offset + 1 :]
+            for change in (1, 2, 4, 8, 16, 32, 64, 128)
+        ]
+        damaged += [
+            good[:offset] + bytes([good[offset] ^ 255]) + good[offset + 1 :],
+            good[:offset] + good[offset + 1 :],
+        ]
     damaged += [good + b"\0", good + good, good[:-32], b"\0" * len(good), good[::-1]]
     for data in damaged:
         path.write_bytes(data)
@@ -188,7 +194,13 @@ def forged(
     """A file with a correct checksum and arbitrary contents."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     data = (
-        COUNTS.magic + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
+        COUNTS_FORMAT.magic
+        + version.to_bytes(4, "little")
+        + len(text).to_bytes(8, "little")
+        + text
+        + lengths
+        + counts
+        + blob
     )
     return data + hashlib.sha256(data).digest()
 
@@ -254,8 +266,8 @@ def test_the_layout_is_as_documented(tmp_path: Path) -> None:
         (forged({**HEADER, "normalizer": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": [""]}), "header is not valid"),
-        (COUNTS.magic + b"\0" * 44, "the checksum is wrong"),
-        (COUNTS.magic, "the checksum is wrong"),
+        (COUNTS_FORMAT.magic + b"\0" * 44, "the checksum is wrong"),
+        (COUNTS_FORMAT.magic, "the checksum is wrong"),
         (b"", "begins with b'', not b'BPECOUNT': this is not a file of word counts"),
     ],
 )

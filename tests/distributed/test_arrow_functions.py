@@ -28,11 +28,11 @@ TEXTS = [
 
 
 def as_dict(batches: Any) -> dict[bytes, int]:
-    found: dict[bytes, int] = {}
+    merged: dict[bytes, int] = {}
     for batch in batches:
         for word, count in zip(batch.column("word").to_pylist(), batch.column("count").to_pylist(), strict=True):
-            found[word] = found.get(word, 0) + count
-    return found
+            merged[word] = merged.get(word, 0) + count
+    return merged
 
 
 SETTINGS: list[dict[str, Any]] = [
@@ -55,12 +55,12 @@ def test_one_batch_equals_count_words(settings: dict[str, Any], kind: str) -> No
     else:
         texts = texts.cast(kind)
     counted = arrow_functions.count_batch(texts, bpe.WordCounts(**settings))
-    one = bpe.count_words(texts=TEXTS, **settings)
+    expected = bpe.count_words(texts=TEXTS, **settings)
     assert counted.schema.names == ["word", "count", "first"]
     assert list(zip(counted.column("word").to_pylist(), counted.column("count").to_pylist(), strict=True)) == [
-        *one.items()
+        *expected.items()
     ]
-    assert counted.column("first").to_pylist() == list(range(len(one)))
+    assert counted.column("first").to_pylist() == list(range(len(expected)))
 
 
 def test_nothing_to_count() -> None:
@@ -89,18 +89,18 @@ def test_batches_in_bounded_memory(table_memory: int) -> None:
 
 
 def test_gathered_without_order_is_sorted_and_trains_the_same() -> None:
-    one = bpe.count_words(texts=TEXTS)
-    rows = one.to_arrow()
+    expected = bpe.count_words(texts=TEXTS)
+    rows = expected.to_arrow()
     rows = rows.set_column(0, "word", rows.column("word").cast(pa.binary()))
-    counts = arrow_functions.gather_counts([rows.slice(9), rows.slice(0, 9)], one)
-    assert [word for word, _ in counts.items()] == sorted(word for word, _ in one.items())
+    counts = arrow_functions.gather_counts([rows.slice(9), rows.slice(0, 9)], expected)
+    assert [word for word, _ in counts.items()] == sorted(word for word, _ in expected.items())
     for rule in ("id", "smallest", "greatest"):
         assert bpe.train(counts=counts, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)) == bpe.train(
             texts=TEXTS, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)
         )
     counts.add("the low")  # counts that were gather_counts can be filled further, merged and saved
-    one.add("the low")
-    assert dict(counts.items()) == dict(one.items())
+    expected.add("the low")
+    assert dict(counts.items()) == dict(expected.items())
 
 
 def test_other_columns_are_refused() -> None:
@@ -125,8 +125,8 @@ def test_parts_are_even_and_the_same_everywhere() -> None:
     words = [f"{' ' * (i % 2)}word{i * 7919}".encode() for i in range(20_000)] + [b"a", b"", b"12345678", b"123456789"]
     offsets = np.cumsum([0, *map(len, words)])
     blob = np.frombuffer(b"".join(words), dtype=np.uint8)
-    numbers = ray.hash_parts(blob, offsets, 16)
-    sizes = np.bincount(numbers, minlength=16)
+    parts = ray.hash_parts(blob, offsets, 16)
+    sizes = np.bincount(parts, minlength=16)
     assert sizes.min() > 0.8 * len(words) / 16
     assert sizes.max() < 1.2 * len(words) / 16
     for index in (
@@ -140,7 +140,7 @@ def test_parts_are_even_and_the_same_everywhere() -> None:
         20_003,
     ):  # a word alone has the number that it has in a batch
         alone = ray.hash_parts(np.frombuffer(words[index], dtype=np.uint8), np.array([0, len(words[index])]), 16)
-        assert alone.tolist() == [numbers[index]]
+        assert alone.tolist() == [parts[index]]
     assert ray.hash_parts(np.empty(0, np.uint8), np.zeros(1, np.int64), 4).tolist() == []
 
 
@@ -161,8 +161,8 @@ def test_importing_the_adapters_imports_no_engine() -> None:
         "import bpe.distributed.ray, bpe.distributed.spark\n"
         "print(*sorted({'ray', 'pyspark', 'pyarrow', 'pandas', 'datasets'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"
+    process = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout == "\n"
 
 
 def test_a_column_that_has_no_text_at_all() -> None:

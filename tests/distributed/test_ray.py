@@ -108,8 +108,8 @@ def test_counts_equal_one_process(dataset: Any) -> None:
 
 
 def test_a_killed_actor_counts_nothing_twice(dataset: Any, deaths: Path) -> None:
-    for number in range(3):
-        (deaths / f"count-{number}").touch()
+    for file_number in range(3):
+        (deaths / f"count-{file_number}").touch()
     counts = bpe_ray.count(dataset, special_tokens=[SPECIAL], concurrency=2, min_count=2)
     assert not list(deaths.iterdir())
     often = {word: count for word, count in one_process().items() if count >= 2}
@@ -118,8 +118,8 @@ def test_a_killed_actor_counts_nothing_twice(dataset: Any, deaths: Path) -> None
 
 def test_ids_equal_one_process(dataset: Any, deaths: Path) -> None:
     """Two of the actors are killed."""
-    for number in range(2):
-        (deaths / f"encode-{number}").touch()
+    for file_number in range(2):
+        (deaths / f"encode-{file_number}").touch()
     encoded = bpe_ray.encode(
         dataset, tokenizer(), length="n", append=SPECIAL, allowed_special="all", concurrency=(1, 2)
     )
@@ -160,14 +160,14 @@ def test_the_example(tmp_path: Path) -> None:
     for part in range(3):
         table = pa.table({"text": GIVEN[part::3]})
         pyarrow.parquet.write_table(table, tmp_path / "corpus" / f"part-{part}.parquet")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(EXAMPLE), str(tmp_path / "corpus"), str(tmp_path / "out"), "--vocab-size", "500"],
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     tok = bpe.Tokenizer.load(tmp_path / "out" / "tokenizer.json")
     assert tok == bpe.train(texts=GIVEN, vocab_size=500, special_tokens=["<|endoftext|>"])
     written = pyarrow.parquet.read_table(tmp_path / "out" / "ids").column("input_ids").to_pylist()

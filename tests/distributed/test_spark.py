@@ -74,9 +74,9 @@ def killed_once(frame: Any, folder: Path) -> Any:
 
         context = TaskContext.get()
         assert context is not None
-        listed = list(batches)
-        for number, batch in enumerate(listed):
-            if context.partitionId() in (1, 4) and context.attemptNumber() == 0 and number == len(listed) // 2:
+        record_batches = list(batches)
+        for index, batch in enumerate(record_batches):
+            if context.partitionId() in (1, 4) and context.attemptNumber() == 0 and index == len(record_batches) // 2:
                 (folder / f"killed-{context.partitionId()}").touch()
                 os._exit(1)
             yield batch
@@ -100,11 +100,11 @@ def test_counts_equal_one_process(frame: Any) -> None:
 
 def test_counts_with_other_settings(frame: Any) -> None:
     settings: dict[str, Any] = {"pretokenizer": "whitespace", "normalizer": "nfd"}
-    few = frame.limit(100)
-    expected = bpe.count_words(texts=[row["text"] or "" for row in few.collect()], **settings)
-    assert dict(bpe_spark.count(few, **settings).items()) == dict(expected.items())
+    small_frame = frame.limit(100)
+    expected = bpe.count_words(texts=[row["text"] or "" for row in small_frame.collect()], **settings)
+    assert dict(bpe_spark.count(small_frame, **settings).items()) == dict(expected.items())
     often = {word: count for word, count in expected.items() if count >= 3}
-    assert dict(bpe_spark.count(few, min_count=3, **settings).items()) == often
+    assert dict(bpe_spark.count(small_frame, min_count=3, **settings).items()) == often
     assert len(bpe_spark.count(frame.limit(0))) == 0
 
 
@@ -155,7 +155,7 @@ def test_the_example(tmp_path: Path) -> None:
     for part in range(3):
         table = pa.table({"text": GIVEN[part::3]})
         pyarrow.parquet.write_table(table, tmp_path / "corpus" / f"part-{part}.parquet")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(EXAMPLE), str(tmp_path / "corpus"), str(tmp_path / "out"), "--vocab-size", "500"],
         capture_output=True,
         text=True,
@@ -163,7 +163,7 @@ def test_the_example(tmp_path: Path) -> None:
         timeout=600,
         env=environment,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     tok = bpe.Tokenizer.load(tmp_path / "out" / "tokenizer.json")
     assert tok == bpe.train(texts=GIVEN, vocab_size=500, special_tokens=["<|endoftext|>"])
     written = pyarrow.parquet.read_table(tmp_path / "out" / "ids").column("input_ids").to_pylist()

@@ -61,7 +61,7 @@ REFUSED_ARGUMENTS = [
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets one of the tunings."""
-    return lambda number: monkeypatch.setattr(trainer, "test_tuning", TUNINGS[number % len(TUNINGS)])
+    return lambda token_id: monkeypatch.setattr(trainer, "tuning_for_tests", TUNINGS[token_id % len(TUNINGS)])
 
 
 def is_eligible(pattern: str) -> Callable[[bytes], bool]:
@@ -76,9 +76,9 @@ def is_eligible(pattern: str) -> Callable[[bytes], bool]:
     return check
 
 
-def text_of(chosen: random.Random, n: int, words: list[str]) -> str:
+def text_of(rng: random.Random, n: int, words: list[str]) -> str:
     """A text of n words, most of them with a space before the next one."""
-    return "".join(chosen.choice(words) + chosen.choice(["", " ", " ", " "]) for _ in range(n))
+    return "".join(rng.choice(words) + rng.choice(["", " ", " ", " "]) for _ in range(n))
 
 
 def documents_of(text: str, pretokenizer: bpe.Pretokenizer, specials: list[str]) -> list[list[bytes]]:
@@ -99,18 +99,18 @@ def pairs(merges: list[naive.Merge]) -> list[tuple[bytes, bytes]]:
 @pytest.mark.parametrize("seed", range(24 * SOAK))
 def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[int], None], tmp_path: Path) -> None:
     """The same merges and counts in both phases, and the same tokens of another text."""
-    chosen = random.Random(seed)
+    rng = random.Random(seed)
     tuned(seed)
-    words, pattern = chosen.sample(WORDS, chosen.randint(3, len(WORDS))), chosen.choice(PATTERNS)
-    pretokenizer = bpe.Pretokenizer(chosen.choice(["gpt2", "cl100k", "o200k", "whitespace"]))
-    specials: list[str] = chosen.choice([[], ["<|x|>", "by"], ["<s>"]])
-    texts = ["by the sea", *(text_of(chosen, chosen.randint(1, 40), words + specials) for _ in range(5))]
+    words, pattern = rng.sample(WORDS, rng.randint(3, len(WORDS))), rng.choice(PATTERNS)
+    pretokenizer = bpe.Pretokenizer(rng.choice(["gpt2", "cl100k", "o200k", "whitespace"]))
+    specials: list[str] = rng.choice([[], ["<|x|>", "by"], ["<s>"]])
+    texts = ["by the sea", *(text_of(rng, rng.randint(1, 40), words + specials) for _ in range(5))]
     documents = [part for text in texts for part in documents_of(text, pretokenizer, specials)]
     base = 256 + len(specials)
-    transition = chosen.choice([None, None, base + chosen.randint(0, 30)])
-    size, least = (transition or base) + chosen.randint(0, 40), chosen.choice([1, 1, 2])
+    transition = rng.choice([None, None, base + rng.randint(0, 30)])
+    size, min_frequency = (transition or base) + rng.randint(0, 40), rng.choice([1, 1, 2])
     names = [name.encode() for name in specials]
-    wanted = naive.train(documents, size, transition, is_eligible(pattern), names, least)
+    expected = naive.train(documents, size, transition, is_eligible(pattern), names, min_frequency)
     counts: list[int] = []
     corpus: dict[str, Any] = {"texts": texts}
     if seed % 2:
@@ -123,35 +123,35 @@ def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[in
         vocab_size=size,
         pretokenizer=pretokenizer,
         special_tokens=specials,
-        min_frequency=least,
-        alphabet=bpe.Alphabet(first_id=chosen.choice([0, 3])),
+        min_frequency=min_frequency,
+        alphabet=bpe.Alphabet(first_id=rng.choice([0, 3])),
         threads=1 + seed % 2,
         on_merge=lambda step, left, right, token, count: counts.append(count),
     )
     n = tok.spec.word_merges
-    assert merges_of(tok)[:n] == pairs(wanted.word_merges)
-    assert merges_of(tok)[n:] == pairs(wanted.super_merges)
-    assert counts[len(counts) - len(wanted.super_merges) :] == [count for _, _, count in wanted.super_merges]
-    assert counts[:n] == [count for _, _, count in wanted.word_merges]
+    assert merges_of(tok)[:n] == pairs(expected.word_merges)
+    assert merges_of(tok)[n:] == pairs(expected.super_merges)
+    assert counts[len(counts) - len(expected.super_merges) :] == [count for _, _, count in expected.super_merges]
+    assert counts[:n] == [count for _, _, count in expected.word_merges]
     if not specials:
-        text = text_of(chosen, 60, words)
-        tokens = naive.encode(pretokenizer.split_bytes(text), wanted)
-        assert [tok.token_bytes(number) for number in tok.encode(text).tolist()] == tokens
+        text = text_of(rng, 60, words)
+        tokens = naive.encode(pretokenizer.split_bytes(text), expected)
+        assert [tok.token_bytes(token_id) for token_id in tok.encode(text).tolist()] == tokens
 
 
 @pytest.mark.parametrize("seed", range(10 * SOAK))
 def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -> None:
     """Seeds come first and stay, refused merges are not made, and each size and the counts give the same tokenizers."""
-    chosen = random.Random(f"options {seed}")
+    rng = random.Random(f"options {seed}")
     tuned(seed)
-    pretokenizer = bpe.Pretokenizer(chosen.choice(["gpt2", "cl100k"]))
-    words = chosen.sample(WORDS, chosen.randint(3, len(WORDS)))
-    texts = ["by the sea", *(text_of(chosen, chosen.randint(1, 40), words) for _ in range(5))]
+    pretokenizer = bpe.Pretokenizer(rng.choice(["gpt2", "cl100k"]))
+    words = rng.sample(WORDS, rng.randint(3, len(WORDS)))
+    texts = ["by the sea", *(text_of(rng, rng.randint(1, 40), words) for _ in range(5))]
     documents = [pretokenizer.split_bytes(text) for text in texts]
-    merges = [(b"t", b"h"), (b"th", b"e"), (b" ", b"the"), (b"q", b"q")][: chosen.choice([0, 2, 4])]
-    rules = chosen.choice([None, bpe.MergeRules(max_words=2), bpe.MergeRules(forbidden=("e t", "sea"))])
-    transition = chosen.choice([None, 262 + chosen.randint(0, 20)])
-    sizes = [(transition or 262) + chosen.randint(0, 30) for _ in range(chosen.randint(1, 3))]
+    merges = [(b"t", b"h"), (b"th", b"e"), (b" ", b"the"), (b"q", b"q")][: rng.choice([0, 2, 4])]
+    rules = rng.choice([None, bpe.MergeRules(max_words=2), bpe.MergeRules(forbidden=("e t", "sea"))])
+    transition = rng.choice([None, 262 + rng.randint(0, 20)])
+    sizes = [(transition or 262) + rng.randint(0, 30) for _ in range(rng.randint(1, 3))]
 
     def refused(left: bytes, right: bytes) -> bool:
         limits = rules if rules is not None else bpe.MergeRules()
@@ -167,10 +167,10 @@ def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -
     }
     found = bpe.research.train_boundless(texts=texts, vocab_size=sizes, **options)
     for size, tok in zip(sizes, found, strict=True):
-        wanted = naive.train(documents, size, transition, is_eligible(PATTERNS[0]), (), 1, merges, refused)
+        expected = naive.train(documents, size, transition, is_eligible(PATTERNS[0]), (), 1, merges, refused)
         n = tok.spec.word_merges
-        assert merges_of(tok)[:n] == pairs(wanted.word_merges)
-        assert merges_of(tok)[n:] == pairs(wanted.super_merges)
+        assert merges_of(tok)[:n] == pairs(expected.word_merges)
+        assert merges_of(tok)[n:] == pairs(expected.super_merges)
         assert tok.spec.training is not None
         assert tok.spec.training.merges == len(tok.merges)
         counts = counts_in_parts(texts, size, options)
@@ -226,8 +226,8 @@ def test_runs_are_counted_apart_for_their_words_only() -> None:
 )
 def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -> None:
     """Runs of one letter: the naive trainer's merges and counts, in every path of the kernel."""
-    spelled = {tuple(bytes([byte]) for byte in word.encode()): count for word, count in words.items()}
-    wanted, _ = naive.learn(spelled, merges, [])
+    byte_words = {tuple(bytes([byte]) for byte in word.encode()): count for word, count in words.items()}
+    expected, _ = naive.learn(byte_words, merges, [])
     for tuning in TUNINGS:
         found: list[naive.Merge] = []
         config = TrainConfig(
@@ -239,9 +239,9 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
             count_non_overlapping=True,
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trainer, "test_tuning", tuning)
+            patch.setattr(trainer, "tuning_for_tests", tuning)
             TrainingJob(config, trainer.learn_merges).run(partial(learn_words, None))
-        assert found == wanted
+        assert found == expected
 
 
 # Encoding -------------------------------------------------------------------------------------------------------------
@@ -250,33 +250,33 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
 @pytest.fixture(scope="module")
 def tok() -> bpe.Tokenizer:
     """A tokenizer with merges across words in several scripts."""
-    chosen = random.Random(7)
-    texts = [text_of(chosen, 60, WORDS) for _ in range(40)]
-    made = bpe.research.train_boundless(texts=texts, vocab_size=460, special_tokens=["<s>"])
-    assert len(made.merges) - made.spec.word_merges > 30
-    return made
+    rng = random.Random(7)
+    texts = [text_of(rng, 60, WORDS) for _ in range(40)]
+    trained = bpe.research.train_boundless(texts=texts, vocab_size=460, special_tokens=["<s>"])
+    assert len(trained.merges) - trained.spec.word_merges > 30
+    return trained
 
 
 @pytest.fixture(scope="module")
-def known(tok: bpe.Tokenizer) -> naive.Trained:
+def naive_model(tok: bpe.Tokenizer) -> naive.Trained:
     """Its merges for the naive encoder."""
-    listed, n = [(left, right, 0) for left, right in merges_of(tok)], tok.spec.word_merges
-    return naive.Trained(listed[:n], listed[n:])
+    merges, n = [(left, right, 0) for left, right in merges_of(tok)], tok.spec.word_merges
+    return naive.Trained(merges[:n], merges[n:])
 
 
 @given(st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from([" ", " the", " of the"]), st.text(max_size=3))))
-def test_every_way_to_encode(tok: bpe.Tokenizer, known: naive.Trained, words: list[str]) -> None:
+def test_every_way_to_encode(tok: bpe.Tokenizer, naive_model: naive.Trained, words: list[str]) -> None:
     """Batches, streams, offsets, counting and truncating agree with the naive encoder, and decoding gives the text."""
     text = "".join(words)
     data = text.encode("utf-8", "replace")
-    wanted = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(text), known)
+    expected = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(text), naive_model)
     ids = tok.encode(text)
-    assert [tok.token_bytes(number) for number in ids.tolist()] == wanted == tok.tokens(text)
-    assert tok.decode_bytes(ids) == b"".join(wanted)
+    assert [tok.token_bytes(token_id) for token_id in ids.tolist()] == expected == tok.tokens(text)
+    assert tok.decode_bytes(ids) == b"".join(expected)
     assert [row.tolist() for row in tok.encode_batch([text, "", text])] == [ids.tolist(), [], ids.tolist()]
     assert tok.count_tokens(text) == len(ids)
-    parts = [text[at : at + 5] for at in range(0, len(text), 5)]
-    assert [number for part in tok.encode_stream(parts) for number in part.tolist()] == ids.tolist()
+    parts = [text[offset : offset + 5] for offset in range(0, len(text), 5)]
+    assert [token_id for part in tok.encode_stream(parts) for token_id in part.tolist()] == ids.tolist()
     again, spans = tok.encode_with_offsets(data, unit="byte")
     assert again.tolist() == tok.encode(data).tolist()
     assert b"".join(data[start:end] for start, end in spans.tolist()) == data
@@ -287,16 +287,16 @@ def test_every_way_to_encode(tok: bpe.Tokenizer, known: naive.Trained, words: li
 @pytest.mark.parametrize(
     "text", ["the " * 3000, " of the" * 3000, "the\n" * 3000, "a" * 5000, " the end" * 999 + "x" * 300]
 )
-def test_long_runs(tok: bpe.Tokenizer, known: naive.Trained, text: str, tmp_path: Path) -> None:
+def test_long_runs(tok: bpe.Tokenizer, naive_model: naive.Trained, text: str, tmp_path: Path) -> None:
     """Runs of thousands of words, also where blocks of a file, or a stream, would be cut."""
     pretokens = bpe.Pretokenizer("gpt2").split_bytes(text)
-    wanted = tok.encode(text).tolist()
-    assert [tok.token_bytes(number) for number in wanted[:50]] == naive.encode(pretokens[:200], known)[:50]
-    assert tok.decode(wanted) == text
+    expected = tok.encode(text).tolist()
+    assert [tok.token_bytes(token_id) for token_id in expected[:50]] == naive.encode(pretokens[:200], naive_model)[:50]
+    assert tok.decode(expected) == text
     (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
-    assert tok.encode_files(tmp_path / "text", threads=2).ids.tolist() == wanted
-    parts = [text[at : at + 777] for at in range(0, len(text), 777)]
-    assert [number for part in tok.encode_stream(parts) for number in part.tolist()] == wanted
+    assert tok.encode_files(tmp_path / "text", threads=2).ids.tolist() == expected
+    parts = [text[offset : offset + 777] for offset in range(0, len(text), 777)]
+    assert [token_id for part in tok.encode_stream(parts) for token_id in part.tolist()] == expected
 
 
 def test_special_tokens_end_runs(tok: bpe.Tokenizer) -> None:
@@ -311,14 +311,14 @@ def test_encoding_of_a_corpus(corpus: Callable[[str, int], bytes], tmp_path: Pat
     """On real text, one document and many: the naive encoder's tokens."""
     text = corpus("english", 60_000).decode()
     (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
-    made = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=1200)
-    listed, n = [(left, right, 0) for left, right in merges_of(made)], made.spec.word_merges
-    known = naive.Trained(listed[:n], listed[n:])
+    trained = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=1200)
+    merges, n = [(left, right, 0) for left, right in merges_of(trained)], trained.spec.word_merges
+    naive_model = naive.Trained(merges[:n], merges[n:])
     lines = text.splitlines(keepends=True)[:60]
-    for line, ids in zip(lines, made.encode_batch(lines), strict=True):
-        wanted = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(line), known)
-        assert [made.token_bytes(number) for number in ids.tolist()] == wanted
-    assert made.encode_files(tmp_path / "text", threads=2).ids.tolist() == made.encode(text).tolist()
+    for line, ids in zip(lines, trained.encode_batch(lines), strict=True):
+        expected = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(line), naive_model)
+        assert [trained.token_bytes(token_id) for token_id in ids.tolist()] == expected
+    assert trained.encode_files(tmp_path / "text", threads=2).ids.tolist() == trained.encode(text).tolist()
 
 
 # The file, and what is refused ----------------------------------------------------------------------------------------
@@ -367,8 +367,8 @@ def test_supertokens_are_made_once_and_in_order(tok: bpe.Tokenizer) -> None:
     order = np.r_[:n, len(spec.merges) - 1 : n - 1 : -1]
     with pytest.raises(ValueError, match="each must make a new token"):
         bpe.Tokenizer(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
-    for at in (0, n):
-        order = np.r_[: len(spec.merges), at]
+    for offset in (0, n):
+        order = np.r_[: len(spec.merges), offset]
         with pytest.raises(ValueError, match="each must make a new token"):
             bpe.Tokenizer(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
 
@@ -437,8 +437,8 @@ def test_ends_early_and_progress(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_checkpoint_of_the_word_phase(tmp_path: Path) -> None:
     """A training that is interrupted in the second phase goes on from the checkpoint of the first."""
-    chosen = random.Random(3)
-    texts = [text_of(chosen, 50, WORDS) for _ in range(20)]
+    rng = random.Random(3)
+    texts = [text_of(rng, 50, WORDS) for _ in range(20)]
     options: dict[str, Any] = {"texts": texts, "vocab_size": 420}
 
     def stop(step: int, left: bytes, right: bytes, token: bytes, count: int) -> None:
@@ -453,23 +453,23 @@ def test_checkpoint_of_the_word_phase(tmp_path: Path) -> None:
 
 def test_runs_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are spilled to disk once they exceed `max_memory`; the tokenizer is the same."""
-    chosen = random.Random(11)
-    texts = [text_of(chosen, 200, WORDS) for _ in range(30)]
+    rng = random.Random(11)
+    texts = [text_of(rng, 200, WORDS) for _ in range(30)]
     (tmp_path / "corpus").write_text("\0".join(texts), newline="", encoding="utf-8")
     spills: list[int] = []
     add = Spill.add
     monkeypatch.setattr(Spill, "add", lambda spill, table: (spills.append(len(table)), add(spill, table)))
-    monkeypatch.setattr(runs, "TEXT_PER_STEP_LIMITED", 2000)
+    monkeypatch.setattr(runs, "BYTES_PER_STEP_LIMITED", 2000)
     monkeypatch.setattr(runs, "LEAST", 1 << 40)  # leaves no memory for tables
-    wanted = bpe.research.train_boundless(texts=texts, vocab_size=420)
+    expected = bpe.research.train_boundless(texts=texts, vocab_size=420)
     assert not spills
     corpora: tuple[tuple[dict[str, Any], int], ...] = (
         ({"texts": texts}, 5),
         ({"files": bpe.Sources(tmp_path / "corpus", separator="\0")}, 1),
     )
-    for corpus, least in corpora:
-        assert bpe.research.train_boundless(**corpus, vocab_size=420, max_memory="4G") == wanted
-        assert len(spills) >= least
+    for corpus, min_spills in corpora:
+        assert bpe.research.train_boundless(**corpus, vocab_size=420, max_memory="4G") == expected
+        assert len(spills) >= min_spills
         spills.clear()
 
 
@@ -487,7 +487,7 @@ def test_eligible_tokens() -> None:
     ).spec
 
     def found(pattern: str) -> set[bytes]:
-        return {spec.vocabulary[number] for number in runs.find_eligible_tokens(spec, pattern).tolist()}
+        return {spec.vocabulary[token_id] for token_id in runs.find_eligible_tokens(spec, pattern).tolist()}
 
     letters, paper = (found(pattern) for pattern in PATTERNS)
     assert {b"ab", b" x1", b"_a", b"don't", b"a", "é".encode()} <= letters

@@ -53,19 +53,19 @@ def choose(
     texts: list[list[Any]], starts: list[int], parity: dict[str, Any], over: set[int], recent: deque[int]
 ) -> int:
     """The language of the next step, by the definition."""
-    left = [i for i in range(len(texts)) if i not in over]
+    candidates = [i for i in range(len(texts)) if i not in over]
     if parity.get("window_size") is not None:
-        most = parity.get("alpha", 2.0) / len(texts)
-        left = [i for i in left if recent.count(i) / parity["window_size"] <= most] or left
+        max_share = parity.get("alpha", 2.0) / len(texts)
+        candidates = [i for i in candidates if recent.count(i) / parity["window_size"] <= max_share] or candidates
     lengths = [length_of(words) for words in texts]
     if parity.get("ratios") is None:
-        return max(left, key=lambda i: (lengths[i], -i))
+        return max(candidates, key=lambda i: (lengths[i], -i))
     ratios = list(parity["ratios"].values())
-    return min(left, key=lambda i: (starts[i] / lengths[i] / ratios[i], i))
+    return min(candidates, key=lambda i: (starts[i] / lengths[i] / ratios[i], i))
 
 
 def parity_merges(
-    corpus: dict[str, Counts], parity: dict[str, Any], options: dict[str, Any], most: int, ids: dict[Any, int]
+    corpus: dict[str, Counts], parity: dict[str, Any], options: dict[str, Any], max_merges: int, ids: dict[Any, int]
 ) -> list[tuple[Any, Any, int]]:
     """The merges (left, right, count) of the definition: everything is counted anew at each step. `ids` grows."""
     texts = [[(spell(word, options), count) for word, count in words.items()] for words in corpus.values()]
@@ -77,22 +77,22 @@ def parity_merges(
     recent: deque[int] = deque(maxlen=parity.get("window_size"))
     merges: list[tuple[Any, Any, int]] = []
     least = max(options.get("min_frequency", 1), 1)
-    while len(merges) < most and len(over) < len(texts):
+    while len(merges) < max_merges and len(over) < len(texts):
         everything = len(merges) < parity.get("global_merges", 0)
         if everything:
-            chosen, counts = None, reference.pair_counts([word for words in texts for word in words])
+            rng, counts = None, reference.pair_counts([word for words in texts for word in words])
         else:
-            chosen = choose(dev or texts, starts, parity, over, recent)
-            counts = reference.pair_counts(texts[chosen])
+            rng = choose(dev or texts, starts, parity, over, recent)
+            counts = reference.pair_counts(texts[rng])
         longest = options.get("max_token_length") or 1 << 30
         fits = {pair: n for pair, n in counts.items() if n >= least and len(pair[0] + pair[1]) <= longest}
         if not fits:
             if everything:
                 break
-            over.add(chosen)
+            over.add(rng)
             continue
-        if chosen is not None:
-            recent.append(chosen)
+        if rng is not None:
+            recent.append(rng)
         tied = [pair for pair, n in fits.items() if n == max(fits.values())]
         left, right = reference.first_of_equals(tied, options.get("tie_break", "id"), ids)
         merges.append((left, right, fits[left, right]))
@@ -102,40 +102,38 @@ def parity_merges(
     return merges
 
 
-def random_corpus(chosen: random.Random) -> dict[str, Counts]:
+def random_corpus(rng: random.Random) -> dict[str, Counts]:
     """Words of two to four languages, which share letters and some words."""
     shared = ["ab", "aaaa", "abab"]
     corpus = {}
-    for name in "xyzw"[: chosen.randint(2, 4)]:
-        letters = chosen.choice(["ab", "abc", "bcd", "éa", "cd"])
+    for name in "xyzw"[: rng.randint(2, 4)]:
+        letters = rng.choice(["ab", "abc", "bcd", "éa", "cd"])
         corpus[name] = {
-            "".join(chosen.choices(letters, k=chosen.choice((1, 2, 3, 5, 8, 13)))): chosen.randint(1, 9)
-            for _ in range(chosen.randint(1, 6))
+            "".join(rng.choices(letters, k=rng.choice((1, 2, 3, 5, 8, 13)))): rng.randint(1, 9)
+            for _ in range(rng.randint(1, 6))
         }
-        if chosen.random() < 0.5:
-            corpus[name][chosen.choice(shared)] = chosen.randint(1, 20)
+        if rng.random() < 0.5:
+            corpus[name][rng.choice(shared)] = rng.randint(1, 20)
     return corpus
 
 
-def random_options(chosen: random.Random, corpus: dict[str, Counts]) -> tuple[dict[str, Any], dict[str, Any]]:
+def random_options(rng: random.Random, corpus: dict[str, Counts]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(Keyword arguments of `train_parity`, with counts as dicts; options of `train`)."""
-    parity: dict[str, Any] = {"global_merges": chosen.choice((0, 0, 3, 100))}
-    kind = chosen.choice(("corpus", "dev", "ratios"))
+    parity: dict[str, Any] = {"global_merges": rng.choice((0, 0, 3, 100))}
+    kind = rng.choice(("corpus", "dev", "ratios"))
     if kind == "dev":
-        parity["dev"] = dict(
-            zip(corpus, chosen.sample([*random_corpus(chosen).values()] * 4, len(corpus)), strict=True)
-        )
+        parity["dev"] = dict(zip(corpus, rng.sample([*random_corpus(rng).values()] * 4, len(corpus)), strict=True))
     if kind == "ratios":
-        parity["ratios"] = {name: chosen.choice((0.5, 1.0, 3)) for name in corpus}
-    if chosen.random() < 0.5:
-        parity |= {"window_size": chosen.choice((1, 3, 10)), "alpha": chosen.choice((0.4, 1.0, 2.0))}
-    options: dict[str, Any] = {"tie_break": chosen.choice(TIE_BREAKS), "min_frequency": chosen.choice((0, 1, 4))}
-    if chosen.random() < 0.2:
-        options["max_token_length"] = chosen.randint(2, 5)
-    if chosen.random() < 0.3:
+        parity["ratios"] = {name: rng.choice((0.5, 1.0, 3)) for name in corpus}
+    if rng.random() < 0.5:
+        parity |= {"window_size": rng.choice((1, 3, 10)), "alpha": rng.choice((0.4, 1.0, 2.0))}
+    options: dict[str, Any] = {"tie_break": rng.choice(TIE_BREAKS), "min_frequency": rng.choice((0, 1, 4))}
+    if rng.random() < 0.2:
+        options["max_token_length"] = rng.randint(2, 5)
+    if rng.random() < 0.3:
         options["model"] = "char"
-        if chosen.random() < 0.5:
-            options |= {"end_of_word": "_", "end_of_word_glued": chosen.random() < 0.5}
+        if rng.random() < 0.5:
+            options |= {"end_of_word": "_", "end_of_word_glued": rng.random() < 0.5}
             options.pop("max_token_length", None)
     return parity, options
 
@@ -147,28 +145,30 @@ def counts_of(words: Counts, options: dict[str, Any]) -> bpe.WordCounts:
 
 
 def trained(corpus: dict[str, Counts], parity: dict[str, Any], **options: Any) -> tuple[bpe.Tokenizer, list[Any]]:
-    seen: list[Any] = []
+    calls: list[Any] = []
     counts = {name: counts_of(words, options) for name, words in corpus.items()}
     if parity.get("dev"):
         parity = parity | {"dev": {name: counts_of(words, options) for name, words in parity["dev"].items()}}
     tok = bpe.research.train_parity(
-        counts=counts, on_merge=lambda *merge: seen.append(merge), **parity, **grouped(**options)
+        counts=counts, on_merge=lambda *merge: calls.append(merge), **parity, **grouped(**options)
     )
-    return tok, seen
+    return tok, calls
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_merges_are_those_of_the_definition(seed: int) -> None:
     """Hundreds of random corpora, with all options, until no pair is left."""
-    chosen = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(30 * SOAK):
-        corpus = random_corpus(chosen)
-        parity, options = random_options(chosen, corpus)
-        most = chosen.choice((5, 200))
-        tok, seen = trained(corpus, parity, num_merges=most, **options)
-        ids = {token: number for token, number in tok.vocab().items() if number < tok.vocab_size - len(tok.merges)}
-        expected = parity_merges(corpus, parity, options, most, ids)
-        assert [(left, right, count) for _, left, right, _, count in seen] == expected, (corpus, parity, options)
+        corpus = random_corpus(rng)
+        parity, options = random_options(rng, corpus)
+        max_merges = rng.choice((5, 200))
+        tok, calls = trained(corpus, parity, num_merges=max_merges, **options)
+        ids = {
+            token: token_id for token, token_id in tok.vocab().items() if token_id < tok.vocab_size - len(tok.merges)
+        }
+        expected = parity_merges(corpus, parity, options, max_merges, ids)
+        assert [(left, right, count) for _, left, right, _, count in calls] == expected, (corpus, parity, options)
         assert tok.vocab() == ids
         assert tok.spec.training is not None
         assert tok.spec.training.merges == len(expected)
@@ -176,9 +176,9 @@ def test_merges_are_those_of_the_definition(seed: int) -> None:
 
 def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads, 32-bit symbols, little memory and the filter change nothing."""
-    chosen = random.Random(7)
+    rng = random.Random(7)
     corpus = {
-        name: {"".join(chosen.choices(letters, k=chosen.randint(1, 12))): chosen.randint(1, 30) for _ in range(300)}
+        name: {"".join(rng.choices(letters, k=rng.randint(1, 12))): rng.randint(1, 30) for _ in range(300)}
         for name, letters in (("a", "abcd"), ("b", "cdefg"), ("c", "xy"))
     }
     parity = {"global_merges": 20, "window_size": 10, "alpha": 1.2}
@@ -189,7 +189,7 @@ def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyP
         {"min_cells": 1, "parallel_threshold": 1, "threads": 3},
         {"memory": 1 << 14},
     ):
-        monkeypatch.setattr(learning, "test_tuning", tuning)
+        monkeypatch.setattr(learning, "tuning_for_tests", tuning)
         assert trained(corpus, parity, num_merges=400) == (expected, merges)
 
 
@@ -201,13 +201,13 @@ def test_hugging_faces_trainer_learns_the_same(kind: str) -> None:
     tokenizers = pytest.importorskip("tokenizers", minversion="0.23.2")
     if not hasattr(tokenizers.trainers, "ParityBpeTrainer"):
         pytest.skip("this release of tokenizers has no ParityBpeTrainer")
-    chosen = random.Random(kind)
+    rng = random.Random(kind)
     languages = ("en", "de", "ru")
     texts = {}
     for name, letters in zip(languages, ("abcdefg", "abcxyzö", "бвгдежз"), strict=True):
-        stems = ["".join(chosen.choices(letters, k=chosen.randint(2, 6))) for _ in range(25)]
+        stems = ["".join(rng.choices(letters, k=rng.randint(2, 6))) for _ in range(25)]
         texts[name] = [
-            " ".join(chosen.choice(stems) + chosen.choice(["", "a", "ab", "б"]) for _ in range(8)) for _ in range(40)
+            " ".join(rng.choice(stems) + rng.choice(["", "a", "ab", "б"]) for _ in range(8)) for _ in range(40)
         ]
     parallel = {name: lines[::-1][:10] for name, lines in texts.items()}
     theirs: dict[str, Any] = {"num_merges": 120, "show_progress": False}
@@ -254,19 +254,19 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 
 def test_files_texts_counts_threads_and_memory_give_the_same(tmp_path: Path) -> None:
-    joined = {name: ["".join(texts)] for name, texts in TEXTS.items()}
-    expected = bpe.research.train_parity(texts=joined, vocab_size=320, **PARITY, threads=1)
-    counts = {name: bpe.count_words(texts=texts) for name, texts in joined.items()}
-    kept = {name: dict(each.items()) for name, each in counts.items()}
+    joined_texts = {name: ["".join(texts)] for name, texts in TEXTS.items()}
+    expected = bpe.research.train_parity(texts=joined_texts, vocab_size=320, **PARITY, threads=1)
+    counts = {name: bpe.count_words(texts=texts) for name, texts in joined_texts.items()}
+    counts_before = {name: dict(each.items()) for name, each in counts.items()}
     assert bpe.research.train_parity(files=files_of(tmp_path), vocab_size=320, **PARITY, threads=2) == expected
     assert bpe.research.train_parity(counts=counts, vocab_size=320, **PARITY) == expected
-    assert {name: dict(each.items()) for name, each in counts.items()} == kept
-    assert bpe.research.train_parity(texts=joined, vocab_size=320, **PARITY, max_memory="3G") == expected
+    assert {name: dict(each.items()) for name, each in counts.items()} == counts_before
+    assert bpe.research.train_parity(texts=joined_texts, vocab_size=320, **PARITY, max_memory="3G") == expected
     with pytest.raises(ValueError, match="max_memory"):
-        bpe.research.train_parity(texts=joined, vocab_size=320, **PARITY, max_memory=resident() + (66 << 20))
-    sizes = bpe.research.train_parity(texts=joined, vocab_size=[320, 290], **PARITY)
+        bpe.research.train_parity(texts=joined_texts, vocab_size=320, **PARITY, max_memory=resident() + (66 << 20))
+    sizes = bpe.research.train_parity(texts=joined_texts, vocab_size=[320, 290], **PARITY)
     assert sizes == [expected, expected.truncate_vocab(290)[0]]
-    assert sizes[1] == bpe.research.train_parity(texts=joined, vocab_size=290, **PARITY)
+    assert sizes[1] == bpe.research.train_parity(texts=joined_texts, vocab_size=290, **PARITY)
 
 
 @pytest.mark.parametrize("form", ["files", "texts"])
@@ -293,8 +293,8 @@ def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch:
 
 def test_a_language_without_pairs_leaves_its_turns_to_the_others() -> None:
     corpus = {"a": {"a": 1000}, "b": {"bcbcbc": 2}}
-    tok, seen = trained(corpus, {}, num_merges=9)
-    assert [merge[3] for merge in seen] == [b"bc", b"bcbc", b"bcbcbc"]
+    tok, calls = trained(corpus, {}, num_merges=9)
+    assert [merge[3] for merge in calls] == [b"bc", b"bcbc", b"bcbcbc"]
     assert tok.spec.training is not None
     assert tok.spec.training.stopped == "no pairs left"
     tok, _ = trained(corpus, {}, num_merges=9, min_frequency=3)

@@ -47,17 +47,14 @@ REFUSED_ARGUMENTS = [
 ]
 
 
-def text_of(chosen: random.Random, letters: str, most: int) -> str:
-    return "".join(chosen.choice(letters) for _ in range(chosen.randint(1, most)))
+def text_of(rng: random.Random, letters: str, most: int) -> str:
+    return "".join(rng.choice(letters) for _ in range(rng.randint(1, most)))
 
 
-def words_of(chosen: random.Random, letters: str) -> dict[str, int]:
+def words_of(rng: random.Random, letters: str) -> dict[str, int]:
     """Up to 14 random words, with counts that tie often."""
-    most = chosen.choice([4, 8, 16])
-    return {
-        text_of(chosen, letters, most): chosen.choice([1, 2, 3, chosen.randint(1, 40)])
-        for _ in range(chosen.randint(1, 14))
-    }
+    most = rng.choice([4, 8, 16])
+    return {text_of(rng, letters, most): rng.choice([1, 2, 3, rng.randint(1, 40)]) for _ in range(rng.randint(1, 14))}
 
 
 def events_of(tok: bpe.Tokenizer) -> list[tuple[bytes, bytes] | bytes]:
@@ -78,13 +75,13 @@ def without_counts(events: list[naive.Event]) -> list[tuple[bytes, bytes] | byte
 @pytest.mark.parametrize("seed", range(40 * SOAK))
 def test_training_and_encoding_against_the_oracle(seed: int) -> None:
     """The same events, counts and ids, and the same tokens of other texts, from the cache and in batches too."""
-    chosen = random.Random(seed)
-    letters = chosen.choice(LETTERS)
-    words, threshold = words_of(chosen, letters), chosen.choice(THRESHOLDS)
-    least, longest = chosen.choice([1, 1, 1, 2, 3]), chosen.choice([None, None, 3, 6])
-    tie_break: Any = chosen.choice(["id", "smallest", "greatest"])
-    specials = chosen.choice([[], ["ab"], ["<s>"]])
-    size = chosen.choice([2, 5, 10, 30])
+    rng = random.Random(seed)
+    letters = rng.choice(LETTERS)
+    words, threshold = words_of(rng, letters), rng.choice(THRESHOLDS)
+    min_frequency, longest = rng.choice([1, 1, 1, 2, 3]), rng.choice([None, None, 3, 6])
+    tie_break: Any = rng.choice(["id", "smallest", "greatest"])
+    specials = rng.choice([[], ["ab"], ["<s>"]])
+    size = rng.choice([2, 5, 10, 30])
     counts: list[int] = []
     tok = bpe.research.train_picky(
         threshold,
@@ -92,29 +89,29 @@ def test_training_and_encoding_against_the_oracle(seed: int) -> None:
         vocab_size=256 + len(specials) + size,
         pretokenizer=None,
         special_tokens=specials,
-        min_frequency=least,
-        alphabet=bpe.Alphabet(first_id=chosen.choice([0, 3])),
+        min_frequency=min_frequency,
+        alphabet=bpe.Alphabet(first_id=rng.choice([0, 3])),
         on_merge=lambda step, left, right, token, count: counts.append(count),
         rules=bpe.MergeRules(max_token_length=longest, tie_break=tie_break),
     )
-    wanted = naive.learn(
+    expected = naive.learn(
         {word.encode(): count for word, count in words.items()},
         size,
         threshold,
         specials=tuple(name.encode() for name in specials),
-        least=least,
+        least=min_frequency,
         longest=longest,
         tie_break=tie_break,
     )
-    assert events_of(tok) == without_counts(wanted.events)
-    assert counts == [event[2] for event in wanted.events if isinstance(event, tuple)]
-    assert [*tok.vocab()][256 + len(specials) :] == [token for token in wanted.made if token in wanted.live]
-    texts = [text_of(chosen, letters, most) for most in (1, 3, 9, 30, 200)] + list(words)
-    tokens = [naive.encoded(text.encode(), wanted.events) for text in texts]
+    assert events_of(tok) == without_counts(expected.events)
+    assert counts == [event[2] for event in expected.events if isinstance(event, tuple)]
+    assert [*tok.vocab()][256 + len(specials) :] == [token for token in expected.made if token in expected.live]
+    texts = [text_of(rng, letters, most) for most in (1, 3, 9, 30, 200)] + list(words)
+    tokens = [naive.encoded(text.encode(), expected.events) for text in texts]
     for _ in range(2):
-        assert [[tok.token_bytes(number) for number in tok.encode(text).tolist()] for text in texts] == tokens
+        assert [[tok.token_bytes(token_id) for token_id in tok.encode(text).tolist()] for text in texts] == tokens
     batch = tok.encode_batch(texts, threads=2)
-    assert [[tok.token_bytes(number) for number in ids.tolist()] for ids in batch] == tokens
+    assert [[tok.token_bytes(token_id) for token_id in ids.tolist()] for ids in batch] == tokens
     assert [tok.tokens(text) for text in texts] == tokens
     assert tok.decode_batch(batch) == texts
 
@@ -134,32 +131,32 @@ def test_runs_of_equal_tokens(words: dict[str, int], merges: int, threshold: flo
         pretokenizer=None,
         on_merge=lambda step, left, right, token, count: counts.append(count),
     )
-    wanted = naive.learn({word.encode(): count for word, count in words.items()}, 0, threshold, num_merges=merges)
-    assert events_of(tok) == without_counts(wanted.events)
-    assert counts == [event[2] for event in wanted.events if isinstance(event, tuple)]
+    expected = naive.learn({word.encode(): count for word, count in words.items()}, 0, threshold, num_merges=merges)
+    assert events_of(tok) == without_counts(expected.events)
+    assert counts == [event[2] for event in expected.events if isinstance(event, tuple)]
     for text in [*words, "abbaab" * 9]:
-        assert tok.tokens(text) == naive.encoded(text.encode(), wanted.events)
+        assert tok.tokens(text) == naive.encoded(text.encode(), expected.events)
 
 
 @pytest.mark.parametrize("seed", range(40 * SOAK))
 def test_rules_against_the_oracle(seed: int) -> None:
     """The same events with rules, of which a function sees the same pairs and counts."""
-    chosen = random.Random(f"rules {seed}")
-    asked, theirs = (Asked(chosen.choice([2, 3, 7])) if seed % 2 else None for _ in range(2))
-    if asked is not None and theirs is not None:
-        theirs.modulus = asked.modulus
-    words, rules = random_words(chosen), random_rules(chosen, asked)
-    threshold, merges = chosen.choice(THRESHOLDS), chosen.choice([3, 10, 40])
+    rng = random.Random(f"rules {seed}")
+    asked, naive_veto = (Asked(rng.choice([2, 3, 7])) if seed % 2 else None for _ in range(2))
+    if asked is not None and naive_veto is not None:
+        naive_veto.modulus = asked.modulus
+    words, rules = random_words(rng), random_rules(rng, asked)
+    threshold, merges = rng.choice(THRESHOLDS), rng.choice([3, 10, 40])
     tok = bpe.research.train_picky(
         threshold, counts=words, num_merges=merges, pretokenizer=None, threads=1, rules=rules
     )
-    spelled: dict[bytes, int] = {}
+    byte_words: dict[bytes, int] = {}
     for word, count in words.items():
-        spelled[word.encode()] = count
-    veto = veto_of(replace(rules, veto=theirs))
-    wanted = naive.learn(spelled, 0, threshold, num_merges=merges, veto=veto)
-    assert events_of(tok) == without_counts(wanted.events)
-    assert (asked is None) or (theirs is not None and asked.calls == theirs.calls)
+        byte_words[word.encode()] = count
+    veto = veto_of(replace(rules, veto=naive_veto))
+    expected = naive.learn(byte_words, 0, threshold, num_merges=merges, veto=veto)
+    assert events_of(tok) == without_counts(expected.events)
+    assert (asked is None) or (naive_veto is not None and asked.calls == naive_veto.calls)
 
 
 @pytest.fixture
@@ -205,8 +202,8 @@ def test_files_offsets_and_added_tokens(tok: bpe.Tokenizer, tmp_path: Path) -> N
     ids = tok.encode(text)
     assert tok.encode_files(tmp_path / "text").ids.tolist() == ids.tolist()
     assert np.concatenate(list(tok.encode_stream([text[:7], text[7:]]))).tolist() == ids.tolist()
-    found, spans = tok.encode_with_offsets(text, unit="byte")
-    assert found.tolist() == ids.tolist()
+    ids_with_offsets, spans = tok.encode_with_offsets(text, unit="byte")
+    assert ids_with_offsets.tolist() == ids.tolist()
     assert [text.encode()[start:end] for start, end in spans.tolist()] == tok.tokens(text)
     assert tok.truncate(text, 3) == tok.decode(ids[:3])
     chat = tok.with_tokens(special=["<user>"], added=["日本"])
@@ -219,7 +216,7 @@ def test_explained(tok: bpe.Tokenizer) -> None:
     """Every event that changes a word, deletions too; the last line has the ids that encoding gives."""
     for word in [*WORDS, "slowestlow"]:
         lines = tok.explain(word).split("\n")
-        assert lines[-1].split()[1:] == [str(number) for number in tok.encode(word).tolist()]
+        assert lines[-1].split()[1:] == [str(token_id) for token_id in tok.encode(word).tolist()]
     small = bpe.research.train_picky(counts={"lower": 9, "lowest": 8, "slowly": 1}, vocab_size=259)
     assert "  low -> l o w  (event 4, deletion)    s l o w l y" in small.explain("slowly")
 
@@ -260,7 +257,7 @@ def test_refused_thresholds(threshold: Any) -> None:
 
 def test_memory_is_checked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that the training may not fit in is refused before any merge."""
-    monkeypatch.setattr("bpe.research.picky.PER_SYMBOL", 1 << 40)
+    monkeypatch.setattr("bpe.research.picky.BYTES_PER_SYMBOL", 1 << 40)
     with pytest.raises(ValueError, match=r"max_memory is .*training with deletions tracks every pair"):
         bpe.research.train_picky(counts=WORDS, vocab_size=260, max_memory="2G")
 
@@ -279,8 +276,8 @@ def test_checkpoint(tmp_path: Path) -> None:
 
 
 def test_ends_early() -> None:
-    for least, reason in ((1, "no pairs left"), (3, "min_frequency")):
-        tok = bpe.research.train_picky(counts={"abab": 2, "cd": 9}, vocab_size=400, min_frequency=least)
+    for min_frequency, reason in ((1, "no pairs left"), (3, "min_frequency")):
+        tok = bpe.research.train_picky(counts={"abab": 2, "cd": 9}, vocab_size=400, min_frequency=min_frequency)
         assert tok.spec.training is not None
         assert tok.spec.training.stopped == reason
         assert tok.tokens("cd") == [b"cd"]
@@ -322,11 +319,11 @@ def test_damaged_files(tok: bpe.Tokenizer, tmp_path: Path, change: dict[str, Any
 @pytest.mark.parametrize("seed", range(24 * SOAK))
 def test_events_at_random(tok: bpe.Tokenizer, tmp_path: Path, seed: int) -> None:
     """Events left out, doubled or in another order give a tokenizer that encodes by them, or FormatError."""
-    chosen, path = random.Random(seed), tmp_path / "tokenizer.json"
+    rng, path = random.Random(seed), tmp_path / "tokenizer.json"
     value = json.loads(write(tok.spec))
     events = value["model"]["events"]
-    for _ in range(chosen.randint(1, 2)):
-        at, other = chosen.randrange(len(events)), chosen.randrange(len(events))
+    for _ in range(rng.randint(1, 2)):
+        at, other = rng.randrange(len(events)), rng.randrange(len(events))
         if seed % 3 == 0:
             events[at], events[other] = events[other], events[at]
         elif seed % 3 == 1:

@@ -25,11 +25,11 @@ TRAININGS = [
 ]
 
 
-def random_words(chosen: random.Random) -> dict[str, int]:
+def random_words(rng: random.Random) -> dict[str, int]:
     """Words over few letters, with runs of one."""
-    letters = chosen.choice(["ab", "abc", "aé", "a"])
+    letters = rng.choice(["ab", "abc", "aé", "a"])
     sizes = (1, 2, 3, 5, 8, 13)
-    return {"".join(chosen.choices(letters, k=chosen.choice(sizes))): chosen.randint(1, 9) for _ in range(8)}
+    return {"".join(rng.choices(letters, k=rng.choice(sizes))): rng.randint(1, 9) for _ in range(8)}
 
 
 def seed_merges(seeds: bpe.research.Seeds, symbols: Any) -> list[tuple[Any, Any]]:
@@ -46,7 +46,12 @@ def seed_merges(seeds: bpe.research.Seeds, symbols: Any) -> list[tuple[Any, Any]
 
 
 def oracle(
-    words: dict[Any, int], seeds: list[tuple[Any, Any]], ids: dict[Any, int], most: int, tie_break: str, least: int
+    words: dict[Any, int],
+    seeds: list[tuple[Any, Any]],
+    ids: dict[Any, int],
+    max_merges: int,
+    tie_break: str,
+    min_frequency: int,
 ) -> tuple[list[tuple[Any, Any]], list[int]]:
     """(All merges, the corpus's length in tokens before each learned one and at the end). `ids` grows."""
     merges = list(seeds)
@@ -55,8 +60,8 @@ def oracle(
         ids[left + right] = len(ids)
         split = [(reference.merge_all(symbols, left, right), count) for symbols, count in split]
     lengths = [sum(len(symbols) * count for symbols, count in split)]
-    while len(merges) < most:
-        counts = {pair: count for pair, count in reference.pair_counts(split).items() if count >= least}
+    while len(merges) < max_merges:
+        counts = {pair: count for pair, count in reference.pair_counts(split).items() if count >= min_frequency}
         if not counts:
             break
         tied = [pair for pair, count in counts.items() if count == max(counts.values())]
@@ -78,7 +83,7 @@ def curve_of(lengths: list[int], n_bytes: int, before: int) -> list[tuple[int, f
 @pytest.mark.parametrize("model", ["byte", "char", "mark", "glued"])
 def test_seeds_and_curves_are_those_of_the_definition(model: str) -> None:
     """Random corpora, seeds, tie rules: the same merges, ids and lengths at every power of two."""
-    chosen = random.Random(model)
+    rng = random.Random(model)
     options: dict[str, Any] = {} if model == "byte" else {"model": "char"}
     glued = model == "glued"
     mark = "_" if model in ("mark", "glued") else None
@@ -93,35 +98,35 @@ def test_seeds_and_curves_are_those_of_the_definition(model: str) -> None:
         return reference.char_word(token)
 
     for _ in range(40 * SOAK):
-        words = random_words(chosen)
-        named = {word.encode() if model == "byte" else word: count for word, count in words.items()}
-        made = [*named] + [word + (mark or "") for word in named if mark is not None]
-        made += [word[:3] for word in named]
-        tokens = chosen.sample(made, chosen.randint(0, min(4, len(made))))
+        words = random_words(rng)
+        symbol_words = {word.encode() if model == "byte" else word: count for word, count in words.items()}
+        made = [*symbol_words] + [word + (mark or "") for word in symbol_words if mark is not None]
+        made += [word[:3] for word in symbol_words]
+        tokens = rng.sample(made, rng.randint(0, min(4, len(made))))
         tokens = [token for token in dict.fromkeys(tokens) if len(symbols(token)) > 1]
         merges = seed_merges(bpe.research.Seeds(tokens=tokens), symbols)
-        cut = chosen.randint(0, len(merges))
+        cut = rng.randint(0, len(merges))
         done = [left + right for left, right in merges[:cut]]
         seeds = bpe.research.Seeds(merges=merges[:cut], tokens=[token for token in tokens if token not in done])
         merges = seed_merges(seeds, symbols)
-        tie_break, least = chosen.choice(TIE_BREAKS), chosen.choice((1, 3))
-        most = len(merges) + chosen.choice((0, 3, 100))
+        tie_break, min_frequency = rng.choice(TIE_BREAKS), rng.choice((1, 3))
+        max_merges = len(merges) + rng.choice((0, 3, 100))
         tok = bpe.research.train_seeded(
             seeds,
-            counts=named,
-            num_merges=most,
-            min_frequency=least,
+            counts=symbol_words,
+            num_merges=max_merges,
+            min_frequency=min_frequency,
             rules=bpe.MergeRules(tie_break=tie_break),
             **options,
         )
         vocab = tok.vocab()
-        ids = {token: number for token, number in vocab.items() if number < tok.vocab_size - len(tok.merges)}
+        ids = {token: token_id for token, token_id in vocab.items() if token_id < tok.vocab_size - len(tok.merges)}
         if mark is not None:
-            split = {reference.char_word(str(word), mark, glued): count for word, count in named.items()}
+            split = {reference.char_word(str(word), mark, glued): count for word, count in symbol_words.items()}
         else:
-            split = {symbols(word): count for word, count in named.items()}
-        expected, lengths = oracle(split, merges, ids, most, tie_break, least)
-        assert vocab == ids, (named, seeds)
+            split = {symbols(word): count for word, count in symbol_words.items()}
+        expected, lengths = oracle(split, merges, ids, max_merges, tie_break, min_frequency)
+        assert vocab == ids, (symbol_words, seeds)
         assert [tuple(pair) for pair in tok.merges.tolist()] == [(ids[left], ids[right]) for left, right in expected]
         assert tok.spec.training is not None
         assert tok.spec.training.merges == len(expected)
@@ -264,15 +269,15 @@ def test_stock_tokenizers_loads_a_file_with_a_curve(tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tok = bpe.train(texts=["the low lower lowest"] * 3, vocab_size=270)
     tok.save(tmp_path / "tokenizer.json")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    assert theirs.encode("the lowest").ids == tok.encode("the lowest").tolist()
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert peer.encode("the lowest").ids == tok.encode("the lowest").tolist()
 
 
 def test_extending_has_a_curve_of_its_own() -> None:
     counts = bpe.count_words(texts=["the low lower lowest"] * 3)
     tok = bpe.train(counts=counts, vocab_size=262)
     longer = bpe.extend(tok, counts, vocab_size=266)
-    whole = bpe.train(counts=counts, vocab_size=266)
+    expected = bpe.train(counts=counts, vocab_size=266)
     assert longer.spec.training is not None
-    assert whole.spec.training is not None
-    assert longer.spec.training.curve[-1][1:] == whole.spec.training.curve[-1][1:]
+    assert expected.spec.training is not None
+    assert longer.spec.training.curve[-1][1:] == expected.spec.training.curve[-1][1:]

@@ -49,7 +49,7 @@ def naive_alphabet(counts, coverage):
 
 def naive_merges(counts, n_merges, alphabet, apart):
     """Merge the most frequent pair again and again, of equal ones that of the smallest ids; (merges, tokens by id)."""
-    ids = {char: number for number, char in enumerate(alphabet)}
+    ids = {char: token_id for token_id, char in enumerate(alphabet)}
     words = [([char if char in ids and char not in apart else None for char in word], n) for word, n in counts.items()]
     merges = []
     while len(merges) < n_merges:
@@ -64,11 +64,11 @@ def naive_merges(counts, n_merges, alphabet, apart):
         merges.append((left, right))
         ids.setdefault(left + right, len(ids))
         for symbols, _ in words:
-            at = 0
-            while at < len(symbols) - 1:
-                if (symbols[at], symbols[at + 1]) == (left, right):
-                    symbols[at : at + 2] = [left + right]
-                at += 1
+            offset = 0
+            while offset < len(symbols) - 1:
+                if (symbols[offset], symbols[offset + 1]) == (left, right):
+                    symbols[offset : offset + 2] = [left + right]
+                offset += 1
     return merges, list(ids)
 
 
@@ -92,7 +92,7 @@ def test_merges_equal_the_naive_oracle_and_ids_those_of_tokenizers(seed, tmp_pat
     tok = bpe.train(counts=counts, num_merges=20, **grouped(**options))
     merges, tokens = naive_merges(counts, 20, naive_alphabet(counts, coverage), DIGITS if digits else set())
     assert list(tok.vocab())[3 + 256 * fallback :] == tokens
-    names = {number: token for token, number in tok.vocab().items()}
+    names = {token_id: token for token, token_id in tok.vocab().items()}
     assert [(names[left], names[right]) for left, right in tok.merges.tolist()] == merges
     half = bpe.train(counts=counts, num_merges=8, **grouped(**options))
     assert bpe.extend(half, counts, tok.vocab_size, split_digits=digits) == tok

@@ -135,8 +135,8 @@ def test_resuming_any_corpus_at_any_step_gives_the_same_merges(
 
 
 def check_resuming(path: Path, at: list[int], options: dict[str, Any]) -> None:
-    seen: list[Any] = []
-    expected = bpe.train(**grouped(**options), on_merge=lambda *each: seen.append(each))
+    calls: list[Any] = []
+    expected = bpe.train(**grouped(**options), on_merge=lambda *each: calls.append(each))
     by_step: dict[int, Any] = {}
 
     def on_merge(step: int, *rest: Any) -> None:
@@ -150,7 +150,7 @@ def check_resuming(path: Path, at: list[int], options: dict[str, Any]) -> None:
         except StopHereError:
             continue
         break
-    assert list(by_step.values()) == seen
+    assert list(by_step.values()) == calls
     assert bpe.train(**grouped(**options), checkpoint=path) == expected
 
 
@@ -203,8 +203,8 @@ print(tok.fingerprint)
         assert running.returncode == -signal.SIGKILL
     (tmp_path / ".ckpt.bpe-0123456789abcdef.tmp").touch()
     (tmp_path / ".ckpt.counts.bpe-0123456789abcdef.tmp").touch()
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    _, first, *_, fingerprint = done.stdout.splitlines()
+    process = subprocess.run(argv, capture_output=True, text=True, check=True)
+    _, first, *_, fingerprint = process.stdout.splitlines()
     assert int(first.split()[0]) > 36, "each run resumes from the merges of the runs before"
     assert fingerprint == expected.fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt", "ckpt.counts", "one.txt", "two.txt"]
@@ -244,15 +244,15 @@ def test_a_full_disk_does_not_end_the_training(
 
 
 def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    saved = Checkpoint(tmp_path / "ckpt", {})
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    checkpoint = Checkpoint(tmp_path / "ckpt", {})
     before = (tmp_path / "ckpt").read_bytes()
-    now[0] += 29
-    saved.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
+    clock[0] += 29
+    checkpoint.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
     assert (tmp_path / "ckpt").read_bytes() == before
-    now[0] += 2
-    saved.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
+    clock[0] += 2
+    checkpoint.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
     assert (tmp_path / "ckpt").read_bytes() != before
     assert Checkpoint(tmp_path / "ckpt", {}).merges.tolist() == [[1, 2, 3, 4]]
 
@@ -260,7 +260,7 @@ def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.M
 # The source of the corpus ------------------------------------------------------------------------------------------
 
 
-TEXTS = [TEXT * (number % 3) + str(number) for number in range(60)]
+TEXTS = [TEXT * (i % 3) + str(i) for i in range(60)]
 
 
 def stop_after_saves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
@@ -290,7 +290,7 @@ def test_counting_resumes_from_every_saved_state(
     use_small_blocks(monkeypatch)
     paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
     if options.pop("spilling", False):
-        monkeypatch.setattr(counting.Tables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
+        monkeypatch.setattr(counting.ThreadTables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
     expected = bpe.train(**grouped(**made))
     checkpoint = tmp_path / "run.ckpt"
@@ -312,7 +312,7 @@ def test_counting_resumes_in_the_middle_of_a_text(
 ) -> None:
     """A kernel reads a text of some MB in several calls."""
     path = tmp_path / "a.txt"
-    path.write_text("".join(f"{TEXT}{number}|" for number in range(90_000)), encoding="utf-8")
+    path.write_text("".join(f"{TEXT}{i}|" for i in range(90_000)), encoding="utf-8")
     expected, made = (
         bpe.count_words(files=bpe.Sources(path, separator=separator)),
         {"files": path, "separator": separator},
@@ -321,8 +321,8 @@ def test_counting_resumes_in_the_middle_of_a_text(
         stop_after_saves(patch, 1)
         with pytest.raises(StopHereError):
             bpe.train(**grouped(**made), num_merges=1, checkpoint=tmp_path / "c")
-    held = checkpoint_module.read_counts(f"{tmp_path / 'c'}.counts")[1]
-    assert 0 < held[1] < path.stat().st_size
+    unfinished = checkpoint_module.read_counts(f"{tmp_path / 'c'}.counts")[1]
+    assert 0 < unfinished[1] < path.stat().st_size
     bpe.train(**grouped(**made), num_merges=1, checkpoint=tmp_path / "c")
     assert bpe.WordCounts.load(f"{tmp_path / 'c'}.counts") == expected
 
@@ -330,17 +330,17 @@ def test_counting_resumes_in_the_middle_of_a_text(
 def test_words_that_need_too_much_memory_end_the_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts so far are kept, and the same call with more memory goes on from them."""
     path, checkpoint = tmp_path / "a.txt", tmp_path / "c"
-    words = "\n".join(f"{number:08d}" for number in range(1_000_000))
+    words = "\n".join(f"{i:08d}" for i in range(1_000_000))
     path.write_text(words.translate(str.maketrans("0123456789", "abcdefghij")))
     made: dict[str, Any] = {"files": path, "num_merges": 3, "threads": 1, "checkpoint": checkpoint}
     with monkeypatch.context() as patch:
         patch.setattr("bpe.training.job.check_memory", lambda _: resident() + (12 << 20))
-        patch.setattr("bpe.training.memory.LEAST_FOR_PAIRS", 0)
+        patch.setattr("bpe.training.job.MIN_PAIR_MEMORY", 0)
         with pytest.raises(ValueError, match=r"max_memory is .* the words counted so far, about \d+ of \d+ symbols"):
             bpe.train(**grouped(**made), max_memory=1)
-    counts, held = checkpoint_module.read_counts(f"{checkpoint}.counts")
+    counts, unfinished = checkpoint_module.read_counts(f"{checkpoint}.counts")
     assert 200_000 < len(counts) < 900_000
-    assert held[1] < path.stat().st_size
+    assert unfinished[1] < path.stat().st_size
     expected = bpe.count_words(files=path)
     assert bpe.train(**grouped(**made)) == bpe.train(counts=expected, num_merges=3)
     assert bpe.WordCounts.load(f"{checkpoint}.counts") == expected

@@ -43,13 +43,13 @@ INVALID_RULES = [
 
 
 def merges_of(tok: bpe.Tokenizer) -> list[tuple[Any, Any]]:
-    tokens = {number: token for token, number in tok.vocab().items()}
+    tokens = {token_id: token for token, token_id in tok.vocab().items()}
     return [(tokens[left], tokens[right]) for left, right in tok.merges.tolist()]
 
 
 def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "test_tuning", switches)
+        patch.setattr(learning, "tuning_for_tests", switches)
         return bpe.train(**grouped(**options))
 
 
@@ -61,20 +61,20 @@ def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
     random_ = random.Random(f"rules {tie_break}")
     for _ in range(80 * SOAK):
         words, modulus = random_words(random_), random_.choice((0, 2, 3))
-        ours, theirs = (Asked(modulus) if modulus else None for _ in range(2))
-        rules = random_rules(random_, ours)
+        veto, naive_veto = (Asked(modulus) if modulus else None for _ in range(2))
+        rules = random_rules(random_, veto)
         options: dict[str, Any] = {"num_merges": random_.choice((3, 40)), "tie_break": tie_break}
         options["min_frequency"] = random_.choice((1, 1, 2))
         tok = trained(random_.choice(SWITCHES), counts=words, rules=rules, pretokenizer=None, **options)
         expected = reference.train(
             {reference.byte_word(word.encode()): count for word, count in words.items()},
             alphabet=BYTE_ORDER,
-            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": theirs})),
+            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": naive_veto})),
             **options,
         )
         assert merges_of(tok) == [(step.left, step.right) for step in expected.steps], (words, rules, options)
-        if ours is not None and theirs is not None:
-            assert ours.calls == theirs.calls
+        if veto is not None and naive_veto is not None:
+            assert veto.calls == naive_veto.calls
 
 
 @pytest.mark.parametrize("glued", [None, False, True])
@@ -83,21 +83,21 @@ def test_merges_of_characters_are_the_oracles(glued: bool | None) -> None:
     mark = None if glued is None else "</w>"
     for _ in range(40 * SOAK):
         words, modulus = random_words(random_), random_.choice((0, 3))
-        ours, theirs = (Asked(modulus) if modulus else None for _ in range(2))
-        rules = replace(random_rules(random_, ours), tie_break="smallest")
+        veto, naive_veto = (Asked(modulus) if modulus else None for _ in range(2))
+        rules = replace(random_rules(random_, veto), tie_break="smallest")
         tok = bpe.train(
             counts=words, rules=rules, pretokenizer=None, model="char", num_merges=20,
             end_of_word=mark, end_of_word_glued=bool(glued),
         )  # fmt: skip
         expected = reference.train(
             {reference.char_word(word, mark, bool(glued)): count for word, count in words.items()},
-            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": theirs}), mark or ""),
+            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": naive_veto}), mark or ""),
             num_merges=20,
             tie_break="smallest",
         )
         assert merges_of(tok) == [(step.left, step.right) for step in expected.steps], (words, rules)
-        if ours is not None and theirs is not None:
-            assert ours.calls == theirs.calls
+        if veto is not None and naive_veto is not None:
+            assert veto.calls == naive_veto.calls
 
 
 def test_marks_after_bytes_follow_whole_characters() -> None:
@@ -106,9 +106,9 @@ def test_marks_after_bytes_follow_whole_characters() -> None:
         options: dict[str, Any] = {"end_of_word": "</w>", "end_of_word_glued": glued}
         rules = bpe.MergeRules(whole_characters=True)
         tok = bpe.train(counts=words, rules=rules, num_merges=40, pretokenizer=None, **options)
-        for token, number in tok.vocab().items():
+        for token, token_id in tok.vocab().items():
             whole = reference.is_whole(token.removesuffix(b"</w>"))
-            assert number < 256 + 256 * glued or begins_character(token) or whole
+            assert token_id < 256 + 256 * glued or begins_character(token) or whole
         assert len(tok.encode("né")) == 1
 
 

@@ -44,7 +44,7 @@ def random_corpus(random_: random.Random) -> dict[str, int]:
 
 
 def merges_of(tok: bpe.Tokenizer) -> list[Merge]:
-    tokens = {number: token for token, number in tok.vocab().items()}
+    tokens = {token_id: token for token, token_id in tok.vocab().items()}
     return [(tokens[left], tokens[right]) for left, right in tok.merges.tolist()]
 
 
@@ -54,11 +54,11 @@ def encoded_words(merges: list[Merge], words: dict[str, int]) -> list[tuple[tupl
 
 
 def frequencies_of(merges: list[Merge], words: dict[str, int]) -> Counter[bytes]:
-    found: Counter[bytes] = Counter()
+    frequencies: Counter[bytes] = Counter()
     for tokens, count in encoded_words(merges, words):
         for token in tokens:
-            found[token] += count
-    return found
+            frequencies[token] += count
+    return frequencies
 
 
 def leaves_of(merges: list[Merge]) -> list[Merge]:
@@ -77,29 +77,29 @@ def pruned(merges: list[Merge], words: dict[str, int], n: int) -> list[Merge]:
 
 
 def exchanges_of(
-    merges: list[Merge], active: set[Merge], words: dict[str, int], most: int
+    merges: list[Merge], active: set[Merge], words: dict[str, int], max_exchanges: int
 ) -> list[tuple[Merge, Merge]]:
     """(active, inactive) merges to exchange in a pass."""
-    now = [merge for merge in merges if merge in active]
-    tokens = {b"".join(merge) for merge in now}
-    frequencies, pairs = frequencies_of(now, words), Counter[Merge]()
-    for word, count in encoded_words(now, words):
+    active_merges = [merge for merge in merges if merge in active]
+    tokens = {b"".join(merge) for merge in active_merges}
+    frequencies, pairs = frequencies_of(active_merges, words), Counter[Merge]()
+    for word, count in encoded_words(active_merges, words):
         for pair in pairwise(word):
             pairs[pair] += count
     whole = [merge for merge in merges if merge not in active and all(len(p) == 1 or p in tokens for p in merge)]
-    new = sorted((m for m in whole if pairs[m]), key=lambda merge: (-pairs[merge], merges.index(merge)))
-    old = sorted(leaves_of(now), key=lambda merge: (frequencies[b"".join(merge)], -merges.index(merge)))
+    candidates = sorted((m for m in whole if pairs[m]), key=lambda merge: (-pairs[merge], merges.index(merge)))
+    leaves = sorted(leaves_of(active_merges), key=lambda merge: (frequencies[b"".join(merge)], -merges.index(merge)))
     chosen: list[tuple[Merge, Merge]] = []
     needed: set[bytes] = set()
-    for merge in new:
+    for merge in candidates:
         if any(part == b"".join(gone) for part in merge for gone, _ in chosen):
             continue
-        while old and b"".join(old[0]) in needed | set(merge):
-            old.pop(0)
-        if not old or len(chosen) == most or pairs[merge] <= frequencies[b"".join(old[0])]:
+        while leaves and b"".join(leaves[0]) in needed | set(merge):
+            leaves.pop(0)
+        if not leaves or len(chosen) == max_exchanges or pairs[merge] <= frequencies[b"".join(leaves[0])]:
             break
         needed |= set(merge)
-        chosen.append((old.pop(0), merge))
+        chosen.append((leaves.pop(0), merge))
     return chosen
 
 
@@ -112,7 +112,7 @@ def adapted(merges: list[Merge], words: dict[str, int], n: int, passes: int) -> 
         chosen = exchanges_of(merges, active, words, step)
         if not chosen:
             break
-        tried = active - {old for old, _ in chosen} | {new for _, new in chosen}
+        tried = active - {leaf for leaf, _ in chosen} | {candidate for _, candidate in chosen}
         if total(tried) < total(active):
             active, step = tried, 2 * len(chosen)
         else:
@@ -122,7 +122,7 @@ def adapted(merges: list[Merge], words: dict[str, int], n: int, passes: int) -> 
 
 def check_remap(tok: bpe.Tokenizer, smaller: bpe.Tokenizer, remap: np.ndarray[Any, Any]) -> None:
     kept = smaller.vocab()
-    assert {token: int(remap[number]) for token, number in tok.vocab().items()} == {
+    assert {token: int(remap[token_id]) for token, token_id in tok.vocab().items()} == {
         token: kept.get(token, -1) for token in tok.vocab()
     }
 

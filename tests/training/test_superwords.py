@@ -29,12 +29,12 @@ WORDS = ["the", "end", "of", "a", "day", "in", "2024", "12345", "no", "end,", "d
 
 def corpus(seed: int) -> list[str]:
     """Documents of several lines, some of which repeat; the last line of some has no newline."""
-    chosen = random.Random(seed)
+    rng = random.Random(seed)
     lines = [
-        " ".join(chosen.choices(WORDS, k=chosen.randint(0, 8))) + chosen.choice(["\n", "\n", ".\n", "\n\n", " \n"])
+        " ".join(rng.choices(WORDS, k=rng.randint(0, 8))) + rng.choice(["\n", "\n", ".\n", "\n\n", " \n"])
         for _ in range(12)
     ]
-    return ["".join(chosen.choices(lines, k=chosen.randint(1, 6))) + chosen.choice(["", "the end"]) for _ in range(8)]
+    return ["".join(rng.choices(lines, k=rng.randint(1, 6))) + rng.choice(["", "the end"]) for _ in range(8)]
 
 
 def lines_of(texts: list[str]) -> list[str]:
@@ -44,17 +44,17 @@ def lines_of(texts: list[str]) -> list[str]:
 
 def pieces(lines: list[str], pattern: str | None, *, gaps: bool) -> list[bytes]:
     """What a pattern makes of each line: its matches and, with `gaps`, the text between them."""
-    found: list[str] = []
+    parts: list[str] = []
     for line in lines:
         if pattern is None:
-            found.append(line)
+            parts.append(line)
             continue
         at = 0
         for match in regex.finditer(pattern, line):
-            found += [line[at : match.start()]] * gaps + [match[0]]
+            parts += [line[at : match.start()]] * gaps + [match[0]]
             at = match.end()
-        found += [line[at:]] * gaps
-    return [piece.encode() for piece in found if piece]
+        parts += [line[at:]] * gaps
+    return [piece.encode() for piece in parts if piece]
 
 
 def vetoed(token: bytes, max_words: int | None, forbidden: tuple[str, ...]) -> bool:
@@ -81,7 +81,7 @@ def trained(
             tokens.append(step.left + step.right)
             merges.append(pair)
         units = [(reference.merge_all(symbols, *pair), count) for symbols, count in units]
-    ids = {token: number for number, token in enumerate(tokens)}
+    ids = {token: token_id for token_id, token in enumerate(tokens)}
     while len(ids) < vocab_size:
         counts = {
             pair: count
@@ -90,8 +90,10 @@ def trained(
         }
         if not counts:
             break
-        most = max(counts.values())
-        pair = min((each for each in counts if counts[each] == most), key=lambda each: (ids[each[0]], ids[each[1]]))
+        max_count = max(counts.values())
+        pair = min(
+            (each for each in counts if counts[each] == max_count), key=lambda each: (ids[each[0]], ids[each[1]])
+        )
         merges.append(pair)
         ids.setdefault(pair[0] + pair[1], len(ids))
         units = [(reference.merge_all(symbols, *pair), count) for symbols, count in units]
@@ -99,7 +101,7 @@ def trained(
 
 
 def merges_of(tok: bpe.Tokenizer) -> list[tuple[bytes, bytes]]:
-    vocab = {number: token for token, number in tok.vocab().items()}
+    vocab = {token_id: token for token, token_id in tok.vocab().items()}
     return [(vocab[left], vocab[right]) for left, right in tok.merges.tolist()]
 
 
@@ -119,7 +121,7 @@ def test_merges_are_those_of_the_definition(kind: str, unused: str, seed: int) -
     superwords = KINDS[kind](unused=unused)
     texts = corpus(seed)
     tok = bpe.train(texts=texts, vocab_size=320, superwords=superwords)
-    first, second = superwords.of_stage(1), superwords.of_stage(2)
+    first, second = superwords.get_pretokenizer(1), superwords.get_pretokenizer(2)
     words = pieces(lines_of(texts), first.pattern, gaps=first.gaps == "keep")
     units = pieces(lines_of(texts), None if second is None else second.pattern, gaps=True)
     merges, tokens = trained(words, units, superwords, 320)
@@ -142,7 +144,7 @@ def test_the_papers_patterns_are_two_steps_of_tokenizers() -> None:
         split = steps.Sequence(
             [steps.Digits(individual_digits=False), steps.Split(tokenizers.Regex(pattern), "isolated")]
         )
-        ours = superwords.of_stage(stage)
+        ours = superwords.get_pretokenizer(stage)
         assert ours is not None
         for text in texts:
             assert ours.split(text) == [piece for piece, _ in split.pre_tokenize_str(text)]
@@ -156,12 +158,12 @@ def test_the_units_scanner_finds_what_the_patterns_match(texts: list[str]) -> No
     offsets = offsets_of([len(data) for data in datas])
     for pattern in (SUPERBPE_WORDS, SUPERBPE_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_V2_UNITS):
         pretokenizer = bpe.Pretokenizer.from_regex(pattern, gaps="keep")
-        found = zip(*pretokenizer.spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
+        spans = zip(*pretokenizer.spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
         expected = []
         for data, start in zip(datas, offsets, strict=False):
             first, last = pretokenizer.spans_by_regex(data)
             expected += list(zip(first + start, last + start, strict=True))
-        assert sorted(found) == expected
+        assert sorted(spans) == expected
 
 
 @pytest.mark.parametrize("kind", ["lines", "paper", "v2"])
@@ -182,8 +184,8 @@ def test_files_texts_and_counts_give_the_same_tokenizer(tmp_path: Path) -> None:
     texts = [text.rstrip("\n") or "x" for text in corpus(5)]
     superwords = SuperWords.v2(270)
     expected = bpe.train(texts=texts, vocab_size=310, superwords=superwords, threads=1)
-    for number, separator in enumerate(["<|end|>", "\n--\n"]):
-        path = tmp_path / f"{number}.txt"
+    for i, separator in enumerate(["<|end|>", "\n--\n"]):
+        path = tmp_path / f"{i}.txt"
         path.write_text(separator.join(texts), newline="")
         for threads in (1, 2):
             again = bpe.train(
@@ -323,13 +325,13 @@ def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])])
     ids: list[int] = []
     lengths: list[int] = []
-    for found, bounds in encoded.encode_in_groups(tok.spec, np.frombuffer(b"".join(words), np.uint8), offsets, 2):
-        ids += found.tolist()
+    for group_ids, bounds in encoded.encode_in_groups(tok.spec, np.frombuffer(b"".join(words), np.uint8), offsets, 2):
+        ids += group_ids.tolist()
         lengths += np.diff(bounds).tolist()
     alone = [engine.encode_words(np.frombuffer(word, np.uint8), np.array([0, len(word)])).ids for word in words]
     expected = [each.tolist() for each in alone]
     assert [len(each) for each in expected] == lengths
-    assert [number for each in expected for number in each] == ids
+    assert [token_id for each in expected for token_id in each] == ids
     assert expected[:-2] == [tok.encode(word).tolist() for word in words[:-2]]
     assert list(encoded.encode_in_groups(tok.spec, np.empty(0, np.uint8), np.zeros(1, np.int64))) == []
 
@@ -339,34 +341,34 @@ def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch
 
 def test_encoded_words_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is limited, stage 2 maps its tokens from a temporary file; the tokenizer is the same."""
-    chosen, mapped = random.Random(5), []
-    texts = ["".join(chosen.choices("abcdefgh ", k=60)) + "\n" for _ in range(4000)] * 2
+    rng, mapped = random.Random(5), []
+    texts = ["".join(rng.choices("abcdefgh ", k=60)) + "\n" for _ in range(4000)] * 2
     options: dict[str, Any] = {"texts": texts, "vocab_size": 290, "superwords": SuperWords(270), "threads": 2}
-    wanted = bpe.train(**options)
+    expected = bpe.train(**options)
     whole = encoded.ArraySpool.take_all
 
-    def spied(numbers: encoded.ArraySpool) -> Any:
-        found = whole(numbers)
-        mapped.append((found[1], len(found[0])))
-        return found
+    def spied(spool: encoded.ArraySpool) -> Any:
+        result = whole(spool)
+        mapped.append((result[1], len(result[0])))
+        return result
 
     monkeypatch.setattr(encoded.ArraySpool, "take_all", spied)
-    assert bpe.train(**options, max_memory="8G") == wanted
+    assert bpe.train(**options, max_memory="8G") == expected
     monkeypatch.setattr(extend, "resident", lambda: 1 << 40)
-    assert bpe.train(**options, max_memory="8G") == wanted
+    assert bpe.train(**options, max_memory="8G") == expected
     assert [each for each, _ in mapped] == [False, True]
     assert mapped[0][1] == mapped[1][1] > 4 << 17  # so much that pages are let go meanwhile
 
 
-@pytest.mark.parametrize("most", [None, 0, 20, 1000])
-def test_token_numbers_are_joined(most: int | None) -> None:
+@pytest.mark.parametrize("max_bytes", [None, 0, 20, 1000])
+def test_token_numbers_are_joined(max_bytes: int | None) -> None:
     parts = [np.arange(n, dtype=np.uint32) for n in (3, 0, 5, 1)]
-    numbers = encoded.ArraySpool(most)
+    numbers = encoded.ArraySpool(max_bytes)
     for part in parts:
         numbers.append(part)
     blob, mapped = numbers.take_all()
     assert blob.tobytes() == b"".join(part.tobytes() for part in parts)
-    assert mapped == (most is not None and most < 36)
+    assert mapped == (max_bytes is not None and max_bytes < 36)
 
 
 def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,20 +27,22 @@ each_rule = pytest.mark.parametrize("tie_break", TIE_BREAKS)
 
 def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, int]]]:
     """A tokenizer, and its merges as `on_merge` received them; checks their numbers."""
-    seen: list[tuple[Any, Any, Any, int]] = []
+    learned: list[tuple[Any, Any, Any, int]] = []
 
     def on_merge(step: int, left: Any, right: Any, token: Any, count: int) -> None:
-        assert step == len(seen) + 1
+        assert step == len(learned) + 1
         assert token == left + right
         assert type(count) is int
-        seen.append((left, right, token, count))
+        learned.append((left, right, token, count))
 
-    return bpe.train(**grouped(**options), on_merge=on_merge), seen
+    return bpe.train(**grouped(**options), on_merge=on_merge), learned
 
 
-def assert_agrees(tok: bpe.Tokenizer, seen: list[tuple[Any, Any, Any, int]], expected: reference.Trained[Any]) -> None:
+def assert_agrees(
+    tok: bpe.Tokenizer, learned: list[tuple[Any, Any, Any, int]], expected: reference.Trained[Any]
+) -> None:
     """Compare merges, counts, vocabulary and ids."""
-    assert seen == [(step.left, step.right, step.left + step.right, step.count) for step in expected.steps]
+    assert learned == [(step.left, step.right, step.left + step.right, step.count) for step in expected.steps]
     assert tok.vocab() == expected.ids
     assert list(tok.vocab().values()) == sorted(expected.ids.values())
     assert tok.vocab_size == len(expected.ids)
@@ -63,14 +65,14 @@ def mark_length(mark: str | None, glued: bool) -> Callable[[str], int]:
 
 
 def check_byte_model(words: dict[str, int], num_merges: int, tie_break: str) -> None:
-    tok, seen = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
+    tok, learned = trained(counts=words, num_merges=num_merges, tie_break=tie_break)
     expected = reference.train(
         {reference.byte_word(word.encode()): count for word, count in words.items()},
         num_merges=num_merges,
         tie_break=tie_break,
         alphabet=reference.gpt2_byte_order(),
     )
-    assert_agrees(tok, seen, expected)
+    assert_agrees(tok, learned, expected)
 
 
 def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[str]:
@@ -113,7 +115,7 @@ def test_byte_models_with_options_equal_the_oracles(
     alphabet = [byte for byte in order if byte in used]
     vocab_size = len(alphabet) + len(special_tokens) + extra
     for tie_break in rules():
-        tok, seen = trained(
+        tok, learned = trained(
             counts={word.encode(): count for word, count in words.items()},
             vocab_size=vocab_size,
             initial_alphabet="corpus",
@@ -133,7 +135,7 @@ def test_byte_models_with_options_equal_the_oracles(
             max_token_length=max_token_length,
             first_id=first_id,
         )
-        assert_agrees(tok, seen, expected)
+        assert_agrees(tok, learned, expected)
         assert tok.vocab_size <= vocab_size
         assert tok.special_tokens == {name: first_id + i for i, name in enumerate(special_tokens)}
         if tok.vocab_size == vocab_size:
@@ -163,7 +165,7 @@ def test_character_models_equal_the_oracles(
 ) -> None:
     end_of_word = None if glued is None else mark
     for tie_break in rules():
-        tok, seen = trained(
+        tok, learned = trained(
             counts=words,
             num_merges=num_merges,
             model="char",
@@ -182,7 +184,7 @@ def test_character_models_equal_the_oracles(
             length=mark_length(end_of_word, bool(glued)),
             max_token_length=max_token_length,
         )
-        assert_agrees(tok, seen, expected)
+        assert_agrees(tok, learned, expected)
 
 
 @examples(35)
@@ -192,7 +194,7 @@ def test_character_models_with_alphabet_and_unknown_token(words: dict[str, int],
     given_symbols = data.draw(st.lists(st.sampled_from("abcxyz"), unique=True, max_size=6))
     rest = [char for char in sorted(set("".join(words))) if char not in given_symbols]
     for tie_break in rules():
-        tok, seen = trained(
+        tok, learned = trained(
             counts=words,
             num_merges=12,
             model="char",
@@ -208,7 +210,7 @@ def test_character_models_with_alphabet_and_unknown_token(words: dict[str, int],
             alphabet=[*given_symbols, *rest],
             specials=["<s>", "<unk>"],
         )
-        assert_agrees(tok, seen, expected)
+        assert_agrees(tok, learned, expected)
         assert tok.special_tokens == {"<s>": 0}
         assert tok.spec.unk_token == "<unk>"
 
@@ -246,13 +248,13 @@ def test_a_thousand_random_corpora(tie_break: str) -> None:
             )
             for _ in range(random_.randint(1, 10))
         }
-        tok, seen = trained(counts=words, num_merges=10_000, tie_break=tie_break)
+        tok, learned = trained(counts=words, num_merges=10_000, tie_break=tie_break)
         expected = reference.train(
             {reference.byte_word(word.encode()): count for word, count in words.items()},
             tie_break=tie_break,
             alphabet=order,
         )
-        assert_agrees(tok, seen, expected)
+        assert_agrees(tok, learned, expected)
         assert tok.spec.training.stopped == "no pairs left"
         assert all(len(symbols) == 1 for symbols, _ in expected.words)
 
@@ -283,14 +285,14 @@ def test_training_from_texts_equals_the_oracle(tie_break: str) -> None:
     texts = ["".join(random_.choices(SENTENCES, k=4)) for _ in range(30)]
     pretokenizer = Pretokenizer("gpt2")
     words = reference.count_words(piece for text in texts for piece in pretokenizer.split_bytes(text))
-    tok, seen = trained(texts=texts, num_merges=120, tie_break=tie_break)
+    tok, learned = trained(texts=texts, num_merges=120, tie_break=tie_break)
     expected = reference.train(
         {reference.byte_word(word): count for word, count in words.items()},
         num_merges=120,
         tie_break=tie_break,
         alphabet=reference.gpt2_byte_order(),
     )
-    assert_agrees(tok, seen, expected)
+    assert_agrees(tok, learned, expected)
 
 
 @each_rule
@@ -318,8 +320,8 @@ def test_threads_grouping_and_types_do_not_change_the_tokenizer(tie_break: str, 
         groups = ["<|endoftext|>".join(documents[i : i + size]) for i in range(0, len(documents), size)]
         same(bpe.train(texts=groups, threads=2, **options), expected)
         paths = []
-        for number, group in enumerate(groups[:50]):
-            paths.append(tmp_path / f"{size}-{number}.txt")
+        for i, group in enumerate(groups[:50]):
+            paths.append(tmp_path / f"{size}-{i}.txt")
             paths[-1].write_bytes(group.encode())
         part = bpe.train(texts=groups[:50], **options)
         same(bpe.train(files=paths, threads=2, **options), part)
@@ -387,31 +389,33 @@ def test_training_without_merges() -> None:
 
 
 def test_counts_have_64_bits() -> None:
-    _, seen = trained(counts={"ab": 2**59, "abc": 2**60}, num_merges=2)
-    assert seen == [(b"a", b"b", b"ab", 2**59 + 2**60), (b"ab", b"c", b"abc", 2**60)]
+    _, learned = trained(counts={"ab": 2**59, "abc": 2**60}, num_merges=2)
+    assert learned == [(b"a", b"b", b"ab", 2**59 + 2**60), (b"ab", b"c", b"abc", 2**60)]
 
 
 @each_rule
 def test_counts_over_32_bits_do_not_wrap(tie_break: str) -> None:
     """If a count wrapped at 2**31 or 2**32, its pair would merge too late."""
     counts = {"ab": 2_500_000_000, "cd": 2_400_000_000, "ef": 2**40, "gh": 2**32 + 1, "ij": 2**31, "kl": 2_000_000_000}
-    _, seen = trained(counts=counts, num_merges=6, tie_break=tie_break)
-    assert [(token.decode(), count) for _, _, token, count in seen] == sorted(counts.items(), key=lambda item: -item[1])
-    _, seen = trained(counts={f"x{letter}": 2**31 - 1 for letter in "abcd"}, num_merges=1, model="char")
-    assert seen[0][3] == 2**31 - 1
-    _, seen = trained(counts={f"xy{letter}": 2**31 - 1 for letter in "abcd"}, num_merges=1, model="char")
-    assert seen == [("x", "y", "xy", 4 * (2**31 - 1))]
+    _, learned = trained(counts=counts, num_merges=6, tie_break=tie_break)
+    assert [(token.decode(), count) for _, _, token, count in learned] == sorted(
+        counts.items(), key=lambda item: -item[1]
+    )
+    _, learned = trained(counts={f"x{letter}": 2**31 - 1 for letter in "abcd"}, num_merges=1, model="char")
+    assert learned[0][3] == 2**31 - 1
+    _, learned = trained(counts={f"xy{letter}": 2**31 - 1 for letter in "abcd"}, num_merges=1, model="char")
+    assert learned == [("x", "y", "xy", 4 * (2**31 - 1))]
 
 
 def test_words_with_count_zero_are_ignored() -> None:
-    tok, seen = trained(counts={"xy": 0, "ab": 1}, num_merges=5)
-    assert seen == [(b"a", b"b", b"ab", 1)]
+    tok, learned = trained(counts={"xy": 0, "ab": 1}, num_merges=5)
+    assert learned == [(b"a", b"b", b"ab", 1)]
     assert tok.spec.training.stopped == "no pairs left"
 
 
 def test_limit_alphabet_keeps_the_most_frequent_characters() -> None:
     """No merge contains another character."""
-    tok, seen = trained(
+    tok, learned = trained(
         counts={"aab": 3, "axb": 2, "ba": 1},
         num_merges=9,
         model="char",
@@ -420,5 +424,5 @@ def test_limit_alphabet_keeps_the_most_frequent_characters() -> None:
         tie_break="first",
     )
     assert set(tok.vocab()) == {"?", "a", "b", "aa", "aab", "ba"}
-    assert seen == [("a", "a", "aa", 3), ("aa", "b", "aab", 3), ("b", "a", "ba", 1)]
+    assert learned == [("a", "a", "aa", 3), ("aa", "b", "aab", 3), ("b", "a", "ba", 1)]
     assert tok.tokens("axb") == ["a", "?", "b"]

@@ -43,11 +43,11 @@ Merge = tuple[Any, Any, Any, int]
 
 
 def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:
-    seen: list[Merge] = []
+    learned: list[Merge] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "test_tuning", switches)
-        tok = bpe.train(**grouped(**options), on_merge=lambda _, *merge: seen.append(merge))
-    return tok, seen
+        patch.setattr(learning, "tuning_for_tests", switches)
+        tok = bpe.train(**grouped(**options), on_merge=lambda _, *merge: learned.append(merge))
+    return tok, learned
 
 
 def expected(words: dict[str, int], **options: Any) -> list[Merge]:
@@ -68,8 +68,8 @@ def random_word(random_: random.Random, letters: str) -> str:
 def random_words(random_: random.Random) -> dict[str, int]:
     letters = random_.choice(("a", "ab", "abc", "abcd", "aé語😊"))
     most = random_.choice((1, 2, 9, 2**40))
-    number = random_.choice((1, 3, 12, 30))
-    return {random_word(random_, letters): random_.randint(1, most) for _ in range(number)}
+    n_words = random_.choice((1, 3, 12, 30))
+    return {random_word(random_, letters): random_.randint(1, most) for _ in range(n_words)}
 
 
 # Paths --------------------------------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def test_every_path_equals_the_oracle(tie_break: str) -> None:
             "min_frequency": random_.choice((1, 1, 2, 7)),
             "max_token_length": random_.choice((None, None, 2, 5)),
         }
-        _, seen = trained(switches, counts=words, tie_break=tie_break, **options)
-        assert seen == expected(words, tie_break=tie_break, **options), (switches, words, options)
+        _, learned = trained(switches, counts=words, tie_break=tie_break, **options)
+        assert learned == expected(words, tie_break=tie_break, **options), (switches, words, options)
 
 
 @examples(40)
@@ -97,8 +97,8 @@ def test_every_path_equals_the_oracle(tie_break: str) -> None:
 )
 def test_random_paths_equal_the_oracle(words: dict[str, int], switches: dict[str, int]) -> None:
     for tie_break in rules():
-        _, seen = trained(switches, counts=words, num_merges=50, tie_break=tie_break)
-        assert seen == expected(words, num_merges=50, tie_break=tie_break)
+        _, learned = trained(switches, counts=words, num_merges=50, tie_break=tie_break)
+        assert learned == expected(words, num_merges=50, tie_break=tie_break)
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
@@ -109,14 +109,14 @@ def test_every_path_gives_the_same_merges_for_a_larger_corpus(tie_break: str) ->
     words = {stem: max(1, int(10**5 / rank)) for rank, stem in enumerate(stems, 1)}
     words["ab" * 3000] = 3
     words["a" * 5001] = 70_000
-    whole, seen = trained({}, counts=words, num_merges=1500, tie_break=tie_break)
+    full_trainer, learned = trained({}, counts=words, num_merges=1500, tie_break=tie_break)
     for name, values in SWITCHES.items():
         for value in values[:2]:
             tuned = 200_000 if name == "memory" and value < 3000 else value
             parts = {"threads": 2, "min_cells": 1000, "parallel_threshold": 50}
             tok, again = trained(parts | {name: tuned}, counts=words, num_merges=1500, tie_break=tie_break)
-            assert again == seen, (name, value)
-            assert tok == whole
+            assert again == learned, (name, value)
+            assert tok == full_trainer
 
 
 def test_counts_over_32_bits_are_ordered_correctly() -> None:
@@ -124,8 +124,8 @@ def test_counts_over_32_bits_are_ordered_correctly() -> None:
     words = {"ab": 2_500_000_000, "cd": 2**40, "ef": 2**33, "gh": 3, "abc": 2**32}
     for dense in (0, 768):
         for ratio in (1, 1000):
-            _, seen = trained({"max_dense_tokens": dense, "ratio": ratio}, counts=words, num_merges=9)
-            assert [(token, count) for _, _, token, count in seen] == [
+            _, learned = trained({"max_dense_tokens": dense, "ratio": ratio}, counts=words, num_merges=9)
+            assert [(token, count) for _, _, token, count in learned] == [
                 (b"cd", 2**40),
                 (b"ef", 2**33),
                 (b"ab", 2_500_000_000 + 2**32),
@@ -138,17 +138,17 @@ def test_the_error_for_a_small_budget_names_the_memory_needed() -> None:
     words = {f"{chr(a)}{chr(b)}": 1 for a in range(33, 120) for b in range(33, 120)}
     with pytest.raises(ValueError, match=r"take \d+ bytes, more than the \d+ bytes .* raise max_memory"):
         trained({"memory": 5000, "strict": True}, counts=words, num_merges=10)
-    _, seen = trained({"memory": 2_000_000, "strict": True}, counts=words, num_merges=10)
-    assert seen == trained({}, counts=words, num_merges=10)[1]
+    _, learned = trained({"memory": 2_000_000, "strict": True}, counts=words, num_merges=10)
+    assert learned == trained({}, counts=words, num_merges=10)[1]
 
 
 def test_a_strict_budget_with_similar_counts() -> None:
     """One bucket of counts has more occurrences than the budget, so the threshold must divide its counts."""
     random_ = random.Random(1)
     words = {"".join(random_.choices("abcdefghij", k=random_.randint(10, 28))): 1 for _ in range(4000)}
-    _, seen = trained({}, counts=words, num_merges=120)
+    _, learned = trained({}, counts=words, num_merges=120)
     for memory in (600_000, 150_000, 40_000, 10_000):
-        assert trained({"memory": memory, "strict": True}, counts=words, num_merges=120)[1] == seen
+        assert trained({"memory": memory, "strict": True}, counts=words, num_merges=120)[1] == learned
 
 
 def test_a_corpus_without_a_name_is_refused() -> None:
@@ -209,15 +209,17 @@ def kernel(words: dict[str, int], tie_break: str, **switches: int) -> Trainer:
 
 
 def encoded_kernel(
-    words: dict[str, int], tie_break: str, whole: Trainer, merges: list[Merge], **switches: int
+    words: dict[str, int], tie_break: str, full_trainer: Trainer, merges: list[Merge], **switches: int
 ) -> Trainer:
     """A trainer that starts with the tokens of another one, and with the words as some of its merges encode them."""
-    letters = whole.n_tokens - len(whole.merges())
-    tokens = [(token, False, False, len(token)) for token in map(whole.spell_token, range(letters + len(merges)))]
-    number = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
+    letters = full_trainer.n_tokens - len(full_trainer.list_merges())
+    tokens = [
+        (token, False, False, len(token)) for token in map(full_trainer.spell_token, range(letters + len(merges)))
+    ]
+    id_of_token = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
     data: list[np.ndarray[Any, Any]] = []
     for word in words:
-        symbols: tuple[int, ...] = tuple(number[bytes([byte])] for byte in word.encode())
+        symbols: tuple[int, ...] = tuple(id_of_token[bytes([byte])] for byte in word.encode())
         for left, right, token, _ in merges:
             joined: list[int] = []
             for symbol in symbols:
@@ -240,7 +242,7 @@ def trainer_of(
     )
     rules = bpe.MergeRules(tie_break=tie_break)  # type: ignore[arg-type]
     config = TrainConfig(counts=words, num_merges=1000, rules=rules)
-    given = learning.Words(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+    given = learning.WordArrays(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
     return Trainer(given, initial, config, 1000, **switches)
 
 
@@ -251,20 +253,20 @@ def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None
     for _ in range(50 * SOAK):
         words = random_words(random_)
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
-        whole = kernel(words, tie_break)
-        merges = whole.run(1000, 2000)
-        spelled = [*map(whole.spell_token, range(whole.n_tokens))]
+        full_trainer = kernel(words, tie_break)
+        merges = full_trainer.run(1000, 2000)
+        spelled = [*map(full_trainer.spell_token, range(full_trainer.n_tokens))]
         stop = random_.randint(0, len(merges))
         replayed = kernel(words, tie_break, **switches)
         with team_threads(replayed.team):
             assert learning.replay(replayed, np.array(merges[:stop], dtype=np.int64).reshape(-1, 4)) == stop
             assert replayed.run(1000, 2000) == merges[stop:]
-        assert [tuple(row) for row in replayed.merges().tolist()] == merges
-        blob, offsets, ends = replayed.vocabulary()
+        assert [tuple(row) for row in replayed.list_merges().tolist()] == merges
+        blob, offsets, ends = replayed.list_tokens()
         assert [blob[a:b] for a, b in pairwise(offsets.tolist())] == spelled
         assert ends.dtype == np.bool_
         assert not ends.any()
-        given = encoded_kernel(words, tie_break, whole, merges[:stop], **switches)
+        given = encoded_kernel(words, tie_break, full_trainer, merges[:stop], **switches)
         with team_threads(given.team):
             assert given.run(1000, 2000) == merges[stop:]
 
