@@ -38,7 +38,7 @@ def with_end(form: str, docs: list[list[int]]) -> list[list[int]]:
 @pytest.mark.parametrize("old", RECORDED)
 def test_formats_with_boundaries(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_arrow(old, new)
-    monkeypatch.setattr(module, "_BATCH", 5)  # documents go through in pieces
+    monkeypatch.setattr(module, "_BATCH_IDS", 5)  # documents go through in pieces
     first = write_shards(DOCS, tmp_path / "old", format=old, shard_size=50)
     second = convert_shards(tmp_path / "old", tmp_path / "new", new)
     assert read_folder(tmp_path / "new", new) == DOCS
@@ -58,7 +58,7 @@ def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypa
     if not {old, new} & {*STREAMS}:
         return
     skip_without_arrow(old, new)
-    monkeypatch.setattr(module, "_BATCH", 5)
+    monkeypatch.setattr(module, "_BATCH_IDS", 5)
     write_shards(DOCS, tmp_path / "old", format=old, shard_size=50, end_of_text=END)
     if old != new:
         with pytest.raises(ValueError, match=r"(nanogpt|llmc) shards do not record where documents begin; pass end_"):
@@ -100,7 +100,7 @@ def test_documents_stay_the_same_between_all_formats(
 ) -> None:
     """Their number and, but for the end-of-text id at their ends, their ids; all their ids where boundaries are."""
     skip_without_arrow(old, new)
-    monkeypatch.setattr(module, "_BATCH", 3)
+    monkeypatch.setattr(module, "_BATCH_IDS", 3)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     write_shards(ENDED, tmp_path / "old", format=old, shard_size=20, end_of_text=END if old in STREAMS else None)
     before = documents_in(tmp_path / "old")

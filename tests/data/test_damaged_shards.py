@@ -74,7 +74,7 @@ def test_mutated_shards(form: str, validate: bool, tmp_path: Path) -> None:
     write_shards([(ids, [1] * len(ids)) for ids in docs] if masks else docs, tmp_path, format=form, masks=masks)
     (tmp_path / "manifest.json").unlink()
     originals = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    main = tmp_path / FORMATS[form].names("tokens-00000")[0]
+    main = tmp_path / FORMATS[form].name_files("tokens-00000")[0]
     rng = random.Random(f"{form}{validate}")
     read = 0
     count = (500 if validate else 200) * SOAK
@@ -100,7 +100,7 @@ def test_mutated_shards(form: str, validate: bool, tmp_path: Path) -> None:
 def test_mutated_columns(form: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     write_shards([[1, 2, 3], [], [70_000, 5], [9] * 20], tmp_path, format=form)
-    path = tmp_path / FORMATS[form].names("tokens-00000")[0]
+    path = tmp_path / FORMATS[form].name_files("tokens-00000")[0]
     data = path.read_bytes()
     rng = random.Random(form)
     for _ in range(250 * SOAK):
@@ -115,7 +115,7 @@ def test_mutated_columns(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", MAPPED)
 def test_a_changed_file_of_a_manifest_is_refused(form: str, tmp_path: Path) -> None:
     write_shards([[1, 2, 3], [4]], tmp_path, format=form)
-    for name in FORMATS[form].names("tokens-00000"):
+    for name in FORMATS[form].name_files("tokens-00000"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(data + b"\0")
         with pytest.raises(
@@ -132,7 +132,7 @@ def test_a_changed_file_of_a_manifest_is_refused(form: str, tmp_path: Path) -> N
 def shard_of(tmp_path: Path, form: str) -> Path:
     write_shards([[1, 2, 3], [], [4]], tmp_path, format=form)
     (tmp_path / "manifest.json").unlink()
-    return tmp_path / FORMATS[form].names("tokens-00000")[0]
+    return tmp_path / FORMATS[form].name_files("tokens-00000")[0]
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,9 @@ def rows_of(folder: Path, split: str | None = None) -> list[list[int]]:
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of a few documents, and blocks of a few hundred bytes."""
-    monkeypatch.setattr(grouping, "FIRST_GROUP", 1000)
-    monkeypatch.setattr(grouping, "MIN_GROUP", 300)
-    monkeypatch.setattr(grouping, "MAX_GROUP", 3000)
+    monkeypatch.setattr(grouping, "FIRST_GROUP_BYTES", 1000)
+    monkeypatch.setattr(grouping, "MIN_GROUP_BYTES", 300)
+    monkeypatch.setattr(grouping, "MAX_GROUP_BYTES", 3000)
     monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 400)
     monkeypatch.setattr("bpe.corpus.reading.MIN_READ", 100)
 
@@ -90,7 +90,7 @@ def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, mo
     paths = corpus(tmp_path / "corpus", documents(1, 300))
     found = []
     for threads, most in ((1, 3000), (2, 500), (3, 10**6)):
-        monkeypatch.setattr(grouping, "MAX_GROUP", most)
+        monkeypatch.setattr(grouping, "MAX_GROUP_BYTES", most)
         out = tmp_path / f"out{threads}"
         encode_shards(sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)
         found.append(files_of(out))
@@ -375,7 +375,7 @@ def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, t
 
 
 def test_a_large_corpus_with_a_side_empty_gives_a_warning(tmp_path, tokenizer, monkeypatch, caplog):
-    monkeypatch.setattr("bpe.data.encoding._SMALL", 10)
+    monkeypatch.setattr("bpe.data.encoding._MAX_CHECKED_BYTES", 10)
     paths = corpus(tmp_path / "c", documents(40, 30))
     with caplog.at_level(logging.WARNING, "bpe"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1e-9)

@@ -319,7 +319,7 @@ def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch,
 def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, monkeypatch, way):
     paths = corpus(tmp_path / "c", documents(16, 2000))
     read: list[int] = []
-    begin = grouping.DocumentGroups._begin_group
+    begin = grouping._GroupBlocks.begin_group
 
     def counted(self: Any) -> None:
         read.append(1)
@@ -329,7 +329,7 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
         if event in ("written", "bucketed"):
             raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
 
-    monkeypatch.setattr(grouping.DocumentGroups, "_begin_group", counted)
+    monkeypatch.setattr(grouping._GroupBlocks, "begin_group", counted)
     monkeypatch.setattr(journal, "failpoint", fails)
     with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])

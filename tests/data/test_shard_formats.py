@@ -49,7 +49,7 @@ def test_documents_are_read_back(tmp_path_factory: Any, form: str, written: Any,
     out = tmp_path_factory.mktemp("out")
     largest = max((max(document, default=0) for document in written), default=0)
     try:
-        FORMATS[form].dtype(largest)
+        FORMATS[form].choose_dtype(largest)
     except ValueError:
         assert form == "nanogpt"
         return
@@ -70,16 +70,16 @@ def test_documents_are_read_back(tmp_path_factory: Any, form: str, written: Any,
 def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One call, or one for every id: the files are the same."""
     skip_without_arrow(form)
-    monkeypatch.setattr(columns, "_TOKENS", 5)
-    monkeypatch.setattr(columns, "_DOCUMENTS", 3)
-    monkeypatch.setattr(dolma, "_PIECE", 50)
+    monkeypatch.setattr(columns, "_GROUP_TOKENS", 5)
+    monkeypatch.setattr(columns, "_GROUP_DOCUMENTS", 3)
+    monkeypatch.setattr(dolma, "_PIECE_BYTES", 50)
     rng = np.random.default_rng(0)
     lengths = rng.integers(0, 6, 50)
     ids = rng.integers(0, 500, lengths.sum()).astype(np.uint32)
     done = []
     for name in ("once", "often"):
         (tmp_path / name).mkdir()
-        writer = FORMATS[form].writer(tmp_path / name, "x", FORMATS[form].dtype(500))
+        writer = FORMATS[form].open_writer(tmp_path / name, "x", FORMATS[form].choose_dtype(500))
         if name == "once":
             writer.write(ids, lengths)
         else:
@@ -89,17 +89,17 @@ def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeyp
                     part = ids[position : position + min(length, 1)]
                     position += len(part)
                     last = i >= length - 1
-                    writer.write(part, np.array([len(part)]), begins=i == 0, ends=last)
+                    writer.write(part, np.array([len(part)]), begins_document=i == 0, ends_document=last)
         assert (writer.documents, writer.tokens) == (50, len(ids))
         files = writer.finish()
         done.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
-        assert files[0].name == FORMATS[form].names("x")[0]
-        assert {*os.listdir(tmp_path / name)} == {*FORMATS[form].names("x")}
+        assert files[0].name == FORMATS[form].name_files("x")[0]
+        assert {*os.listdir(tmp_path / name)} == {*FORMATS[form].name_files("x")}
     assert done[0] == done[1]
     if form in DOCUMENTS:
         bounds = [0, *np.cumsum(lengths).tolist()]
         expected = [ids[a:b].tolist() for a, b in pairwise(bounds)]
-        assert READERS[form](tmp_path / "once" / FORMATS[form].names("x")[0]) == expected
+        assert READERS[form](tmp_path / "once" / FORMATS[form].name_files("x")[0]) == expected
 
 
 # Files of other writers -----------------------------------------------------------------------------------------------
@@ -236,7 +236,9 @@ def test_golden_datatrove(tmp_path: Path) -> None:
 
 
 def test_golden_dolma(tmp_path: Path) -> None:
-    writer = FORMATS["dolma"].writer(tmp_path, "x", np.dtype("<u2"), info=ShardInfo(source='a,"b"', first_document=5))
+    writer = FORMATS["dolma"].open_writer(
+        tmp_path, "x", np.dtype("<u2"), info=ShardInfo(source='a,"b"', first_document=5)
+    )
     writer.write(np.array([1, 2, 3], dtype=np.uint32), np.array([2, 0, 1]))
     writer.finish()
     assert (tmp_path / "x.npy").read_bytes() == struct.pack("<3H", 1, 2, 3)
@@ -290,7 +292,7 @@ def test_other_formats_refuse_masks(form: str, tmp_path: Path) -> None:
 def test_a_shard_without_masks_replaces_one_with_masks(tmp_path: Path) -> None:
     """The old mask must not be taken for the new shard's."""
     for masks in (True, False):
-        writer = FORMATS["native"].writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
+        writer = FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
         writer.write(np.array([1, 2]), np.array([2]), mask=np.array([0, 1], dtype=np.uint8) if masks else None)
         writer.finish()
     assert not FORMATS["native"].open(tmp_path / "x.npy").has_masks
@@ -321,7 +323,7 @@ def test_dtypes(form: str) -> None:
     limits = {"uint16": 65535, "int32": 2**31 - 1, "uint32": 2**32 - 1}
     least = 0
     for name in names.get(form, ["uint16", "uint32"]):
-        assert FORMATS[form].dtype(least).name == FORMATS[form].dtype(limits[name]).name == name
+        assert FORMATS[form].choose_dtype(least).name == FORMATS[form].choose_dtype(limits[name]).name == name
         least = limits[name] + 1
 
 
@@ -332,7 +334,7 @@ def test_an_id_that_does_not_fit_is_refused(form: str, tmp_path: Path) -> None:
         write_shards([[1], [65536]], tmp_path, format=form, largest_id=9)
     with pytest.raises(ValueError, match="out of range"):
         write_shards([[1], [-1]], tmp_path, format=form, largest_id=9)
-    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS[form].open_writer(tmp_path, "x", np.dtype("<u2"))
     for bad in (np.array([-1]), np.array([2**40]), np.array([70000], dtype=np.uint32)):
         with pytest.raises(ValueError, match="does not fit"):
             writer.write(bad, np.array([1]))
@@ -342,21 +344,21 @@ def test_an_id_that_does_not_fit_is_refused(form: str, tmp_path: Path) -> None:
 
 def test_a_document_too_long_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(megatron.MegatronWriter, "max_document", 5)  # instead of 2**31 - 1
-    writer = FORMATS["megatron"].writer(tmp_path, "x", np.dtype("<u2"))
-    writer.write(np.arange(7), np.array([3, 4]), ends=False)
+    writer = FORMATS["megatron"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer.write(np.arange(7), np.array([3, 4]), ends_document=False)
     with pytest.raises(ValueError, match="a document has 6 tokens or more; megatron holds documents of at most 5: use"):
-        writer.write(np.arange(3), np.array([2, 1]), begins=False)
-    writer.write(np.arange(2), np.array([1, 1]), begins=False)  # the refused call has left no trace
+        writer.write(np.arange(3), np.array([2, 1]), begins_document=False)
+    writer.write(np.arange(2), np.array([1, 1]), begins_document=False)  # the refused call has left no trace
     writer.finish()
     assert READERS["megatron"](tmp_path / "x.bin") == [[0, 1, 2], [3, 4, 5, 6, 0], [1]]
-    assert FORMATS["megatron"].writer(tmp_path, "y", np.dtype("<u2")).discard() is None
+    assert FORMATS["megatron"].open_writer(tmp_path, "y", np.dtype("<u2")).discard() is None
 
 
 def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its encoder would need too much memory; Arrow, with the same columns, needs none."""
-    monkeypatch.setattr(columns, "_PARQUET_DOCUMENT", 5)  # instead of 2**27
+    monkeypatch.setattr(columns, "_MAX_PARQUET_DOCUMENT", 5)  # instead of 2**27
     for form in ("parquet", "arrow"):
-        writer = FORMATS[form].writer(tmp_path, form, np.dtype("<u2"))
+        writer = FORMATS[form].open_writer(tmp_path, form, np.dtype("<u2"))
         writer.write(np.arange(5), np.array([5]))
         if form == "parquet":
             with pytest.raises(ValueError, match="6 tokens or more; parquet holds documents of at most 5: use native"):
@@ -369,7 +371,7 @@ def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
-    writer = FORMATS["llmc"].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS["llmc"].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.tokens = 2**31 - 2  # type: ignore[misc]
     with pytest.raises(ValueError, match="would have 2147483648 tokens; llmc files hold at most 2147483647: pass a sh"):
         writer.write(np.arange(2), np.array([2]))
@@ -377,18 +379,18 @@ def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
 
 
 def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
-    writer = FORMATS["native"].writer(tmp_path, "x", np.dtype("<u2"))
-    with pytest.raises(ValueError, match="begins is False, but the last document is complete"):
-        writer.write(np.arange(2), np.array([2]), begins=False)
-    writer.write(np.arange(2), np.array([2]), ends=False)
-    with pytest.raises(ValueError, match="begins is True, but the last document is not complete"):
+    writer = FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    with pytest.raises(ValueError, match="begins_document is False, but the last document is complete"):
+        writer.write(np.arange(2), np.array([2]), begins_document=False)
+    writer.write(np.arange(2), np.array([2]), ends_document=False)
+    with pytest.raises(ValueError, match="begins_document is True, but the last document is not complete"):
         writer.write(np.arange(2), np.array([2]))
     with pytest.raises(ValueError, match="add up to 3, but there are 2 ids"):
-        writer.write(np.arange(2), np.array([3]), begins=False)
+        writer.write(np.arange(2), np.array([3]), begins_document=False)
     with pytest.raises(ValueError, match="add up to 2, but"):
-        writer.write(np.arange(2), np.array([3, -1]), begins=False)
+        writer.write(np.arange(2), np.array([3, -1]), begins_document=False)
     with pytest.raises(ValueError, match="has no loss masks, but this call has one"):
-        writer.write(np.arange(2), np.array([2]), begins=False, mask=np.ones(2, dtype=np.uint8))
+        writer.write(np.arange(2), np.array([2]), begins_document=False, mask=np.ones(2, dtype=np.uint8))
     with pytest.raises(ValueError, match="not complete; write the rest"):
         writer.finish()
     writer.discard()
@@ -401,7 +403,7 @@ def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_discard_leaves_nothing(form: str, tmp_path: Path) -> None:
     skip_without_arrow(form)
-    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS[form].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(200_000) % 60_000, np.full(2000, 100))
     assert all(name.startswith(".") for name in os.listdir(tmp_path))
     writer.discard()
@@ -421,7 +423,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(form: str, tmp_path: Path) -> N
             write_shards([ids[i : i + 100] for i in range(0, len(ids), 100)], tmp_path, format=form)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.filename == str(tmp_path / FORMATS[form].names("tokens-00000")[0])
+    assert caught.value.filename == str(tmp_path / FORMATS[form].name_files("tokens-00000")[0])
     assert os.listdir(tmp_path) == []
 
 
@@ -442,20 +444,20 @@ def test_the_file_that_makes_it_valid_comes_last(form: str, tmp_path: Path, monk
 
     monkeypatch.setattr(os, "replace", logged)
     monkeypatch.setattr(os, "fsync", lambda file: (log.append("sync"), fsync(file)))
-    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS[form].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
     writer.finish()
     names = [name for name in log if name != "sync"]
     assert log == ["sync"] * len(names) + names + ["sync"]
     last = {"native": "x.offsets.npy", "megatron": "x.idx", "datatrove": "x.ds.index", "dolma": "x.csv.gz"}
-    assert names[-1] == last.get(form, FORMATS[form].names("x")[0])
+    assert names[-1] == last.get(form, FORMATS[form].name_files("x")[0])
 
-    writer = FORMATS[form].writer(tmp_path, "y", np.dtype("<u2"))
+    writer = FORMATS[form].open_writer(tmp_path, "y", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
     failing.append(names[-1].replace("x.", "y."))
     with pytest.raises(OSError, match="Input/output error"):
         writer.finish()
-    assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[form].names("x"))
+    assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[form].name_files("x"))
 
 
 @pytest.mark.parametrize("form", ["native", "megatron", "datatrove", "nanogpt"])
@@ -464,7 +466,7 @@ def test_the_index_is_not_held_in_memory(form: str, tmp_path: Path) -> None:
     step, peaks = 20_000, []
     ids, lengths = np.zeros(step, dtype=np.uint32), np.ones(step, dtype=np.int64)
     for calls in (2, 40, 100):  # the first warms up
-        writer = FORMATS[form].writer(tmp_path, f"x{calls}", np.dtype("<u2"))
+        writer = FORMATS[form].open_writer(tmp_path, f"x{calls}", np.dtype("<u2"))
         tracemalloc.start()
         for _ in range(calls):
             writer.write(ids, lengths)
@@ -477,12 +479,12 @@ def test_the_index_is_not_held_in_memory(form: str, tmp_path: Path) -> None:
 def test_a_long_document_is_not_held_in_memory(tmp_path: Path) -> None:
     """Arrow's record batch has the whole document, from a temporary file."""
     pa = pytest.importorskip("pyarrow")
-    writer = FORMATS["arrow"].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS["arrow"].open_writer(tmp_path, "x", np.dtype("<u2"))
     ids = np.arange(1 << 20, dtype=np.uint32) & 0xFFFF
     pool = pa.default_memory_pool()
     most = max(pool.max_memory(), pa.total_allocated_bytes() + (20 << 20))  # other tests of this process count, too
     for i in range(24):  # 50 MB
-        writer.write(ids, np.array([len(ids)]), begins=i == 0, ends=i == 23)
+        writer.write(ids, np.array([len(ids)]), begins_document=i == 0, ends_document=i == 23)
     writer.finish()
     assert pool.max_memory() <= most
     table = pa.ipc.open_file(tmp_path / "x.arrow").read_all()
@@ -523,7 +525,7 @@ def test_arguments_of_write_shards(tmp_path: Path) -> None:
 
 
 def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_BATCH", 100)
+    monkeypatch.setattr(writing, "_BATCH_IDS", 100)
 
     def failing() -> Any:
         yield from [[1, 2, 3]] * 2000

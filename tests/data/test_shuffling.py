@@ -13,7 +13,7 @@ from test_encode_shards import corpus, documents, rows_of, small_groups, sources
 
 from bpe.data import encode_shards
 from bpe.data.grouping import choose_validation, hash_documents
-from bpe.data.shuffling import Buckets, count_buckets, find_bucket, gather_documents, hash_positions
+from bpe.data.shuffling import Buckets, count_buckets, find_buckets, gather_documents, hash_positions
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
 
@@ -37,7 +37,7 @@ def test_keys(seed, part, file, number):
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(1, 1 << 20))
 def test_buckets_of_keys(keys, count):
-    assert find_bucket(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
+    assert find_buckets(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.randoms())
@@ -53,8 +53,8 @@ def test_gather(sizes, random):
 
 
 def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr("bpe.data.shuffling._BATCH", 10)
-    monkeypatch.setattr("bpe.data.shuffling._MOST_IDS", 5)  # mapped rather than read
+    monkeypatch.setattr("bpe.data.shuffling._BATCH_IDS", 10)
+    monkeypatch.setattr("bpe.data.shuffling._MAX_READ_IDS", 5)  # mapped rather than read
     buckets = Buckets(tmp_path, 1, np.dtype("<u2"))
     buckets.begin()
     lengths = np.array([3, 25, 0, 10, 4])
@@ -92,7 +92,7 @@ def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, t
     order = np.argsort(keys, kind="stable")
     rows = rows_of(tmp_path / "out")
     assert rows == [tokenizer.encode(texts[index]).tolist() for index in order.tolist()]
-    sizes = np.bincount(find_bucket(keys, 4), minlength=4).tolist()
+    sizes = np.bincount(find_buckets(keys, 4), minlength=4).tolist()
     assert [shard.documents for shard in manifest.shards] == sizes
     assert not (tmp_path / "out" / ".buckets").exists()
     encode_shards(sources(paths), tokenizer, tmp_path / "other", seed=10, shards=4)

@@ -179,7 +179,7 @@ def test_a_mapping_that_cannot_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", MAPPED)
 def test_one_file(form: str, tmp_path: Path) -> None:
     write_shards([[1, 2], [3]], tmp_path, format=form)
-    path = tmp_path / FORMATS[form].names("tokens-00000")[0]
+    path = tmp_path / FORMATS[form].name_files("tokens-00000")[0]
     shards = TokenShards(path)
     assert shards.format == form
     assert shards.tokens(0, 3).tolist() == [1, 2, 3]
@@ -377,24 +377,24 @@ def test_batches_of_a_shard(tmp_path_factory: Any, form: str, docs: Any, most: i
     folder = tmp_path_factory.mktemp("shards")
     wanted = [(ids, [number % 2 for number in ids]) for ids in docs]
     write_shards(wanted if masks else docs, folder, format=form, masks=masks)
-    shard = FORMATS[form].open(folder / FORMATS[form].names("tokens-00000")[0])
+    shard = FORMATS[form].open(folder / FORMATS[form].name_files("tokens-00000")[0])
     assert shard.has_masks == masks
     found: list[tuple[list[int], list[int]]] = []
     ended = True
     for batch in shard.batches(most):
         assert len(batch.ids) <= most
         assert int(batch.lengths.sum()) == len(batch.ids)
-        assert batch.begins == ended
+        assert batch.begins_document == ended
         assert (batch.mask is not None) == masks
         position = 0
         for number, length in enumerate(batch.lengths.tolist()):
-            if number or batch.begins:
+            if number or batch.begins_document:
                 found.append(([], []))
             found[-1][0].extend(batch.ids[position : position + length].tolist())
             if batch.mask is not None:
                 found[-1][1].extend(batch.mask[position : position + length].tolist())
             position += length
-        ended = batch.ends
+        ended = batch.ends_document
     assert ended
     if form in ("nanogpt", "llmc"):
         assert flat(ids for ids, _ in found) == flat(docs)

@@ -13,7 +13,7 @@ Invariants: ids, lengths and counts that a format cannot hold are refused; a sha
 one that makes the shard valid; nothing of a file is used before its header and sizes are checked. Cost: linear;
 memory is bounded by a batch, and for Parquet by its longest document.
 
->>> FORMATS["megatron"].dtype(largest_id=100_000)
+>>> FORMATS["megatron"].choose_dtype(largest_id=100_000)
 dtype('int32')
 """
 
@@ -24,7 +24,7 @@ from functools import partial
 from bpe.data.formats.columns import ColumnShard, ColumnWriter
 from bpe.data.formats.dolma import DolmaWriter, open_dolma
 from bpe.data.formats.flat import (
-    LLMC_HEADER,
+    LLMC_HEADER_BYTES,
     DatatroveWriter,
     LLMCWriter,
     NativeWriter,
@@ -76,7 +76,7 @@ FORMATS: dict[str, ShardFormat] = {
             LLMCWriter,
             open_llmc,
             holds=frozenset(),
-            header_size=LLMC_HEADER,
+            header_size=LLMC_HEADER_BYTES,
             bos_eos=(True, False),
         ),
         ShardFormat(

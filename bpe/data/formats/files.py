@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Arrays are converted, summed, written and read in pieces of this many bytes, which stay in the processor's cache.
-PIECE = 1 << 19
+PIECE_BYTES = 1 << 19
 #: A file is synced to the disk each time it has grown by this many bytes, so that the wait at its end is short.
-SYNC = 16 << 20
+SYNC_BYTES = 16 << 20
 #: The CRC-32 polynomial, reversed: bit 31 - k is the coefficient of x**k.
 _POLYNOMIAL = 0xEDB88320
 
@@ -56,12 +56,12 @@ class ShardFile:
     def write(self, data: Any) -> int:
         """Write bytes (an object with the buffer protocol, contiguous)."""
         view = memoryview(data).cast("B")
-        for start in range(0, len(view), PIECE):
-            piece = view[start : start + PIECE]
+        for start in range(0, len(view), PIECE_BYTES):
+            piece = view[start : start + PIECE_BYTES]
             self._crc = self._crc32(piece, self._crc)
             self._file.write(piece)
         self._size += len(view)
-        if self._size - self._synced >= SYNC:
+        if self._size - self._synced >= SYNC_BYTES:
             self._atomic.sync()
             self._synced = self._size
         return len(view)
@@ -72,9 +72,9 @@ class ShardFile:
             if len(array):
                 self.write(np.ascontiguousarray(array).view(np.uint8))
             return
-        step = PIECE // dtype.itemsize
-        if len(self._buffer) != PIECE:
-            self._buffer = np.empty(PIECE, dtype=np.uint8)
+        step = PIECE_BYTES // dtype.itemsize
+        if len(self._buffer) != PIECE_BYTES:
+            self._buffer = np.empty(PIECE_BYTES, dtype=np.uint8)
         buffer = self._buffer.view(dtype)
         for start in range(0, len(array), step):
             piece = array[start : start + step]
@@ -102,7 +102,7 @@ class ShardFile:
 
 
 def _has_same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether integers that fit both dtypes have the same bytes in both."""
+    """Check whether integers that fit both dtypes have the same bytes in both."""
     return array.dtype.itemsize == dtype.itemsize and array.dtype.newbyteorder("<") == array.dtype
 
 
@@ -137,16 +137,16 @@ class Spool:
             self._file.write(data.data if len(data) else b"")
         self.length += len(data)
 
-    def pieces(self) -> Iterator[NDArray[Any]]:
-        """The numbers in arrays of bounded size."""
+    def read_pieces(self) -> Iterator[NDArray[Any]]:
+        """Yield the numbers in arrays of bounded size."""
         with _naming_folder(self._folder):
             self._file.flush()
             self._file.seek(0)
-        while data := self._file.read(PIECE):
+        while data := self._file.read(PIECE_BYTES):
             yield np.frombuffer(data, dtype=self.dtype)
 
     def map_numbers(self) -> NDArray[Any]:
-        """All numbers, memory-mapped. The file ends as if discarded; its content lives as long as the array."""
+        """Map all numbers into memory. The file ends as if discarded; its content lives as long as the array."""
         try:
             with _naming_folder(self._folder):
                 self._file.flush()
@@ -192,8 +192,8 @@ def find_crc32() -> Callable[[Any, int], int]:
     return faster
 
 
-def combine_crc32(first: int, second: int, size: int) -> int:
-    """The CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's size in bytes.
+def combine_crc32(first_crc: int, second_crc: int, size: int) -> int:
+    """Compute the CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's in bytes.
 
     >>> combine_crc32(zlib.crc32(b"ab"), zlib.crc32(b"cde"), 3) == zlib.crc32(b"abcde")
     True
@@ -204,11 +204,11 @@ def combine_crc32(first: int, second: int, size: int) -> int:
             power = _multiply(power, square)
         square = _multiply(square, square)
         size >>= 1
-    return _multiply(first, power) ^ second
+    return _multiply(first_crc, power) ^ second_crc
 
 
 def _multiply(a: int, b: int) -> int:
-    """The product of two polynomials over GF(2) modulo the CRC's; bit 31 is the coefficient of x**0."""
+    """Multiply two polynomials over GF(2) modulo the CRC's; bit 31 is the coefficient of x**0."""
     result = 0
     for bit in range(31, -1, -1):
         if a >> bit & 1:
