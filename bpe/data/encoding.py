@@ -47,7 +47,7 @@ log = get_log()
 
 #: The name of the tokenizer's copy in the output folder.
 TOKENIZER = "tokenizer.json"
-#: Sources of about this many bytes of text or less are read before the work, to see that both sides have documents.
+#: Sources of about this many bytes of text or less are read before the work, to see that both splits have documents.
 _MAX_CHECKED_BYTES = 16 << 20
 
 
@@ -85,12 +85,12 @@ def encode_shards(
             nothing for others.
         prepend: what to write before each document. With only one of the two given, nothing stands at the other end.
         shard_size: a shard ends after the first document with which it has this many tokens; default 2**28, and for
-            nanogpt a single shard. With `validation`, both sides count.
+            nanogpt a single shard. With `validation`, both splits count.
         shards: with `seed`, the number of shards, instead of `shard_size`.
         seed: shuffle the documents over and within shards, in the order of this seed; None keeps the order of the
             sources. Needs as much disk space again.
         validation: the fraction of documents for validation shards, chosen by a hash of their content, so that
-            duplicates are on the same side.
+            duplicates are in the same split.
         rank: encode only this part of the sources, from 0 to `world` - 1; None encodes all. The parts of all ranks in
             order are the whole.
         world: the number of parts.
@@ -355,7 +355,7 @@ def read_times(sources: Sources) -> list[int | None]:
 
 
 def check_split(sources: Sources, fraction: float) -> None:
-    """Refuse a split that leaves one side without documents, where the sources are small or one document.
+    """Refuse a fraction that leaves one split without documents, where the sources are small or one document.
 
     Raises:
         ValueError: if it does.

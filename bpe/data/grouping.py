@@ -345,7 +345,7 @@ def hash_documents(text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int6
 def choose_validation(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.bool_]:
     """Choose the documents for validation: those whose content hash is less than `fraction * 2**64`.
 
-    Nothing else decides: not the position, the file name, the tokenizer or a seed. So duplicates are on one side, all
+    Nothing else decides: not the position, the file name, the tokenizer or a seed. So duplicates are in one split, all
     parts of a corpus use the same rule, and the documents of a fraction are also those of every larger fraction.
 
     >>> choose_validation(np.array([0, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 0.5)

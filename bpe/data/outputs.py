@@ -1,7 +1,7 @@
 """Groups of documents to shards: in source order, or shuffled by way of buckets.
 
 Shards that are finished together are recorded as one *step* in one line of the journal: one shard, or, with a
-train/validation split, one of each side, made from the same part of the sources, so that one position says where to go
+train/validation split, one of each, made from the same part of the sources, so that one position says where to go
 on. In source order, a step ends after the first document with which it has `shard_size` tokens or more: where shards
 end depends on the documents alone, not on how they are grouped. Shuffled documents go to buckets on disk first
 (`shuffling.py`), and then shard by shard out of them.
@@ -47,9 +47,9 @@ class ShardOutput:
     def __init__(self, plan: ShardPlan, journal: Journal) -> None:
         self._plan, self._journal = plan, journal
         self._n_finished_steps = 0  # steps of shards
-        self._documents: Counter[str | None] = Counter()  # of each side, in finished steps
+        self._documents: Counter[str | None] = Counter()  # of each split, in finished steps
         self._writers: dict[str | None, ShardWriter] = {}
-        self._tokens = 0  # in the step, of all sides
+        self._tokens = 0  # in the step, of all splits
         for step in journal.steps:
             self._count_step(step)
 
@@ -61,7 +61,7 @@ class ShardOutput:
         ends_document: bool,
         validation: NDArray[np.bool_] | None,
     ) -> None:
-        """Write documents, given as to `ShardWriter.write`, to their sides; `validation` says which."""
+        """Write documents, given as to `ShardWriter.write`, to their splits; `validation` says which documents go to validation."""
         if not len(lengths):
             return
         self._tokens += len(ids)

@@ -22,7 +22,7 @@ SHARD_SIZE = 1 << 28
 
 #: The value of `append` and `prepend` that leaves the choice to the format.
 DEFAULT = "default"
-#: The names of the sides of a split.
+#: The names of the splits.
 TRAIN, VALIDATION = "train", "val"
 #: The most shards: their names have five digits, so that sorting names gives their order.
 MAX_ORDERED_SHARDS = 100_000
@@ -67,7 +67,7 @@ class ShardPlan:
 
     @property
     def splits(self) -> tuple[str | None, ...]:
-        """The sides of the train/validation split, in the order in which their shards are finished."""
+        """The splits, or None for an undivided corpus, in the order in which their shards are finished."""
         return (TRAIN, VALIDATION) if self.validation > 0 else (None,)
 
     def make_stem(self, split: str | None, index: int) -> str:

@@ -74,7 +74,7 @@ def _mix_step(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def find_buckets(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
     """Find the bucket of each key: `key * count >> 64`, for a count below 2**31, in 64-bit arithmetic.
 
-    >>> find_bucket(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
+    >>> find_buckets(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
     array([0, 4, 5, 9])
     """
     half, factor = np.uint64(32), np.uint64(count)
@@ -133,9 +133,9 @@ class Buckets:
         gathered = gather_documents(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
         id_bounds = offsets_of(lengths[order])[bounds]
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
-            _append(self._path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
+            _append(self._make_path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
             if id_bounds[bucket] < id_bounds[bucket + 1]:
-                _append(self._path(bucket, "ids"), gathered[id_bounds[bucket] : id_bounds[bucket + 1]])
+                _append(self._make_path(bucket, "ids"), gathered[id_bounds[bucket] : id_bounds[bucket + 1]])
 
     def _partition(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the stable order of documents by bucket, and the bounds of each bucket in that order."""
@@ -147,7 +147,7 @@ class Buckets:
     def measure_sizes(self, *, sync: bool = False) -> list[list[int]]:
         """Measure each bucket's two files in bytes, and first write them to the disk if `sync`."""
         return [
-            [_find_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")]
+            [_find_size(self._make_path(bucket, kind), sync) for kind in ("ids", "documents")]
             for bucket in range(self.count)
         ]
 
@@ -163,7 +163,7 @@ class Buckets:
         for bucket, (current_pair, recorded_pair) in enumerate(zip(current_sizes, sizes, strict=True)):
             for kind, current, recorded in zip(("ids", "documents"), current_pair, recorded_pair, strict=True):
                 if current > recorded:
-                    os.truncate(self._path(bucket, kind), recorded)
+                    os.truncate(self._make_path(bucket, kind), recorded)
         return True
 
     def sort_documents(self, bucket: int) -> Iterator[SortedDocuments]:
@@ -176,7 +176,7 @@ class Buckets:
             raise FormatError(
                 f"it has {len(ids)} ids; its documents have {int(lengths.sum())}: to start over, remove "
                 f"{self.folder.parent}",
-                path=self._path(bucket, "ids"),
+                path=self._make_path(bucket, "ids"),
             )
         order = np.argsort(documents["key"], kind="stable")
         lengths, starts, validation = lengths[order], starts[order], documents["validation"][order].astype(np.bool_)
@@ -195,7 +195,7 @@ class Buckets:
             first += 1
 
     def _read(self, bucket: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        path = self._path(bucket, kind)
+        path = self._make_path(bucket, kind)
         size = _find_size(path) // dtype.itemsize
         if size > _MAX_READ_IDS:
             return np.memmap(path, dtype=dtype, mode="r")
@@ -206,9 +206,9 @@ class Buckets:
         """Remove the files of buckets that are no longer needed."""
         for bucket in buckets:
             for kind in ("ids", "documents"):
-                self._path(bucket, kind).unlink(missing_ok=True)
+                self._make_path(bucket, kind).unlink(missing_ok=True)
 
-    def _path(self, bucket: int, kind: str) -> Path:
+    def _make_path(self, bucket: int, kind: str) -> Path:
         return self.folder / f"{bucket:05}.{kind}"
 
 

@@ -314,8 +314,8 @@ class EndOfTextPlacer:
 
     >>> from bpe.data.formats import FORMATS
     >>> batch = DocumentBatch(np.array([5, 6, 9, 7]), np.array([3, 1]), True, True, None)
-    >>> EndOfText(FORMATS["nanogpt"], 9, "").place(batch).ids, EndOfText(FORMATS["llmc"], 9, "").place(batch).ids
-    (array([5, 6, 9, 7, 9]), array([9, 5, 6, 9, 7]))
+    >>> [EndOfTextPlacer(FORMATS[name], 9, "").place(batch).ids.tolist() for name in ("nanogpt", "llmc")]
+    [[5, 6, 9, 7, 9], [9, 5, 6, 9, 7]]
 
     """
 
