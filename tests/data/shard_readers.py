@@ -123,7 +123,7 @@ MAIN_FILES = {
 }  # fmt: skip
 
 
-def read_folder(folder: Path, form: str) -> Lists:
+def read_folder(folder: Path, format_name: str) -> Lists:
     """The documents of all shards of a folder, in the order of their names; the manifest's sums are checked, too."""
     import zlib
 
@@ -133,6 +133,6 @@ def read_folder(folder: Path, form: str) -> Lists:
             data = (folder / file["name"]).read_bytes()
             assert len(data) == file["size"]
             assert f"{zlib.crc32(data):08x}" == file["crc32"]
-    paths = sorted(folder.glob(MAIN_FILES[form]))
+    paths = sorted(folder.glob(MAIN_FILES[format_name]))
     assert len(paths) == len(manifest["shards"])
-    return [document for path in paths for document in READERS[form](path)]
+    return [document for path in paths for document in READERS[format_name](path)]
