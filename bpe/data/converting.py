@@ -13,11 +13,11 @@ import numpy as np
 
 from bpe.data.finding import ListedShard, ShardListing, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.reading import DocumentBatch, Shard
+from bpe.data.formats.reading import DocumentBatch, Shard, have_masks
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
-from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path
+from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path, move_entry
 from bpe.data.writing import EndOfTextPlacer, mark_unfinished, refuse_finished, remove_shards, write_batches
-from bpe.errors import FormatError, check_choice, check_int
+from bpe.errors import check_choice, check_int
 
 #: Shards are copied in batches of at most this many ids.
 _BATCH_IDS = 1 << 20
@@ -100,8 +100,18 @@ def convert_shards(
     placer = None
     if end_of_text is not None and "documents" not in shard_format.holds:
         placer = EndOfTextPlacer(shard_format, end_of_text, None if drop_boundaries else _BOUNDARY_ADVICE)
-    conversion = _Conversion(listing, shards, shard_format, folder, dtype, masks, shard_size, placer)
-    return conversion.run(source_path)
+    conversion = _Conversion(
+        source_path=source_path,
+        listing=listing,
+        shards=shards,
+        shard_format=shard_format,
+        folder=folder,
+        dtype=dtype,
+        masks=masks,
+        shard_size=shard_size,
+        placer=placer,
+    )
+    return conversion.run()
 
 
 def _add_starts(entries: list[ShardEntry], listing: ShardListing, ids_changed: bool) -> list[ShardEntry]:
@@ -112,10 +122,7 @@ def _add_starts(entries: list[ShardEntry], listing: ShardListing, ids_changed: b
 
 def _decide_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, drop: bool) -> bool:
     """Decide whether masks are written; ValueError if they would be lost without `drop_masks`."""
-    with_masks = {shard.has_masks for shard in shards}
-    if len(with_masks) > 1:
-        raise FormatError("some of its shards have loss masks and some have none", path=path)
-    masks = True in with_masks
+    masks = have_masks(shards, path)
     if masks and "masks" not in shard_format.holds and not drop:
         raise ValueError(
             f"the shards have loss masks, which {shard_format.name} cannot hold; pass drop_masks=True, or choose "
@@ -160,23 +167,18 @@ def _group_shards(
         yield split or ("train" if joins_shards else "tokens"), split, group
 
 
-def _move_entry(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
-    """Move the entry of a shard to a folder below the manifest's."""
-    files = tuple(replace(file, name=str(folder / file.name)) for file in entry.files)
-    return replace(entry, stem=str(folder / entry.stem), files=files)
-
-
-@dataclass
+@dataclass(kw_only=True)
 class _Conversion:
     """Writes the shards of one call.
 
     Attributes:
-        listing, shards: the source's.
+        source_path, listing, shards: the source, its shards as listed, and open.
         shard_format, folder, dtype, masks, shard_size: of the new shards.
         placer: puts the end-of-text id where the new format has it; None where documents stay as they are.
 
     """
 
+    source_path: Path
     listing: ShardListing
     shards: list[Shard]
     shard_format: ShardFormat
@@ -186,29 +188,36 @@ class _Conversion:
     shard_size: int | None
     placer: EndOfTextPlacer | None
 
-    def run(self, source: Path) -> Manifest:
+    def run(self) -> Manifest:
         """Write everything; after an error, nothing remains."""
         source_manifest = self.listing.manifest or Manifest(self.listing.format, self.dtype.name, ())
         shard_info = ShardInfo(str(source_manifest.tokenizer.get("fingerprint", "unknown")))
-        with mark_unfinished(self.folder, self._make_header(source)):
+        with mark_unfinished(self.folder, self._make_header()):
             entries: list[ShardEntry] = []
             try:
                 with ExitStack() as inner_folders:
-                    self._write(entries, shard_info, inner_folders, source)
+                    self._write(entries, shard_info, inner_folders)
                 ids_changed = self.placer is not None and self.placer.has_changed_ids
                 if self.shard_size is None and len(entries) == len(self.listing.shards):
                     entries = _add_starts(entries, self.listing, ids_changed)
-                tokenizer = copy_tokenizer(source_manifest.tokenizer, source, self.folder)
-                sources = {} if ids_changed else source_manifest.sources
-                facts = self.masks, tokenizer, sources, source_manifest.options, source_manifest.skipped
-                manifest = Manifest(self.shard_format.name, self.dtype.name, tuple(entries), *facts)
+                tokenizer = copy_tokenizer(source_manifest.tokenizer, self.source_path, self.folder)
+                manifest = Manifest(
+                    self.shard_format.name,
+                    self.dtype.name,
+                    tuple(entries),
+                    masks=self.masks,
+                    tokenizer=tokenizer,
+                    sources={} if ids_changed else source_manifest.sources,
+                    options=source_manifest.options,
+                    skipped=source_manifest.skipped,
+                )
                 manifest.write(self.folder)
             except BaseException:
                 remove_shards(self.folder, entries)
                 raise
         return manifest
 
-    def _make_header(self, source: Path) -> dict[str, Any]:
+    def _make_header(self) -> dict[str, Any]:
         """Make the journal's header: what determines the new shards."""
         files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
         end_of_text = None if self.placer is None else self.placer.token_id
@@ -219,9 +228,9 @@ class _Conversion:
             "masks": self.masks,
         }
         options |= {"shard_size": self.shard_size, "end_of_text": end_of_text}
-        return {"options": options, "sources": {"path": ascii(os.path.realpath(source)), "files": files}}
+        return {"options": options, "sources": {"path": ascii(os.path.realpath(self.source_path)), "files": files}}
 
-    def _write(self, entries: list[ShardEntry], shard_info: ShardInfo, inner_folders: ExitStack, source: Path) -> None:
+    def _write(self, entries: list[ShardEntry], shard_info: ShardInfo, inner_folders: ExitStack) -> None:
         """Write the shards of each group, and append their entries to `entries`."""
         sizes: dict[str, Any] = {"shard_size": self.shard_size, "numbered": self.shard_size is not None}
         marked_folders = {PurePosixPath()}
@@ -230,7 +239,7 @@ class _Conversion:
         ):
             inner_folder, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
             if inner_folder not in marked_folders:
-                inner_folders.enter_context(mark_unfinished(self.folder / inner_folder, self._make_header(source)))
+                inner_folders.enter_context(mark_unfinished(self.folder / inner_folder, self._make_header()))
                 marked_folders.add(inner_folder)
             group_info = replace(shard_info, first_document=sum(entry.documents for entry in entries))
             names: dict[str, Any] = {"stem": name, "split": split, "info": group_info}
@@ -238,7 +247,7 @@ class _Conversion:
             new_entries = write_batches(
                 batches, self.shard_format, target, self.dtype, masks=self.masks, **names, **sizes
             )
-            entries += (_move_entry(entry, inner_folder) for entry in new_entries)
+            entries += (move_entry(entry, inner_folder) for entry in new_entries)
 
     def _read_batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
         """Yield the documents of some shards as the new shards have them."""

@@ -48,6 +48,12 @@ _MAX_SIZE = 1 << 30
 _LOCK_NAME = ".bpe-lock"
 _TEMPORARY_NAME = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
 _MAX_LISTED_NAMES = 3
+#: The arguments, and the command's options, that the recorded options have another name for.
+_ARGUMENTS = {
+    "shuffle": "seed (--shuffle)",
+    "allow_special": "allowed_special (--allow-special)",
+    "part": "part (rank=, world=, --part)",
+}
 #: The facts of a file in `Sources.plan`.
 _FILE_FACTS = ("name", "size", "format", "compression")
 
@@ -354,11 +360,11 @@ def _is_same_file(name: object, other_name: str) -> bool:
 def _describe_difference(name: str, old_value: Any, new_value: Any) -> str:
     """Describe the difference between two values of a header's entry, in words."""
     if name == "options" and isinstance(old_value, dict):
-        changed_keys = [key for key in new_value if old_value.get(key) != new_value[key]]
-        pairs = [
-            f"{key} was {short_repr(old_value.get(key))} and is {short_repr(new_value[key])}" for key in changed_keys
-        ]
-        return f"with other options: {'; '.join(pairs)}"
+        pairs = [(key, old_value.get(key), value) for key, value in new_value.items() if old_value.get(key) != value]
+        changes = (
+            f"{_ARGUMENTS.get(key, key)} was {short_repr(old)} and is {short_repr(new)}" for key, old, new in pairs
+        )
+        return f"with other options: {'; '.join(changes)}"
     if name == "modified":
         return "from other sources: a file has been modified since"
     if name == "tokenizer":

@@ -371,7 +371,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     for name, n_times in Counter(name for name, _ in manifests).items():
         if n_times > 1:
             raise ValueError(f"the folder {name} is given {n_times} times; give each folder once")
-    shards = [_move_shard(shard, name) for name, manifest in manifests for shard in manifest.shards]
+    shards = [move_entry(shard, PurePosixPath(name)) for name, manifest in manifests for shard in manifest.shards]
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
     first_name, first_manifest = manifests[0]
     plan = {key: value for key, value in first_manifest.sources.items() if key != "part"}
@@ -457,10 +457,10 @@ def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
             raise ValueError(f"part {rank}/{n_parts} {state}; give the folder of each part once")
 
 
-def _move_shard(shard: ShardEntry, folder: str) -> ShardEntry:
-    """Give a shard names below another folder."""
-    files = tuple(WrittenFile(f"{folder}/{file.name}", file.size, file.crc32) for file in shard.files)
-    return replace(shard, stem=f"{folder}/{shard.stem}", files=files, start=None)
+def move_entry(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
+    """Give the files of a shard names below another folder. Where the shard begins in the sources is lost."""
+    files = tuple(replace(file, name=str(folder / file.name)) for file in entry.files)
+    return replace(entry, stem=str(folder / entry.stem), files=files, start=None)
 
 
 def copy_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:

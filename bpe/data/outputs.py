@@ -61,7 +61,7 @@ class ShardOutput:
         ends_document: bool,
         validation: NDArray[np.bool_] | None,
     ) -> None:
-        """Write documents, given as to `ShardWriter.write`, to their splits; `validation` marks those for validation."""
+        """Write documents, given as to `ShardWriter.write`, to their splits; `validation` says which."""
         if not len(lengths):
             return
         self._tokens += len(ids)

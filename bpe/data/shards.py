@@ -16,7 +16,7 @@ import numpy as np
 from bpe.base.offsets import offsets_of
 from bpe.data.finding import ListedShard, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.reading import DocumentBounds, Shard
+from bpe.data.formats.reading import DocumentBounds, Shard, have_masks
 from bpe.errors import FormatError, describe, pluralize
 
 if TYPE_CHECKING:
@@ -98,10 +98,7 @@ class TokenShards:
             names = " and ".join(sorted(map(str, dtypes)))
             raise FormatError(f"its shards have ids of {names}; all must have one dtype", path=self.path)
         self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(listing.dtype or np.uint16))
-        with_masks = {shard.has_masks for shard in self.shards}
-        if len(with_masks) > 1:
-            raise FormatError("some of its shards have loss masks and some have none", path=self.path)
-        self.has_masks = True in with_masks
+        self.has_masks = have_masks(self.shards, self.path)
         # lists: `bisect` in a list takes a tenth of the time of `np.searchsorted` for one number
         self._tokens: list[int] = offsets_of([shard.n_tokens for shard in self.shards]).tolist()
         self._documents: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()

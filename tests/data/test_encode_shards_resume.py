@@ -211,8 +211,8 @@ def test_a_damaged_journal_is_refused(begun, tokenizer):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"shard_size": 1600}, "shard_size was 1500 and is 1600"),
-    ({"shard_size": 1500, "allowed_special": "all"}, "allow_special was False and is True"),
-    ({"shard_size": 1500, "seed": 1}, "shuffle was None"),
+    ({"shard_size": 1500, "allowed_special": "all"}, r"allowed_special \(--allow-special\) was False and is True"),
+    ({"shard_size": 1500, "seed": 1}, r"seed \(--shuffle\) was None"),
 ])  # fmt: skip
 def test_other_options_are_refused_while_unfinished(begun, tokenizer, arguments, message):
     paths, out = begun

@@ -7,7 +7,7 @@ offsets are checked in pieces, without loading them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -192,6 +192,14 @@ class Shard:
             mask = None if self.mask is None else self.mask[position:stop]
             yield DocumentBatch(self.ids[position:stop], lengths, begins_document, ends_document, mask)
             first, position = first + n_fitting, stop
+
+
+def have_masks(shards: Iterable[Shard], path: Path) -> bool:
+    """Check whether shards have loss masks; FormatError, which names their folder, if only some have."""
+    values = {shard.has_masks for shard in shards}
+    if len(values) > 1:
+        raise FormatError("some of its shards have loss masks and some have none", path=path)
+    return True in values
 
 
 class DocumentBatch(NamedTuple):
