@@ -33,10 +33,10 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 OTHER_OPTIONS = [
     ({"shard_size": 5}, "shard_size was 268435456 and is 5"),
     ({"append": END}, "append was None and is "),
-    ({"seed": 1}, r"seed \(--shuffle\) was None and is 1"),
+    ({"seed": 1}, "seed (--shuffle) was None and is 1"),
     ({"validation": 0.5}, "validation was 0.0 and is 0.5"),
     ({"format": "megatron"}, "format was 'native' and is 'megatron'"),
-    ({"rank": 0, "world": 2}, r"part \(rank=, world=, --part\) was None"),
+    ({"rank": 0, "world": 2}, "part (rank=, world=, --part) was None"),
 ]
 
 
