@@ -382,7 +382,7 @@ def _describe_source_difference(old_plan: Any, new_plan: Any) -> str:
         return "the plan of the sources has other fields"
     old, new = old_plan.get(key), new_plan.get(key)
     if key != "files" or not isinstance(old, list):
-        return f"{key} was {short_repr(old)} and is {short_repr(new)}"
+        return f"{_ARGUMENTS.get(key, key)} was {short_repr(old)} and is {short_repr(new)}"
     for index, (old_file, new_file) in enumerate(zip(old, new, strict=False), 1):
         for fact, old_fact, new_fact in zip(
             _FILE_FACTS, old_file if isinstance(old_file, list) else [old_file], new_file, strict=False
