@@ -46,7 +46,7 @@ from bpe.vocab.special_tokens import Allowed, sort_names
 log = get_log()
 
 #: The name of the tokenizer's copy in the output folder.
-TOKENIZER = "tokenizer.json"
+TOKENIZER_NAME = "tokenizer.json"
 #: Sources of about this many bytes of text or less are read before the work, to see that both splits have documents.
 _MAX_CHECKED_BYTES = 16 << 20
 
@@ -225,7 +225,7 @@ class _ShardJob:
         journal = Journal(
             self._out,
             {**self._header, "modified": times},
-            disposable=(TOKENIZER, BUCKETS_FOLDER),
+            disposable_names=(TOKENIZER_NAME, BUCKETS_FOLDER),
             identify_beginning=partial(identify_beginning, self._sources),
         )
         try:
@@ -243,8 +243,8 @@ class _ShardJob:
 
     def _save_tokenizer(self) -> None:
         """Write the copy of the tokenizer, if it is not there."""
-        if not (self._out / TOKENIZER).exists():
-            self._tokenizer.save(self._out / TOKENIZER)
+        if not (self._out / TOKENIZER_NAME).exists():
+            self._tokenizer.save(self._out / TOKENIZER_NAME)
 
     def _read_finished(self) -> Manifest:
         """Read the manifest of a finished folder, and check that the folder is of the same call."""
@@ -296,7 +296,7 @@ class _ShardJob:
             plan.format.name,
             str(plan.dtype),
             tuple(entries),
-            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER},
+            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER_NAME},
             sources=self._header["sources"],
             options=self._header["options"],
             skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),

@@ -251,7 +251,10 @@ class _GroupBlocks(Iterator[Block]):
         self._warning = NameWarning(names)
         self._next_block: Block | None = None  # read already, and of the next group
         self._limit = FIRST_GROUP_BYTES
-        self._resume_from, self._begun_since = start, 0  # the last position to read from, and the documents begun since
+        self._resume_from, self._n_begun_since = (
+            start,
+            0,
+        )  # the last position to read from, and the documents begun since
         self._earlier_bad_records = earlier_bad_records
         self._file = -1 if start.position is None else start.position.file
         self._next_index = start.index_in_file  # of the next document, in its file
@@ -276,7 +279,7 @@ class _GroupBlocks(Iterator[Block]):
                 index = self._next_index if block.file == self._file else 0
                 bad_records = self._earlier_bad_records + block.skipped
                 self._resume_from = ResumePoint(block.resume, index_in_file=index, n_bad_records=bad_records)
-                self._begun_since = 0
+                self._n_begun_since = 0
         self._n_bytes += len(block.text)
         self._size += block.size
         self._files.append(block.file)
@@ -294,8 +297,8 @@ class _GroupBlocks(Iterator[Block]):
 
     def end_group(self, part: BlockIds) -> Group:
         """Make the group of the blocks that `next` has returned since `begin_group`, from their ids."""
-        n_before = self._begun_since - (not part.begins)
-        self._begun_since = n_before + len(part.lengths)
+        n_before = self._n_begun_since - (not part.begins)
+        self._n_begun_since = n_before + len(part.lengths)
         memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
         limit = max(self._n_bytes * _GROUP_MEMORY // memory, MIN_GROUP_BYTES)
         self._limit = min(limit, MAX_GROUP_BYTES, 2 * self._limit)

@@ -126,7 +126,7 @@ class Journal:
         header: all that determines the output, name → JSON value. A journal with another header is refused, unless no
             step is finished: then the output begins anew. Of the files of the sources, only those count that finished
             steps have used.
-        disposable: names of files that an attempt without a finished step may leave.
+        disposable_names: names of files that an attempt without a finished step may leave.
         shared: whether a new output may go to a folder with other files.
         identify_beginning: gives, of a step, what tells whether the file that reading goes on in begins as before. It
             is called where that file has changed, and where `note_beginning` recorded what it gave then.
@@ -144,7 +144,7 @@ class Journal:
         self,
         out: Path,
         header: Mapping[str, Any],
-        disposable: Collection[str] = (),
+        disposable_names: Collection[str] = (),
         *,
         shared: bool = False,
         identify_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
@@ -158,8 +158,8 @@ class Journal:
             if not shared:
                 refuse_foreign(out)
             self._write()
-        elif not self._resume(out, disposable):
-            self._remove_attempt(out, disposable)
+        elif not self._resume(out, disposable_names):
+            self._remove_attempt(out, disposable_names)
             self._write()
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
 
@@ -212,7 +212,7 @@ class Journal:
         self.close()
         self.path.unlink()
 
-    def _resume(self, out: Path, disposable: Collection[str]) -> bool:
+    def _resume(self, out: Path, disposable_names: Collection[str]) -> bool:
         """Read the journal; False if it has another header, no step is finished, and all files are disposable."""
         records, size = self._read(out)
         old_header, steps = records[0], records[1:]
@@ -223,7 +223,7 @@ class Journal:
                 out, adopted_header, self._header, n_used_files if isinstance(n_used_files, int) else None
             )
         except ValueError:
-            if steps or not {*os.listdir(out)} <= {JOURNAL_NAME, _LOCK_NAME, *disposable}:
+            if steps or not {*os.listdir(out)} <= {JOURNAL_NAME, _LOCK_NAME, *disposable_names}:
                 raise
             return False
         self.steps = steps
@@ -281,9 +281,9 @@ class Journal:
             raise FormatError(f"this is no journal of version {VERSION}; {fix}", path=self.path)
         return records, sum(map(len, lines)) + len(lines)
 
-    def _remove_attempt(self, out: Path, disposable: Collection[str]) -> None:
+    def _remove_attempt(self, out: Path, disposable_names: Collection[str]) -> None:
         """Remove what an attempt without a finished step left."""
-        for name in disposable:
+        for name in disposable_names:
             path = out / name
             if path.is_dir():
                 shutil.rmtree(path)

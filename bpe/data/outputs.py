@@ -184,11 +184,11 @@ class ShuffledOutput(ShardOutput):
     def __init__(self, plan: ShardPlan, journal: Journal, sources: Sources) -> None:
         super().__init__(plan, journal)
         self._unsaved_bytes = self._n_used_files = 0
-        self._shards = plan.count_shards(sources)
+        self._n_shards = plan.count_shards(sources)
         checkpoints = [step for step in journal.steps if "buckets" in step]
         last_checkpoint = checkpoints[-1] if checkpoints else None
         size = (sources.text_size or 0) * plan.dtype.itemsize // 4
-        count = count_buckets(size, self._shards) if last_checkpoint is None else last_checkpoint["buckets"]
+        count = count_buckets(size, self._n_shards) if last_checkpoint is None else last_checkpoint["buckets"]
         self._buckets = Buckets(plan.folder, count, plan.dtype)
         if last_checkpoint is not None and last_checkpoint["next"] is None:
             self.start = None
@@ -233,8 +233,8 @@ class ShuffledOutput(ShardOutput):
             advance: called with the number of tokens after each bucket.
 
         """
-        per_shard = self._buckets.count // self._shards
-        for shard in range(self._n_finished_steps, self._shards):
+        per_shard = self._buckets.count // self._n_shards
+        for shard in range(self._n_finished_steps, self._n_shards):
             buckets = range(shard * per_shard, (shard + 1) * per_shard)
             for bucket in buckets:
                 tokens_before = self._tokens

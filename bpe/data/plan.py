@@ -18,7 +18,7 @@ from bpe.vocab.special_names import resolve_token
 from bpe.vocab.vocabulary import ORDINARY
 
 #: The tokens after which a shard ends, if no other number is given: 512 MB of uint16.
-SHARD_SIZE = 1 << 28
+DEFAULT_SHARD_SIZE = 1 << 28
 
 #: The value of `append` and `prepend` that leaves the choice to the format.
 DEFAULT = "default"
@@ -112,10 +112,10 @@ def check_sizes(
     if shards is not None and shard_size is not None:
         raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
     if shards is not None:
-        return SHARD_SIZE, check_int("shards", shards, 1, MAX_SHUFFLED_SHARDS)
+        return DEFAULT_SHARD_SIZE, check_int("shards", shards, 1, MAX_SHUFFLED_SHARDS)
     if shard_size is not None:
         return check_int("shard_size", shard_size, 1), None
-    return None if shard_format.name == "nanogpt" else SHARD_SIZE, None
+    return None if shard_format.name == "nanogpt" else DEFAULT_SHARD_SIZE, None
 
 
 def check_part(rank: object, world: object) -> tuple[int, int] | None:

@@ -3,7 +3,7 @@
 A checksum in each line tells a damaged record from a sound one (`journal.py`). Here every value is checked as one from
 an unknown hand: its type and range, the counts of documents against the positions in the sources and against the
 bucket files, and shards against their files. The content of the last finished shards, and of the sources before the
-last positions, is read again, up to `READ_AGAIN` bytes of each; older shards are compared by size.
+last positions, is read again, up to `MAX_REREAD_BYTES` bytes of each; older shards are compared by size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bpe.data.verifying import find_file_defects, find_shard_defects
 from bpe.errors import FormatError, short_repr
 
 #: How many bytes of finished shards, and of the sources, are read again.
-READ_AGAIN = 1 << 28
+MAX_REREAD_BYTES = 1 << 28
 
 _SOURCE_RULES: dict[str, FieldRule] = {
     "used": COUNT_RULE,
@@ -265,8 +265,8 @@ class _StepChecker:
             raise FormatError(f"file {file} would begin after {n_before} and after {recorded[0]} documents")
 
     def check_sources(self) -> None:
-        """Count the documents again between the last two positions, and between earlier ones up to `READ_AGAIN`."""
-        bytes_left, first_file = READ_AGAIN, min(self._starts, default=0)
+        """Count the documents again between the last two positions, and between earlier ones up to a limit."""
+        bytes_left, first_file = MAX_REREAD_BYTES, min(self._starts, default=0)
         for previous_point, point in reversed([*zip(self._points, self._points[1:], strict=False)]):
             if bytes_left < 0:
                 return
@@ -302,14 +302,14 @@ class _StepChecker:
         """Estimate the bytes to read for the documents between two offsets of a file."""
         source = self._sources.files[file]
         if end is None or not source.offsets_are_bytes:
-            return source.size or READ_AGAIN
+            return source.size or MAX_REREAD_BYTES
         return end - (start if source.seekable else 0)
 
     # Files ------------------------------------------------------------------------------------------------------------
 
     def check_files(self, fix: str) -> None:
         """Compare the finished shards, and the buckets of the others, with their files."""
-        folder, bytes_left = self._plan.folder, READ_AGAIN
+        folder, bytes_left = self._plan.folder, MAX_REREAD_BYTES
         for entry in reversed(self._entries):
             for file in entry.files:
                 path = folder / file.name

@@ -100,9 +100,9 @@ class TokenShards:
         self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(listing.dtype or np.uint16))
         self.has_masks = have_masks(self.shards, self.path)
         # lists: `bisect` in a list takes a tenth of the time of `np.searchsorted` for one number
-        self._tokens: list[int] = offsets_of([shard.n_tokens for shard in self.shards]).tolist()
-        self._documents: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()
-        self.n_tokens, self.n_documents = self._tokens[-1], self._documents[-1]
+        self._token_starts: list[int] = offsets_of([shard.n_tokens for shard in self.shards]).tolist()
+        self._document_starts: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()
+        self.n_tokens, self.n_documents = self._token_starts[-1], self._document_starts[-1]
         self.documents = TokenDocuments(self, 0, self.n_documents)
         self.fingerprint = listing.fingerprint or _hash_files(self)
         tokenizer_fingerprint = None if listing.manifest is None else listing.manifest.tokenizer.get("fingerprint")
@@ -131,9 +131,9 @@ class TokenShards:
 
         """
         if 0 <= start < stop <= self.n_tokens:  # the most frequent case: within one shard
-            index = bisect_right(self._tokens, start) - 1
-            if stop <= self._tokens[index + 1]:
-                base = self._tokens[index]
+            index = bisect_right(self._token_starts, start) - 1
+            if stop <= self._token_starts[index + 1]:
+                base = self._token_starts[index]
                 return self.shards[index].ids[start - base : stop - base]  # type: ignore[index]
         return self._join("ids", start, stop, self.dtype)
 
@@ -150,9 +150,9 @@ class TokenShards:
                 f"tokens {start} to {stop} are out of range; there are {pluralize(self.n_tokens, 'token')}"
             )
         parts: list[NDArray[Any]] = []
-        index = bisect_right(self._tokens, start) - 1
+        index = bisect_right(self._token_starts, start) - 1
         while start < stop:
-            base, end = self._tokens[index], self._tokens[index + 1]
+            base, end = self._token_starts[index], self._token_starts[index + 1]
             if start < end:
                 parts.append(getattr(self.shards[index], name)[start - base : min(stop, end) - base])
                 start = min(stop, end)
@@ -172,13 +172,13 @@ class TokenShards:
             total = pluralize(self.n_documents, "document")
             raise IndexError(f"documents {first} to {last} are out of range; there are {total}")
         bounds = np.empty(last - first + 1, dtype=np.int64)
-        index = bisect_right(self._documents, first) - 1
+        index = bisect_right(self._document_starts, first) - 1
         document = first
         while index < len(self.shards):
-            base, end = self._documents[index], self._documents[index + 1]
+            base, end = self._document_starts[index], self._document_starts[index + 1]
             stop = min(last, end)
             part = self.shards[index].documents.read_bounds(document - base, stop - base)
-            bounds[document - first : stop - first + 1] = part + self._tokens[index]
+            bounds[document - first : stop - first + 1] = part + self._token_starts[index]
             if stop == last:  # where it is the end of this shard, the next one starts at the same position
                 return bounds
             document, index = stop, index + 1
@@ -190,8 +190,8 @@ class TokenShards:
         if not 0 <= index < self.n_documents:
             total = pluralize(self.n_documents, "document")
             raise IndexError(f"document {index} is out of range; there are {total}")
-        shard = bisect_right(self._documents, index) - 1
-        start, stop = self.shards[shard].documents.read_span(index - self._documents[shard])
+        shard = bisect_right(self._document_starts, index) - 1
+        start, stop = self.shards[shard].documents.read_span(index - self._document_starts[shard])
         return self.shards[shard].ids[start:stop]  # type: ignore[index]
 
     def document_at(self, position: int) -> int:
@@ -208,13 +208,16 @@ class TokenShards:
     def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find the documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
         return self._map_by_shard(
-            positions, self._tokens, self._documents, lambda bounds, positions: bounds.find_documents(positions)
+            positions,
+            self._token_starts,
+            self._document_starts,
+            lambda bounds, positions: bounds.find_documents(positions),
         )
 
     def document_starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find the positions where documents start, 0 <= number < n_documents: int64."""
         return self._map_by_shard(
-            numbers, self._documents, self._tokens, lambda bounds, documents: bounds.find_starts(documents)
+            numbers, self._document_starts, self._token_starts, lambda bounds, documents: bounds.find_starts(documents)
         )
 
     def _map_by_shard(

@@ -19,7 +19,7 @@ from shard_readers import flat
 import bpe
 from bpe.data import TokenShards, convert_shards, write_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats._mapping import Mapping
+from bpe.data.formats._mapping import FileMapping
 
 MAPPED = ["native", "megatron", "nanogpt", "llmc", "datatrove", "dolma"]
 RECORDED = ["native", "megatron", "datatrove", "dolma"]
@@ -158,7 +158,7 @@ def test_a_mapping_has_the_bytes_of_the_file(start: int, size: int, tmp_path: Pa
     data = np.random.default_rng(0).bytes(20_000)
     (tmp_path / "x").write_bytes(data)
     with open(tmp_path / "x", "rb") as file:
-        view = memoryview(Mapping(file.fileno(), start, size))  # lives longer than the file object and the mapping
+        view = memoryview(FileMapping(file.fileno(), start, size))  # lives longer than the file object and the mapping
     assert view.readonly
     assert view == data[start : start + size]
 
@@ -167,12 +167,12 @@ def test_a_mapping_that_cannot_be(tmp_path: Path) -> None:
     with open(tmp_path / "x", "w+b") as file:
         for start, size in ((0, 0), (1, 2**63 - 1), (2**63, 1), (2**63 - 1, 2**63 - 1)):
             with pytest.raises(ValueError, match="cannot be mapped; there must be at least one"):
-                Mapping(file.fileno(), start, size)
+                FileMapping(file.fileno(), start, size)
         with pytest.raises(OSError, match=r"Cannot allocate memory; see sysctl vm.max_map_count|Invalid argument"):
-            Mapping(file.fileno(), 0, 1 << 62)
+            FileMapping(file.fileno(), 0, 1 << 62)
         closed = file.fileno()
     with pytest.raises(OSError, match="Bad file descriptor"):
-        Mapping(closed, 0, 1)
+        FileMapping(closed, 0, 1)
 
 
 @pytest.mark.parametrize("format_name", MAPPED)

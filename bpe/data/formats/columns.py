@@ -20,7 +20,7 @@ import numpy as np
 from bpe.base.offsets import offsets_of
 from bpe.batch import id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool
-from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, find_size, make_one_document
+from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, find_size, make_one_document
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.errors import FormatError, short_repr
 
@@ -236,7 +236,7 @@ class ColumnShard(Shard):
             if not np.array_equal(lengths[0], lengths[1]):
                 raise FormatError(f"a row of {MASK_COLUMN} is not as long as its row of {IDS_COLUMN}", path=self.path)
             mask = values[1].astype(np.uint8, copy=False)
-        return Shard(self.path, id_array(values[0]), Offsets(offsets_of(lengths[0])), mask=mask)
+        return Shard(self.path, id_array(values[0]), DocumentOffsets(offsets_of(lengths[0])), mask=mask)
 
     def _check_schema(self, path: Path, schema: Any) -> None:
         types = load_pyarrow().types

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.data.formats.files import Spool
-from bpe.data.formats.reading import Offsets, Shard, find_dtype, find_size, map_numbers
+from bpe.data.formats.reading import DocumentOffsets, Shard, find_dtype, find_size, map_numbers
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, short_repr
 
@@ -51,7 +51,7 @@ def open_dolma(path: Path, validate: bool) -> Shard:
     offsets = _read_offsets(rows, size // 2)
     tokens = int(offsets[-1])
     ids = map_numbers(path, find_dtype(path, size, tokens), 0, tokens)
-    return Shard(path, ids, Offsets(offsets), files=(path, rows))
+    return Shard(path, ids, DocumentOffsets(offsets), files=(path, rows))
 
 
 class _QuotedError(Exception):

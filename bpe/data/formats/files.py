@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import AtomicFile
-from bpe.data.formats._mapping import Mapping
+from bpe.data.formats._mapping import FileMapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,13 +133,13 @@ class Spool:
     def append(self, values: NDArray[Any]) -> None:
         """Add numbers at the end."""
         data = np.ascontiguousarray(values, dtype=self.dtype)
-        with _naming_folder(self._folder):
+        with _name_folder_in_errors(self._folder):
             self._file.write(data.data if len(data) else b"")
         self.length += len(data)
 
     def read_pieces(self) -> Iterator[NDArray[Any]]:
         """Yield the numbers in arrays of bounded size."""
-        with _naming_folder(self._folder):
+        with _name_folder_in_errors(self._folder):
             self._file.flush()
             self._file.seek(0)
         while data := self._file.read(PIECE_BYTES):
@@ -148,11 +148,11 @@ class Spool:
     def map_numbers(self) -> NDArray[Any]:
         """Map all numbers into memory. The file ends as if discarded; its content lives as long as the array."""
         try:
-            with _naming_folder(self._folder):
+            with _name_folder_in_errors(self._folder):
                 self._file.flush()
                 if not self.length:
                     return np.empty(0, dtype=self.dtype)
-                mapping = Mapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
+                mapping = FileMapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
                 return np.frombuffer(mapping.view(), dtype=self.dtype)
         finally:
             self.discard()
@@ -163,7 +163,7 @@ class Spool:
             self._file.close()
 
 
-class _naming_folder:  # noqa: N801 (a context manager that reads like a function)
+class _name_folder_in_errors:  # noqa: N801 (a context manager that reads like a function)
     """Name the folder in OSErrors of an unnamed temporary file."""
 
     def __init__(self, folder: Path) -> None:

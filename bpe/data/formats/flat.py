@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.data.formats.reading import (
-    Ends,
-    Offsets,
+    DocumentEnds,
+    DocumentOffsets,
     Shard,
     check_rising,
     find_dtype,
@@ -79,7 +79,7 @@ def open_native(path: Path, validate: bool) -> Shard:
             raise FormatError(f"it has {mask_header.length} bytes; there are {ids_header.length} ids", path=mask_path)
         mask = map_numbers(mask_path, _MASK_DTYPE, mask_header.start, mask_header.length)
         files = (*files, mask_path)
-    return Shard(path, ids, Offsets(offsets), mask=mask, files=files)
+    return Shard(path, ids, DocumentOffsets(offsets), mask=mask, files=files)
 
 
 def _read_header(path: Path, dtypes: tuple[str, ...]) -> NpyHeader:
@@ -179,7 +179,7 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
     mask = None
     if loss.exists():
         mask, files = _open_mask(loss, tokens, validate), (*files, loss)
-    return Shard(path, map_numbers(path, dtype, 0, tokens), Ends(ends, tokens), mask=mask, files=files)
+    return Shard(path, map_numbers(path, dtype, 0, tokens), DocumentEnds(ends, tokens), mask=mask, files=files)
 
 
 def _check_metadata(path: Path, tokens: int) -> str | None:

@@ -56,7 +56,7 @@ def open_megatron(path: Path, validate: bool) -> Shard:
     if validate:
         _check_sequences(index, lengths_start, pointers_start, sequences, dtype.itemsize, size)
         check_rising(index, _POINTER_DTYPE, indices_start, entries, sequences, first=0)
-    documents = _Sequences(
+    documents = _SequenceBounds(
         map_numbers(index, _POINTER_DTYPE, pointers_start, sequences),
         map_numbers(index, _POINTER_DTYPE, indices_start, entries),
         dtype.itemsize,
@@ -117,7 +117,7 @@ def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count
         raise FormatError(f"its sequences have {expected} bytes; the file of ids has {size}", path=index)
 
 
-class _Sequences(DocumentBounds):
+class _SequenceBounds(DocumentBounds):
     """Documents of one sequence or several, by byte pointers."""
 
     def __init__(self, pointers: NDArray[Any], indices: NDArray[Any], width: int, tokens: int) -> None:

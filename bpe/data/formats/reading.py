@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bpe.data.formats._mapping import Mapping
+from bpe.data.formats._mapping import FileMapping
 from bpe.data.formats.files import Spool
 from bpe.errors import FormatError, check_int
 
@@ -67,7 +67,7 @@ class DocumentBounds(ABC):
         """Find where documents start, 0 <= document < count: int64. Callers check them: the file may have changed."""
 
 
-class Offsets(DocumentBounds):
+class DocumentOffsets(DocumentBounds):
     """Documents by their starts and the end of the last one: n + 1 numbers, from 0 to the number of ids."""
 
     def __init__(self, offsets: NDArray[Any]) -> None:
@@ -93,7 +93,7 @@ class Offsets(DocumentBounds):
         return self._offsets[documents].astype(np.int64, copy=False)
 
 
-class Ends(DocumentBounds):
+class DocumentEnds(DocumentBounds):
     """Documents by their ends: n numbers, the last of which is the number of ids."""
 
     def __init__(self, ends: NDArray[Any], tokens: int) -> None:
@@ -243,7 +243,7 @@ def map_numbers(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
         numbers.flags.writeable = False
         return numbers
     with open(path, "rb") as file:
-        return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
+        return np.frombuffer(FileMapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
 
 def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
@@ -298,9 +298,9 @@ def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) 
     raise FormatError(f"it has {size} bytes; {tokens} ids take {rule}", path=path)
 
 
-def make_one_document(tokens: int) -> Offsets:
+def make_one_document(tokens: int) -> DocumentOffsets:
     """Make the bounds of a shard that does not record its documents: all of it is one, or none if it is empty."""
-    return Offsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
+    return DocumentOffsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
 
 
 def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
@@ -322,4 +322,4 @@ def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
                 last_bound = int(bounds[-1])
         if last_bound < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
-        return Shard(shard.path, ids, Offsets(spool.map_numbers()))
+        return Shard(shard.path, ids, DocumentOffsets(spool.map_numbers()))

@@ -130,7 +130,7 @@ class ShardWriter:
         self._stale_mask = (
             None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
         )
-        self._largest = int(np.iinfo(dtype).max)
+        self._max_id = int(np.iinfo(dtype).max)
         self._last_end = 0  # of the last complete document
         self._is_open = False
         self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
@@ -262,12 +262,12 @@ class ShardWriter:
 
     def _check_limits(self, ids: NDArray[Any], positions: NDArray[np.int64]) -> None:
         """Refuse ids and counts that the format cannot hold."""
-        if len(ids) and (np.iinfo(ids.dtype).max > self._largest or ids.dtype.kind == "i"):
+        if len(ids) and (np.iinfo(ids.dtype).max > self._max_id or ids.dtype.kind == "i"):
             largest, smallest = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
-            if largest > self._largest or smallest < 0:
+            if largest > self._max_id or smallest < 0:
                 bad_id = smallest if smallest < 0 else largest
                 raise ValueError(
-                    f"id {bad_id} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._largest}"
+                    f"id {bad_id} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._max_id}"
                 )
         if self.tokens + len(ids) > self.max_tokens:
             raise ValueError(
