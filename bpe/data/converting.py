@@ -132,7 +132,7 @@ def _decide_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, dr
 
 
 def _check_boundaries(source_format: str, shard_format: ShardFormat, end_of_text: int | None, drop: bool) -> None:
-    """Refuse to lose the boundaries of documents, or to make each shard one document, without a word."""
+    """Refuse to lose the boundaries of documents, or to make each shard one document, unless `drop` allows it."""
     if end_of_text is not None or drop:
         return
     if "documents" not in FORMATS[source_format].holds and (shard_format.name != source_format):

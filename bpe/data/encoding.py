@@ -161,7 +161,7 @@ class _ShardJob:
 
     def __init__(self, sources: Sources, tokenizer: Tokenizer, plan: ShardPlan) -> None:
         self._sources, self._tokenizer, self._plan, self._out = sources, tokenizer, plan, plan.folder
-        #: All that determines the shards, as JSON gives it back.
+        #: All that determines the shards, after a round trip through JSON.
         self._header: dict[str, Any] = json.loads(
             json.dumps({"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint})
         )
@@ -320,7 +320,7 @@ class _WriterThread(Workers):
         self.check()
         while len(self._pending) > 1:
             self._pending.popleft().result()
-        self._pending.append(self.submit(self._do, work))
+        self._pending.append(self.submit(self._do_unless_failed, work))
 
     def check(self) -> None:
         """Raise the error of an earlier item, if there is one. Only one thread may call this or `put` at a time."""
@@ -332,7 +332,7 @@ class _WriterThread(Workers):
         while self._pending:
             self._pending.popleft().result()
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _do_unless_failed(self, work: Callable[[], None]) -> None:
         if self._failed:
             return
         try:

@@ -28,9 +28,9 @@ _SPLIT_BY_WORD = {
     **dict.fromkeys(("holdout", "heldout"), "val"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-#: What such a word may end with.
+#: What such a word may end with, as in "valset".
 _WORD_ENDING = re.compile("(?<=.)(?:set|split|data)s?$")
-#: How an error calls the parts.
+#: How errors call the splits.
 _SPLIT_PHRASES = {"train": "a training", "val": "a validation", "test": "a test", None: "an unnamed"}
 #: Ends of files that stand beside a shard's main file.
 _SIDE_FILE_SUFFIXES = (".offsets.npy", ".mask.npy")

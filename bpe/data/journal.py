@@ -152,7 +152,7 @@ class Journal:
         self.path = out / JOURNAL_NAME
         self._identify_beginning = identify_beginning
         self.steps: list[dict[str, Any]] = []
-        self._header = json.loads(json.dumps(header))  # as it is when it is read
+        self._header = json.loads(json.dumps(header))  # as a run that reads it back has it
         remove_temporary_files(out)
         if not os.path.lexists(self.path):
             if not shared:
@@ -189,10 +189,10 @@ class Journal:
                 raise
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        self.steps.append(json.loads(json.dumps(step)))  # as it is when it is read
+        self.steps.append(json.loads(json.dumps(step)))  # as a run that reads it back has it
 
     def note_beginning(self) -> None:
-        """Record how the file begins that reading goes on in: after a bad record, it may be mended."""
+        """Record how the file begins in which reading goes on, since a file with a bad record may be mended."""
         beginning = (
             self._identify_beginning(self.steps[-1]) if self.steps and self._identify_beginning is not None else None
         )

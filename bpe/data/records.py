@@ -84,7 +84,7 @@ def check_steps(journal: Journal, plan: ShardPlan, sources: Sources) -> None:
 
 
 def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
-    """Facts that show whether the file to read next still begins with the documents that the step has used.
+    """Collect facts that show whether the file to read next still begins with the documents that the step has used.
 
     Returns:
         The index of the file, the number of the documents, and their digest; None where no document of the file is in

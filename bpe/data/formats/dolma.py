@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 20
 #: gzip's header without a name and a time: deflate, unknown system.
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-#: A line of a row: its first two fields, and the rest. A row that begins as it must.
+#: A row on one line, of which the group has the first two fields; and the beginning that a row must have.
 _FIRST_FIELDS = re.compile(rb"([^,\r\n]*,[^,\r\n]*)[^\n]*\n")
 _ROW_START = re.compile(rb"[0-9]+,[0-9]+(?:[,\r]|$)")
 #: The longest accepted row in bytes.

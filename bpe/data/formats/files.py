@@ -110,7 +110,7 @@ def _has_same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 
 class Spool:
-    """Numbers in an unnamed temporary file in a folder: written once, then read in order. It never holds them all.
+    """Numbers in an unnamed temporary file: written once, then read in order, without keeping all in memory.
 
     Without a folder, the file is in the system's folder for temporary files.
     """
@@ -183,7 +183,7 @@ class _name_folder_in_errors:  # noqa: N801 (a context manager that reads like a
 
 @cache
 def find_crc32() -> Callable[[Any, int], int]:
-    """`zlib.crc32`, or the same function of `isal`, ten times as fast, where that is installed."""
+    """Return `zlib.crc32`, or where `isal` is installed its function, ten times as fast."""
     try:
         from isal import isal_zlib
     except ImportError:

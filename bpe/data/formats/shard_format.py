@@ -204,7 +204,7 @@ class ShardWriter:
                     path.unlink()
             self.discard()
             raise
-        if self._stale_mask is not None:  # of a shard that this one replaces
+        if self._stale_mask is not None:  # of a replaced shard of the same name
             self._stale_mask.unlink(missing_ok=True)
         return written
 
