@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from shard_corpus import write_divided_shards
-from shard_readers import flat, read_folder
+from shard_readers import flatten, read_folder
 
 import bpe
 from bpe.data import Manifest, TokenShards, convert_shards, write_shards
@@ -68,9 +68,9 @@ def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypa
     convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END)
     documents = read_folder(tmp_path / "new", new)
     if new == "nanogpt":
-        assert flat(documents) == flat(add_end("nanogpt", DOCS))
+        assert flatten(documents) == flatten(add_end("nanogpt", DOCS))
     elif new == "llmc":
-        assert flat(documents) == flat(add_end("llmc", DOCS))
+        assert flatten(documents) == flatten(add_end("llmc", DOCS))
     else:
         assert documents == add_end(old, DOCS)
 
@@ -151,7 +151,7 @@ def test_shards_with_dots_in_their_names_do_not_replace_each_other(tmp_path: Pat
 def test_boundaries_are_dropped_where_that_is_said(format_name: str, tmp_path: Path) -> None:
     write_shards(DOCS, tmp_path / "a", shard_size=50)
     convert_shards(tmp_path / "a", tmp_path / "b", format_name, drop_boundaries=True)
-    assert flat(read_folder(tmp_path / "b", format_name)) == flat(DOCS)
+    assert flatten(read_folder(tmp_path / "b", format_name)) == flatten(DOCS)
     convert_shards(tmp_path / "b", tmp_path / "c", drop_boundaries=True)
     assert [ids.tolist() for ids in TokenShards(tmp_path / "c").documents] == read_folder(tmp_path / "b", format_name)
 
@@ -164,7 +164,7 @@ def test_masks(tmp_path: Path) -> None:
     convert_shards(tmp_path / "b", tmp_path / "c", "arrow")
     assert convert_shards(tmp_path / "c", tmp_path / "d") == Manifest.read(tmp_path / "a")
     shards = TokenShards(tmp_path / "d")
-    assert shards.masks(0, shards.n_tokens).tolist() == flat(mask for _, mask in pairs)
+    assert shards.masks(0, shards.n_tokens).tolist() == flatten(mask for _, mask in pairs)
     with pytest.raises(ValueError, match="have loss masks, which megatron cannot hold; pass drop_masks=True, or ch"):
         convert_shards(tmp_path / "a", tmp_path / "e", "megatron")
     convert_shards(tmp_path / "a", tmp_path / "e", "megatron", drop_masks=True)

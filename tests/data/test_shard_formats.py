@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_readers import READERS, flat, read_folder
+from shard_readers import READERS, flatten, read_folder
 
 from bpe import TokenBatch
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
@@ -58,7 +58,7 @@ def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: 
     if format_name in DOCUMENTS:
         assert documents_read == docs
     else:
-        assert flat(documents_read) == flat(docs)
+        assert flatten(documents_read) == flatten(docs)
     assert (manifest.documents, manifest.tokens) == (len(docs), sum(map(len, docs)))
     assert Manifest.read(out) == manifest
     if size is not None:  # a shard ends with the document that reaches the size
@@ -270,10 +270,10 @@ def test_masks_are_read_back(format_name: str, tmp_path: Path) -> None:
     for shard in manifest.shards:
         path = tmp_path / shard.files[0].name
         if format_name == "native":
-            flat = np.load(tmp_path / f"{shard.stem}.mask.npy")
-            assert flat.dtype == np.uint8
+            flatten = np.load(tmp_path / f"{shard.stem}.mask.npy")
+            assert flatten.dtype == np.uint8
             bounds = np.load(tmp_path / f"{shard.stem}.offsets.npy").tolist()
-            masks += [flat[a:b].tolist() for a, b in pairwise(bounds)]
+            masks += [flatten[a:b].tolist() for a, b in pairwise(bounds)]
         else:
             import pyarrow as pa
             import pyarrow.parquet as pq

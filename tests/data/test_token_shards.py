@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_corpus import write_divided_shards
-from shard_readers import flat
+from shard_readers import flatten
 
 import bpe
 from bpe.data import TokenShards, convert_shards, write_shards
@@ -30,7 +30,7 @@ documents = st.lists(st.one_of(st.just([]), st.lists(st.integers(0, 300), max_si
 
 def check(shards: TokenShards, docs: list[list[int]]) -> None:
     """Compare every method with the naive lists."""
-    ids = flat(docs)
+    ids = flatten(docs)
     starts = np.cumsum([0, *map(len, docs)]).tolist()
     assert (shards.n_documents, shards.n_tokens) == (len(docs), len(ids))
     assert len(shards.documents) == len(docs)
@@ -83,7 +83,7 @@ def test_documents_by_their_end_of_text(tmp_path_factory: Any, format_name: str,
     check(pickle.loads(pickle.dumps(shards)), framed)
     whole = TokenShards(folder)  # without it, a shard is one document
     assert whole.n_documents == sum(shard.tokens > 0 for shard in manifest.shards)
-    assert whole.tokens(0, whole.n_tokens).tolist() == flat(framed)
+    assert whole.tokens(0, whole.n_tokens).tolist() == flatten(framed)
 
 
 def test_ids_outside_documents_are_documents_too(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_batches_of_a_shard(tmp_path_factory: Any, format_name: str, docs: Any, 
         ended = batch.ends_document
     assert ended
     if format_name in ("nanogpt", "llmc"):
-        assert flat(ids for ids, _ in documents_read) == flat(docs)
+        assert flatten(ids for ids, _ in documents_read) == flatten(docs)
     else:
         assert documents_read == (masked_documents if masks else [(ids, []) for ids in docs])
 
