@@ -114,9 +114,15 @@ def read_arrow(path: Path) -> Lists:
 
 
 READERS: dict[str, Callable[[Path], Lists]] = {
-    "native": read_native, "megatron": read_megatron, "parquet": read_parquet, "arrow": read_arrow, "nanogpt": read_nanogpt, "llmc": read_llmc,
-    "datatrove": read_datatrove, "dolma": read_dolma,
-}  # fmt: skip
+    "native": read_native,
+    "megatron": read_megatron,
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "nanogpt": read_nanogpt,
+    "llmc": read_llmc,
+    "datatrove": read_datatrove,
+    "dolma": read_dolma,
+}
 MAIN_FILES = {
     "native": "*[0-9].npy", "megatron": "*.bin", "parquet": "*.parquet", "arrow": "*.arrow", "nanogpt": "*.bin",
     "llmc": "*.bin", "datatrove": "*.ds", "dolma": "*.npy",
@@ -124,7 +130,7 @@ MAIN_FILES = {
 
 
 def read_folder(folder: Path, format_name: str) -> Lists:
-    """Read the documents of all shards of a folder, in the order of their names; the manifest's sums are checked, too."""
+    """Read the documents of all shards of a folder, in the order of their names, and check the manifest's sums."""
     import zlib
 
     manifest = json.loads((folder / "manifest.json").read_text())
