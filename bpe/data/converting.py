@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from bpe.data.finding import FoundFolder, FoundShard, find_shards
+from bpe.data.finding import ListedShard, ShardListing, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.reading import DocumentBatch, Shard
+from bpe.data.formats.reading import DocumentBatch, Shard, have_masks
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
-from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path
-from bpe.data.writing import EndOfText, mark_unfinished, refuse_finished, remove_shards, write_batches
-from bpe.errors import FormatError, check_choice, check_int
+from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path, move_entry
+from bpe.data.writing import EndOfTextPlacer, mark_unfinished, refuse_finished, remove_shards, write_batches
+from bpe.errors import check_choice, check_int
 
 #: Shards are copied in batches of at most this many ids.
-_BATCH = 1 << 20
+_BATCH_IDS = 1 << 20
 #: What to do about a document with an end-of-text id inside.
-_FIX = "choose a format that records where documents begin, such as native, or pass drop_boundaries=True"
+_BOUNDARY_ADVICE = "choose a format that records where documents begin, such as native, or pass drop_boundaries=True"
 
 
 def convert_shards(
@@ -78,42 +78,51 @@ def convert_shards(
     shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
-    path = Path(source)
-    found = find_shards(path, "all" if path.is_dir() else None)
-    end_of_text = found.end_of_text_id(path, end_of_text)
-    shards = [FORMATS[found.format].open(shard_found.path, end_of_text=end_of_text) for shard_found in found.shards]
-    masks = _decide_masks(path, shards, shard_format, drop_masks)
-    _check_boundaries(found.format, shard_format, end_of_text, drop_boundaries)
+    source_path = Path(source)
+    listing = find_shards(source_path, "all" if source_path.is_dir() else None)
+    end_of_text = listing.resolve_end_of_text(source_path, end_of_text)
+    shards = [
+        FORMATS[listing.format].open(listed_shard.path, end_of_text=end_of_text) for listed_shard in listing.shards
+    ]
+    masks = _decide_masks(source_path, shards, shard_format, drop_masks)
+    _check_boundaries(listing.format, shard_format, end_of_text, drop_boundaries)
     if largest_id is None:
-        largest_id = max((_find_largest(shard) for shard in shards), default=0)
+        largest_id = max((_find_largest_id(shard) for shard in shards), default=0)
     largest_id = check_int("largest_id", largest_id, 0)
-    dtype = shard_format.dtype(max(largest_id, end_of_text or 0))
+    dtype = shard_format.choose_dtype(max(largest_id, end_of_text or 0))
     folder = Path(out)
     refuse_finished(folder)
-    for shard_found in found.shards:
-        if not is_inner_path(shard_found.stem):
-            raise ValueError(f"{str(shard_found.path)!r} has a name that no manifest can have: rename it")
-    if any(shard_found.path.parent.resolve() == folder.resolve() for shard_found in found.shards):
+    for listed_shard in listing.shards:
+        if not is_inner_path(listed_shard.stem):
+            raise ValueError(f"{str(listed_shard.path)!r} has a name that no manifest can have: rename it")
+    if any(listed_shard.path.parent.resolve() == folder.resolve() for listed_shard in listing.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
-    placing = None
+    placer = None
     if end_of_text is not None and "documents" not in shard_format.holds:
-        placing = EndOfText(shard_format, end_of_text, None if drop_boundaries else _FIX)
-    conversion = _Conversion(found, shards, shard_format, folder, dtype, masks, shard_size, placing)
-    return conversion.run(path)
+        placer = EndOfTextPlacer(shard_format, end_of_text, None if drop_boundaries else _BOUNDARY_ADVICE)
+    conversion = _Conversion(
+        source_path=source_path,
+        listing=listing,
+        shards=shards,
+        shard_format=shard_format,
+        folder=folder,
+        dtype=dtype,
+        masks=masks,
+        shard_size=shard_size,
+        placer=placer,
+    )
+    return conversion.run()
 
 
-def _add_starts(written: list[ShardEntry], found: FoundFolder, changes: bool) -> list[ShardEntry]:
-    """The entries of shards that were converted one to one, with their starts in the sources."""
-    starts = [None if changes or shard.entry is None else shard.entry.start for shard in found.shards]
-    return [replace(entry, start=start) for entry, start in zip(written, starts, strict=True)]
+def _add_starts(entries: list[ShardEntry], listing: ShardListing, ids_changed: bool) -> list[ShardEntry]:
+    """Give entries of shards that were converted one to one their starts in the sources."""
+    starts = [None if ids_changed or shard.entry is None else shard.entry.start for shard in listing.shards]
+    return [replace(entry, start=start) for entry, start in zip(entries, starts, strict=True)]
 
 
 def _decide_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, drop: bool) -> bool:
-    """Whether masks are written; ValueError if they would be lost without `drop_masks`."""
-    with_masks = {shard.has_masks for shard in shards}
-    if len(with_masks) > 1:
-        raise FormatError("some of its shards have loss masks and some have none", path=path)
-    masks = True in with_masks
+    """Decide whether masks are written; ValueError if they would be lost without `drop_masks`."""
+    masks = have_masks(shards, path)
     if masks and "masks" not in shard_format.holds and not drop:
         raise ValueError(
             f"the shards have loss masks, which {shard_format.name} cannot hold; pass drop_masks=True, or choose "
@@ -122,94 +131,96 @@ def _decide_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, dr
     return masks and not drop
 
 
-def _check_boundaries(source: str, shard_format: ShardFormat, end_of_text: int | None, drop: bool) -> None:
-    """Refuse to lose the boundaries of documents, or to make each shard one document, without a word."""
+def _check_boundaries(source_format: str, shard_format: ShardFormat, end_of_text: int | None, drop: bool) -> None:
+    """Refuse to lose the boundaries of documents, or to make each shard one document, unless `drop` allows it."""
     if end_of_text is not None or drop:
         return
-    if "documents" not in FORMATS[source].holds and (shard_format.name != source):
+    if "documents" not in FORMATS[source_format].holds and (shard_format.name != source_format):
         raise ValueError(
-            f"{source} shards do not record where documents begin; pass end_of_text, the id or the name of the "
+            f"{source_format} shards do not record where documents begin; pass end_of_text, the id or the name of the "
             "token that separates them, or drop_boundaries=True to take each shard as one document"
         )
-    if "documents" not in shard_format.holds and shard_format.name != source:
+    if "documents" not in shard_format.holds and shard_format.name != source_format:
         raise ValueError(
             f"{shard_format.name} shards do not record where documents begin; pass end_of_text, the id or the name of "
             "the token to separate them with, or drop_boundaries=True"
         )
 
 
-def _find_largest(shard: Shard) -> int:
-    """The largest id of a shard."""
-    return max((int(batch.ids.max(initial=0)) for batch in shard.batches(_BATCH)), default=0)
+def _find_largest_id(shard: Shard) -> int:
+    """Find the largest id of a shard."""
+    return max((int(batch.ids.max(initial=0)) for batch in shard.batches(_BATCH_IDS)), default=0)
 
 
 def _group_shards(
-    found: list[FoundShard], shards: list[Shard], shard_size: int | None, shard_format: str
+    listed_shards: list[ListedShard], shards: list[Shard], shard_size: int | None, format_name: str
 ) -> Iterator[tuple[str, str | None, list[Shard]]]:
-    """(stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
-    splits = [place.split for place in found]
-    whole = shard_size is None and shard_format == "nanogpt"  # nanoGPT opens train.bin and val.bin
-    if shard_size is None and not whole:
-        for place, shard in zip(found, shards, strict=True):
-            yield place.stem, place.split, [shard]
+    """Yield (stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
+    splits = [listed_shard.split for listed_shard in listed_shards]
+    joins_shards = shard_size is None and format_name == "nanogpt"  # nanoGPT opens train.bin and val.bin
+    if shard_size is None and not joins_shards:
+        for listed_shard, shard in zip(listed_shards, shards, strict=True):
+            yield listed_shard.stem, listed_shard.split, [shard]
         return
     for split in dict.fromkeys(splits):
-        group = [shard for shard, own in zip(shards, splits, strict=True) if own == split]
-        yield split or ("train" if whole else "tokens"), split, group
+        group = [shard for shard, shard_split in zip(shards, splits, strict=True) if shard_split == split]
+        yield split or ("train" if joins_shards else "tokens"), split, group
 
 
-def _move_entry(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
-    """The entry of a shard in a folder below the manifest's."""
-    files = tuple(replace(file, name=str(folder / file.name)) for file in entry.files)
-    return replace(entry, stem=str(folder / entry.stem), files=files)
-
-
-@dataclass
+@dataclass(kw_only=True)
 class _Conversion:
     """Writes the shards of one call.
 
     Attributes:
-        found, shards: the source's.
+        source_path, listing, shards: the source, its shards as listed, and open.
         shard_format, folder, dtype, masks, shard_size: of the new shards.
-        placing: puts the end-of-text id where the new format has it; None where documents stay as they are.
+        placer: puts the end-of-text id where the new format has it; None where documents stay as they are.
 
     """
 
-    found: FoundFolder
+    source_path: Path
+    listing: ShardListing
     shards: list[Shard]
     shard_format: ShardFormat
     folder: Path
     dtype: np.dtype[Any]
     masks: bool
     shard_size: int | None
-    placing: EndOfText | None
+    placer: EndOfTextPlacer | None
 
-    def run(self, source: Path) -> Manifest:
+    def run(self) -> Manifest:
         """Write everything; after an error, nothing remains."""
-        old = self.found.manifest or Manifest(self.found.format, self.dtype.name, ())
-        info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
-        with mark_unfinished(self.folder, self._make_header(source)):
-            written: list[ShardEntry] = []
+        source_manifest = self.listing.manifest or Manifest(self.listing.format, self.dtype.name, ())
+        shard_info = ShardInfo(str(source_manifest.tokenizer.get("fingerprint", "unknown")))
+        with mark_unfinished(self.folder, self._make_header()):
+            entries: list[ShardEntry] = []
             try:
                 with ExitStack() as inner_folders:
-                    self._write(written, info, inner_folders, source)
-                changes = self.placing is not None and self.placing.changes
-                if self.shard_size is None and len(written) == len(self.found.shards):
-                    written = _add_starts(written, self.found, changes)
-                tokenizer = copy_tokenizer(old.tokenizer, source, self.folder)
-                sources = {} if changes else old.sources
-                facts = self.masks, tokenizer, sources, old.options, old.skipped
-                new = Manifest(self.shard_format.name, self.dtype.name, tuple(written), *facts)
-                new.write(self.folder)
+                    self._write(entries, shard_info, inner_folders)
+                ids_changed = self.placer is not None and self.placer.has_changed_ids
+                if self.shard_size is None and len(entries) == len(self.listing.shards):
+                    entries = _add_starts(entries, self.listing, ids_changed)
+                tokenizer = copy_tokenizer(source_manifest.tokenizer, self.source_path, self.folder)
+                manifest = Manifest(
+                    self.shard_format.name,
+                    self.dtype.name,
+                    tuple(entries),
+                    masks=self.masks,
+                    tokenizer=tokenizer,
+                    sources={} if ids_changed else source_manifest.sources,
+                    options=source_manifest.options,
+                    skipped=source_manifest.skipped,
+                )
+                manifest.write(self.folder)
             except BaseException:
-                remove_shards(self.folder, written)
+                remove_shards(self.folder, entries)
                 raise
-        return new
+        return manifest
 
-    def _make_header(self, source: Path) -> dict[str, Any]:
-        """What determines the new shards."""
+    def _make_header(self) -> dict[str, Any]:
+        """Make the journal's header: what determines the new shards."""
         files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
-        end_of_text = None if self.placing is None else self.placing.token_id
+        end_of_text = None if self.placer is None else self.placer.token_id
         options = {
             "writer": "convert_shards",
             "format": self.shard_format.name,
@@ -217,29 +228,31 @@ class _Conversion:
             "masks": self.masks,
         }
         options |= {"shard_size": self.shard_size, "end_of_text": end_of_text}
-        return {"options": options, "sources": {"path": ascii(os.path.realpath(source)), "files": files}}
+        return {"options": options, "sources": {"path": ascii(os.path.realpath(self.source_path)), "files": files}}
 
-    def _write(self, written: list[ShardEntry], info: ShardInfo, inner_folders: ExitStack, source: Path) -> None:
-        """Write the shards of each group, and append their entries to `written`."""
+    def _write(self, entries: list[ShardEntry], shard_info: ShardInfo, inner_folders: ExitStack) -> None:
+        """Write the shards of each group, and append their entries to `entries`."""
         sizes: dict[str, Any] = {"shard_size": self.shard_size, "numbered": self.shard_size is not None}
-        marked = {PurePosixPath()}
+        marked_folders = {PurePosixPath()}
         for stem, split, shards in _group_shards(
-            self.found.shards, self.shards, self.shard_size, self.shard_format.name
+            self.listing.shards, self.shards, self.shard_size, self.shard_format.name
         ):
-            inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
-            if inner not in marked:
-                inner_folders.enter_context(mark_unfinished(self.folder / inner, self._make_header(source)))
-                marked.add(inner)
-            facts = replace(info, first_document=sum(entry.documents for entry in written))
-            names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
-            batches, place = self._read_batches(shards), self.folder / inner
-            new = write_batches(batches, self.shard_format, place, self.dtype, masks=self.masks, **names, **sizes)
-            written += (_move_entry(entry, inner) for entry in new)
+            inner_folder, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
+            if inner_folder not in marked_folders:
+                inner_folders.enter_context(mark_unfinished(self.folder / inner_folder, self._make_header()))
+                marked_folders.add(inner_folder)
+            group_info = replace(shard_info, first_document=sum(entry.documents for entry in entries))
+            names: dict[str, Any] = {"stem": name, "split": split, "info": group_info}
+            batches, target = self._read_batches(shards), self.folder / inner_folder
+            new_entries = write_batches(
+                batches, self.shard_format, target, self.dtype, masks=self.masks, **names, **sizes
+            )
+            entries += (move_entry(entry, inner_folder) for entry in new_entries)
 
     def _read_batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
-        """The documents of some shards, as they are to be written."""
+        """Yield the documents of some shards as the new shards have them."""
         for shard in shards:
-            for batch in shard.batches(_BATCH):
+            for batch in shard.batches(_BATCH_IDS):
                 mask = batch.mask if self.masks else None
-                kept = DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
-                yield kept if self.placing is None else self.placing.place(kept)
+                new_batch = DocumentBatch(batch.ids, batch.lengths, batch.begins_document, batch.ends_document, mask)
+                yield new_batch if self.placer is None else self.placer.place(new_batch)

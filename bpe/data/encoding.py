@@ -38,7 +38,7 @@ from bpe.data.plan import (
     find_largest_id,
 )
 from bpe.data.records import check_steps, identify_beginning
-from bpe.data.shuffling import FOLDER as BUCKETS
+from bpe.data.shuffling import BUCKETS_FOLDER
 from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
@@ -46,9 +46,9 @@ from bpe.vocab.special_tokens import Allowed, sort_names
 log = get_log()
 
 #: The name of the tokenizer's copy in the output folder.
-TOKENIZER = "tokenizer.json"
-#: Sources of about this many bytes of text or less are read before the work, to see that both sides have documents.
-_SMALL = 16 << 20
+TOKENIZER_NAME = "tokenizer.json"
+#: Sources of about this many bytes of text or less are read before the work, to see that both splits have documents.
+_MAX_CHECKED_BYTES = 16 << 20
 
 
 def encode_shards(
@@ -85,12 +85,12 @@ def encode_shards(
             nothing for others.
         prepend: what to write before each document. With only one of the two given, nothing stands at the other end.
         shard_size: a shard ends after the first document with which it has this many tokens; default 2**28, and for
-            nanogpt a single shard. With `validation`, both sides count.
+            nanogpt a single shard. With `validation`, both splits count.
         shards: with `seed`, the number of shards, instead of `shard_size`.
         seed: shuffle the documents over and within shards, in the order of this seed; None keeps the order of the
             sources. Needs as much disk space again.
         validation: the fraction of documents for validation shards, chosen by a hash of their content, so that
-            duplicates are on the same side.
+            duplicates are in the same split.
         rank: encode only this part of the sources, from 0 to `world` - 1; None encodes all. The parts of all ranks in
             order are the whole.
         world: the number of parts.
@@ -132,7 +132,7 @@ def encode_shards(
     plan = ShardPlan(
         folder=Path(out),
         format=shard_format,
-        dtype=shard_format.dtype(find_largest_id(tokenizer, bos_eos, allowed)),
+        dtype=shard_format.choose_dtype(find_largest_id(tokenizer, bos_eos, allowed)),
         fingerprint=tokenizer.fingerprint,
         bos_eos=bos_eos,
         allowed=allowed,
@@ -146,9 +146,9 @@ def encode_shards(
     return _ShardJob(_prepare_sources(sources, tokenizer, part), tokenizer, plan).run(n_threads, progress)
 
 
-def _prepare_sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
-    """The sources of a call, in which separators end documents; or a part of them."""
-    sources = given if isinstance(given, Sources) else Sources(given)
+def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
+    """Open the sources of a call, or a part of them, so that separators end documents."""
+    sources = sources_or_paths if isinstance(sources_or_paths, Sources) else Sources(sources_or_paths)
     check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     for file in sources.files:  # the journal and the manifest name them
         check_unicode("the name of the source", file.name)
@@ -161,7 +161,7 @@ class _ShardJob:
 
     def __init__(self, sources: Sources, tokenizer: Tokenizer, plan: ShardPlan) -> None:
         self._sources, self._tokenizer, self._plan, self._out = sources, tokenizer, plan, plan.folder
-        #: All that determines the shards, as JSON gives it back.
+        #: All that determines the shards, after a round trip through JSON.
         self._header: dict[str, Any] = json.loads(
             json.dumps({"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint})
         )
@@ -170,18 +170,18 @@ class _ShardJob:
         """Write what is not finished; returns the manifest."""
         out, plan = self._out, self._plan
         if not (out / MANIFEST_NAME).exists() and not (out / JOURNAL_NAME).exists() and plan.part is None:
-            check_sides(self._sources, plan.validation)
+            check_split(self._sources, plan.validation)
         with lock_folder(out):
             if (out / MANIFEST_NAME).exists():
                 return self._read_finished()
             with self._open_journal() as journal:
-                shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, self._sources)
-                output = shuffled or OrderedOutput(plan, journal)
+                shuffled_output = None if plan.seed is None else ShuffledOutput(plan, journal, self._sources)
+                output = shuffled_output or OrderedOutput(plan, journal)
                 with output:
                     self._encode(output, threads, progress)
-                    if shuffled is not None:
-                        with progress_bar(progress, "shuffle", shuffled.count_tokens(), "tokens") as advance:
-                            shuffled.write_shards(advance)
+                    if shuffled_output is not None:
+                        with progress_bar(progress, "shuffle", shuffled_output.count_tokens(), "tokens") as advance:
+                            shuffled_output.write_shards(advance)
                 self._save_tokenizer()
                 manifest = self._make_manifest(journal)
                 crash_point("manifest")
@@ -195,9 +195,9 @@ class _ShardJob:
         plan, sources, start = self._plan, self._sources, output.start
         if start is None:
             return
-        earlier = start.skipped - sources.skipped
-        done = 0 if start.position is None else sources.size_before(start.position)
-        with progress_bar(progress, "encode", sources.size, "B", done) as advance, _WriterThread() as writer:
+        skipped_before = start.n_bad_records - sources.skipped
+        n_bytes_done = 0 if start.position is None else sources.size_before(start.position)
+        with progress_bar(progress, "encode", sources.size, "B", n_bytes_done) as advance, _WriterThread() as writer:
             writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
             groups = DocumentGroups(
                 sources,
@@ -205,27 +205,27 @@ class _ShardJob:
                 plan.bos_eos,
                 plan.allowed,
                 start,
-                whole=plan.seed is not None or plan.validation > 0,
-                hashed=plan.validation > 0,
+                whole_documents=plan.seed is not None or plan.validation > 0,
+                with_hashes=plan.validation > 0,
                 names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
-                check=writer.check,  # an error of the writer ends the encoding
+                before_block=writer.check,  # an error of the writer ends the encoding
             ).encode(threads)
             with closing(groups):
                 for group in groups:
                     writer.put(partial(output.write, group))
-                    advance(group.size, documents=group.complete, tokens=len(group.ids))
+                    advance(group.size, documents=group.n_complete, tokens=len(group.ids))
                     del group
             writer.wait()
-        output.end(earlier + sources.skipped)
+        output.end(skipped_before + sources.skipped)
 
     @contextmanager
     def _open_journal(self) -> Iterator[Journal]:
-        """The journal, whose finished steps are checked; after an error it stays, so that the same call goes on."""
+        """Open the journal and check its finished steps; after an error it stays, so that the same call goes on."""
         times = read_times(self._sources)
         journal = Journal(
             self._out,
             {**self._header, "modified": times},
-            disposable=(TOKENIZER, BUCKETS),
+            disposable_names=(TOKENIZER_NAME, BUCKETS_FOLDER),
             identify_beginning=partial(identify_beginning, self._sources),
         )
         try:
@@ -243,18 +243,18 @@ class _ShardJob:
 
     def _save_tokenizer(self) -> None:
         """Write the copy of the tokenizer, if it is not there."""
-        if not (self._out / TOKENIZER).exists():
-            self._tokenizer.save(self._out / TOKENIZER)
+        if not (self._out / TOKENIZER_NAME).exists():
+            self._tokenizer.save(self._out / TOKENIZER_NAME)
 
     def _read_finished(self) -> Manifest:
-        """The manifest of a folder that is finished, after checking that it is of the same call."""
+        """Read the manifest of a finished folder, and check that the folder is of the same call."""
         manifest = Manifest.read(self._out)
-        before = {
+        recorded_header = {
             "sources": manifest.sources,
             "options": manifest.options,
             "tokenizer": manifest.tokenizer.get("fingerprint"),
         }
-        refuse_difference(self._out, before, self._header)
+        refuse_difference(self._out, recorded_header, self._header)
         remove_temporary_files(self._out)
         (self._out / JOURNAL_NAME).unlink(missing_ok=True)
         log.info(
@@ -270,18 +270,22 @@ class _ShardJob:
         if not journal.steps:
             return
         check_steps(journal, self._plan, self._sources)
-        piped = any(file.kind in ("stdin", "pipe") for file in self._sources.files)
-        again = "; the pipe must give the same text from its beginning again" if piped else ""
-        log.info("going on in %s: %s finished%s", self._out, pluralize(journal.count_shards(), "shard"), again)
+        has_pipe = any(file.kind in ("stdin", "pipe") for file in self._sources.files)
+        advice = "; the pipe must give the same text from its beginning again" if has_pipe else ""
+        log.info("going on in %s: %s finished%s", self._out, pluralize(journal.count_shards(), "shard"), advice)
 
     def _make_manifest(self, journal: Journal) -> Manifest:
-        """The manifest of the finished shards."""
+        """Make the manifest of the finished shards."""
         plan, entries = self._plan, []
         units = [] if plan.part is None else self._sources.units()
         offsets = {unit.file: unit.start for unit in reversed(units)}
         for step in journal.steps:
-            first = step.get("first")
-            start = None if first is None else (first[0], offsets.get(first[0], 0), first[1])
+            first_document = step.get("first")
+            start = (
+                None
+                if first_document is None
+                else (first_document[0], offsets.get(first_document[0], 0), first_document[1])
+            )
             entries += [replace(parse_shard(shard, "shards"), start=start) for shard in step.get("shards", [])]
         entries.sort(key=lambda entry: entry.stem)
         if not any(entry.documents for entry in entries):
@@ -292,7 +296,7 @@ class _ShardJob:
             plan.format.name,
             str(plan.dtype),
             tuple(entries),
-            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER},
+            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER_NAME},
             sources=self._header["sources"],
             options=self._header["options"],
             skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),
@@ -316,7 +320,7 @@ class _WriterThread(Workers):
         self.check()
         while len(self._pending) > 1:
             self._pending.popleft().result()
-        self._pending.append(self.submit(self._do, work))
+        self._pending.append(self.submit(self._do_unless_failed, work))
 
     def check(self) -> None:
         """Raise the error of an earlier item, if there is one. Only one thread may call this or `put` at a time."""
@@ -328,7 +332,7 @@ class _WriterThread(Workers):
         while self._pending:
             self._pending.popleft().result()
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _do_unless_failed(self, work: Callable[[], None]) -> None:
         if self._failed:
             return
         try:
@@ -339,7 +343,7 @@ class _WriterThread(Workers):
 
 
 def read_times(sources: Sources) -> list[int | None]:
-    """The time of the last change of each file, in ns; None for what is no local file."""
+    """Read the time of the last change of each file, in ns; None for what is no local file."""
 
     def read_time(name: str) -> int | None:
         try:
@@ -350,8 +354,8 @@ def read_times(sources: Sources) -> list[int | None]:
     return [read_time(file.name) for file in sources.files]
 
 
-def check_sides(sources: Sources, fraction: float) -> None:
-    """Refuse a split that leaves one side without documents, where the sources are small or one document.
+def check_split(sources: Sources, fraction: float) -> None:
+    """Refuse a fraction that leaves one split without documents, where the sources are small or one document.
 
     Raises:
         ValueError: if it does.
@@ -361,29 +365,29 @@ def check_sides(sources: Sources, fraction: float) -> None:
         return
     file = sources.files[0] if len(sources.files) == 1 else None
     if file is not None and file.format == "text" and not sources.separators:
-        _refuse_side(1, "one side", f"a text file is one document, {file.name}, without a separator")
-    if not sources.regular or (sources.text_size or 0) > _SMALL:
+        _refuse_one_sided_split(1, "one side", f"a text file is one document, {file.name}, without a separator")
+    if not sources.regular or (sources.text_size or 0) > _MAX_CHECKED_BYTES:
         return
     documents = 0
-    sides: set[bool] = set()
-    again = sources.with_own_count()
+    validation_values: set[bool] = set()
+    sources_copy = sources.with_own_count()
     try:
-        with closing(again.whole_documents()) as blocks:
+        with closing(sources_copy.whole_documents()) as blocks:
             for block, starts, ends in blocks:
                 hashes = hash_documents(block.text, starts, ends)
                 documents += len(hashes)
-                sides.update(choose_validation(hashes, fraction).tolist())
-                if len(sides) > 1:
+                validation_values.update(choose_validation(hashes, fraction).tolist())
+                if len(validation_values) > 1:
                     return
     except FormatError:  # the work says so, after the shards before
         return
     if documents:
-        side = "validation" if True in sides else "training"
-        _refuse_side(documents, side, "the hash of a document's text decides")
+        split = "validation" if True in validation_values else "training"
+        _refuse_one_sided_split(documents, split, "the hash of a document's text decides")
 
 
-def _refuse_side(documents: int, side: str, reason: str) -> None:
+def _refuse_one_sided_split(documents: int, split: str, reason: str) -> None:
     raise ValueError(
-        f"validation would put the sources' {pluralize(documents, 'document')} all on {side}: {reason}; pass "
+        f"validation would put the sources' {pluralize(documents, 'document')} all on {split}: {reason}; pass "
         "separator= or per_line=True where files have several documents, another fraction, or none"
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -35,13 +35,13 @@ from bpe.tokenizer import Tokenizer
 log = get_log()
 
 #: The size of a group's text in bytes: the first, the least and the most.
-FIRST_GROUP, MIN_GROUP, MAX_GROUP = 2 << 20, 1 << 20, 32 << 20
+FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES = 2 << 20, 1 << 20, 32 << 20
 #: The memory in bytes that the ids and the lengths of one group are meant to take.
-_MEMORY = 48 << 20
+_GROUP_MEMORY = 48 << 20
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
-_PER_ID, _PER_LENGTH, _PER_DOCUMENT = 4, 48, 160
-#: Names of special tokens are searched for in the first `_SEARCHED` bytes, and then in `_SAMPLED` bytes of each block.
-_SEARCHED, _SAMPLED = 8 << 20, 16 << 10
+_BYTES_PER_ID, _BYTES_PER_LENGTH, _BYTES_PER_DOCUMENT = 4, 48, 160
+#: Names of special tokens are searched for in so many bytes of the first blocks, and in so many of each later block.
+_FULLY_SEARCHED_BYTES, _SAMPLE_BYTES = 8 << 20, 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +50,32 @@ class ResumePoint:
 
     Attributes:
         position: where to begin reading; None for the beginning of the sources.
-        skip: the number of documents between that position and this one.
-        index: the index in its file of the document at the position.
-        skipped: the number of bad records before the position that were left out.
+        documents_to_skip: the number of documents between that position and this one.
+        index_in_file: the index in its file of the document at the position.
+        n_bad_records: the number of bad records before the position that were left out.
 
     """
 
     position: Position | None = None
-    skip: int = 0
-    index: int = 0
-    skipped: int = 0
+    documents_to_skip: int = 0
+    index_in_file: int = 0
+    n_bad_records: int = 0
 
     def to_json(self) -> list[int]:
-        """The numbers that the journal has."""
+        """Return the numbers that the journal has."""
         assert self.position is not None
         position = self.position
-        return [position.file, position.offset, position.documents, self.skip, self.index, self.skipped]
+        numbers = [position.file, position.offset, position.documents]
+        return [*numbers, self.documents_to_skip, self.index_in_file, self.n_bad_records]
 
     @classmethod
     def from_json(cls, value: list[int]) -> ResumePoint:
-        """The resume point of a journal's numbers."""
-        file, offset, documents, skip, index, *skipped = value
-        return cls(Position(file, offset, documents), skip, index, *skipped)
+        """Make a resume point from a journal's numbers."""
+        file, offset, documents, *counts = value
+        return cls(Position(file, offset, documents), *counts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """The ids of consecutive documents.
 
@@ -93,39 +94,39 @@ class Group:
 
     ids: NDArray[np.uint32]
     lengths: NDArray[np.int64]
-    begins: bool
-    ends: bool
+    begins: bool = True
+    ends: bool = True
     start: ResumePoint
-    runs: NDArray[np.int64]
+    runs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
     size: int = 0
     hashes: NDArray[np.uint64] | None = None
 
     @property
-    def complete(self) -> int:
+    def n_complete(self) -> int:
         """How many documents end in this group."""
         return len(self.lengths) - (not self.ends)
 
     def find_resume_point(self, index: int) -> ResumePoint:
-        """The resume point of document `index` of this group, or of the document after its last."""
-        return replace(self.start, skip=self.start.skip + index)
+        """Return the resume point of document `index` of this group, or of the document after its last."""
+        return replace(self.start, documents_to_skip=self.start.documents_to_skip + index)
 
     def number_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The index of the file of each document, and its number in the file: two int64 arrays."""
+        """Compute the index of the file of each document, and its index in the file: two int64 arrays."""
         counts = np.diff(np.maximum(self.runs[:, 0], 0), append=len(self.lengths))
         files, firsts = np.repeat(self.runs[:, 1], counts), np.repeat(self.runs[:, 2] - self.runs[:, 0], counts)
         return files, firsts + np.arange(len(self.lengths))
 
-    def file_and_index(self, index: int) -> tuple[int, int]:
-        """The file of one document, and its index in the file."""
-        run = self.runs[np.searchsorted(self.runs[:, 0], index, side="right") - 1]
-        return int(run[1]), int(run[2] + index - run[0])
+    def find_file_and_index(self, index: int) -> tuple[int, int]:
+        """Find the file of one document, and its index in the file."""
+        first, file, first_index = self.runs[np.searchsorted(self.runs[:, 0], index, side="right") - 1].tolist()
+        return file, first_index + index - first
 
     def choose_validation(self, fraction: float) -> NDArray[np.bool_] | None:
-        """Which documents are for validation; None without hashes."""
+        """Choose the documents for validation; None without hashes."""
         return None if self.hashes is None else choose_validation(self.hashes, fraction)
 
     def drop_first(self, n_documents: int) -> Group:
-        """This group without its first documents."""
+        """Return this group without its first documents."""
         if not n_documents:
             return self
         return replace(
@@ -139,8 +140,8 @@ class Group:
         )
 
 
-class DocumentGroups(Iterator[Block]):
-    """Encodes sources in groups of documents. As an iterator, it passes on the blocks of the group that is encoded.
+class DocumentGroups:
+    """Encodes sources in groups of documents.
 
     Args:
         sources: the sources.
@@ -148,10 +149,10 @@ class DocumentGroups(Iterator[Block]):
         bos_eos: the ids to add before and after each document.
         allowed: special tokens to find.
         start: where to begin.
-        whole: whether every document is in one group.
-        hashed: whether groups have the documents' content hashes; only with `whole`.
+        whole_documents: whether every document is in one group.
+        with_hashes: whether groups have the documents' content hashes; only with `whole_documents`.
         names: the special tokens that a warning names where they occur as ordinary text.
-        check: called before each block; an exception of it ends the encoding.
+        before_block: called before each block; an exception of it ends the encoding.
 
     """
 
@@ -163,37 +164,38 @@ class DocumentGroups(Iterator[Block]):
         allowed: frozenset[str],
         start: ResumePoint = ResumePoint(),
         *,
-        whole: bool = False,
-        hashed: bool = False,
+        whole_documents: bool = False,
+        with_hashes: bool = False,
         names: Collection[str] = (),
-        check: Callable[[], None] = lambda: None,
+        before_block: Callable[[], None] = lambda: None,
     ) -> None:
         self._sources, self._engine, self._bos_eos, self._allowed = sources, engine, bos_eos, allowed
-        self._start, self._whole, self._hashed, self._check = start, whole, hashed, check
-        self._warning = NameWarning(names)
-        self._blocks: Iterator[Block] = iter(())
-        self._waiting: Block | None = None  # read, and of the next group
-        self._limit = FIRST_GROUP
-        self._resume_from, self._begun_since = start, 0  # the last position to read from, and the documents begun since
-        self._earlier = start.skipped - sources.skipped  # bad records, by runs before this one
-        self._file = -1 if start.position is None else start.position.file
-        self._next = start.index  # the index in its file of the next document
+        self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
+        self._names, self._before_block = names, before_block
 
     def encode(self, threads: int) -> Generator[Group, None, None]:
         """Encode the sources in groups. Close the generator."""
-        sources, skip = self._sources, self._start.skip
-        blocks = sources.blocks(self._find_cut(), threads, start=self._start.position)
-        self._blocks = blocks
+        sources, documents_to_skip = self._sources, self._start.documents_to_skip
+        blocks = sources.blocks(self._make_cut(), threads, start=self._start.position)
+        group_blocks = _GroupBlocks(
+            blocks,
+            self._start,
+            self._start.n_bad_records - sources.skipped,
+            whole_documents=self._whole_documents,
+            with_hashes=self._with_hashes,
+            names=self._names,
+            before_block=self._before_block,
+        )
         with closing(blocks):  # an error leaves no file open
             while True:
-                self._begin_group()
+                group_blocks.begin_group()
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
                 # clearing it took 0.1 s more for 110 MB.
                 ids = encode_some_blocks(
                     self._engine,
-                    self,
+                    group_blocks,
                     threads,
-                    MAX_GROUP,
+                    MAX_GROUP_BYTES,
                     allowed=self._allowed,
                     bos_eos=self._bos_eos,
                     most=sys.maxsize,
@@ -201,96 +203,135 @@ class DocumentGroups(Iterator[Block]):
                 )
                 if ids is None:
                     return
-                group = self._end_group(ids)
-                if skip:
-                    dropped = min(skip, group.complete)
-                    skip -= dropped
-                    if skip or dropped == len(group.lengths):
+                group = group_blocks.end_group(ids)
+                if documents_to_skip:
+                    n_dropped = min(documents_to_skip, group.n_complete)
+                    documents_to_skip -= n_dropped
+                    if documents_to_skip or n_dropped == len(group.lengths):
                         continue
-                    group = group.drop_first(dropped)
+                    group = group.drop_first(n_dropped)
                 yield group
 
-    def _find_cut(self) -> EndCut | None:
-        """The cut of blocks: they end after a document where they can, and unless `whole` also within one."""
+    def _make_cut(self) -> EndCut | None:
+        """Make the cut of blocks: after a document where possible, and unless `whole_documents` also within one."""
         separators, keep = self._sources.separators, self._sources.keep_separator
         at_document = document_cut(separators, keep)
-        if self._whole or not self._engine.can_split_documents(self._allowed):
+        if self._whole_documents or not self._engine.can_split_documents(self._allowed):
             return at_document
         within = self._engine.make_block_cut(separators, keep, self._allowed)
         if at_document is None or within is None:
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
-    def _begin_group(self) -> None:
-        self._n_bytes, self._size, self._continues = 0, 0, False
+
+class _GroupBlocks(Iterator[Block]):
+    """Yields the blocks of one group, and then, after `begin_group`, those of the next.
+
+    Args:
+        blocks: all blocks of the sources from the start on.
+        start: where they begin.
+        earlier_bad_records: bad records that earlier runs left out.
+        whole_documents, with_hashes, names, before_block: as for `DocumentGroups`.
+
+    """
+
+    def __init__(
+        self,
+        blocks: Iterator[Block],
+        start: ResumePoint,
+        earlier_bad_records: int,
+        *,
+        whole_documents: bool,
+        with_hashes: bool,
+        names: Collection[str],
+        before_block: Callable[[], None],
+    ) -> None:
+        self._blocks, self._before_block, self._with_hashes = blocks, before_block, with_hashes
+        self._bytes_per_document = _BYTES_PER_DOCUMENT if whole_documents else _BYTES_PER_LENGTH
+        self._warning = NameWarning(names)
+        self._next_block: Block | None = None  # read already, and of the next group
+        self._limit = FIRST_GROUP_BYTES
+        self._resume_from, self._n_begun_since = (
+            start,
+            0,
+        )  # the last position to read from, and the documents begun since
+        self._earlier_bad_records = earlier_bad_records
+        self._file = -1 if start.position is None else start.position.file
+        self._next_index = start.index_in_file  # of the next document, in its file
+
+    def begin_group(self) -> None:
+        """Begin the next group."""
+        self._n_bytes, self._size, self._continues_document = 0, 0, False
         self._files: list[int] = []  # of each block
         self._hashes: list[NDArray[np.uint64]] = []
 
     def __next__(self) -> Block:
-        self._check()
-        block = self._waiting if self._waiting is not None else next(self._blocks, None)
-        self._waiting = block
+        self._before_block()
+        block = self._next_block if self._next_block is not None else next(self._blocks, None)
+        self._next_block = block
         if block is None or self._ends_before(block):
             raise StopIteration
-        self._waiting = None
+        self._next_block = None
         self._warning.search(block)
         if not self._files:
-            self._continues = not block.begins
+            self._continues_document = not block.begins
             if block.begins:
-                index = self._next if block.file == self._file else 0
-                self._resume_from = ResumePoint(block.resume, 0, index, self._earlier + block.skipped)
-                self._begun_since = 0
+                index = self._next_index if block.file == self._file else 0
+                bad_records = self._earlier_bad_records + block.skipped
+                self._resume_from = ResumePoint(block.resume, index_in_file=index, n_bad_records=bad_records)
+                self._n_begun_since = 0
         self._n_bytes += len(block.text)
         self._size += block.size
         self._files.append(block.file)
-        if self._hashed:
+        if self._with_hashes:
             self._hashes.append(hash_documents(block.text, *block.documents(empty=True)))
         return block
 
     def _ends_before(self, block: Block) -> bool:
-        """Whether the group ends before a block."""
+        """Check whether the group ends before a block."""
         if not self._files:
             return False
-        if self._continues and block.begins:
+        if self._continues_document and block.begins:
             return True
         return self._n_bytes >= self._limit and (block.begins or self._n_bytes >= 2 * self._limit)
 
-    def _end_group(self, part: BlockIds) -> Group:
-        """The group of the blocks that were passed on since `_begin_group`."""
-        first = self._begun_since - (not part.begins)
-        self._begun_since = first + len(part.lengths)
-        cost = _PER_ID * len(part.ids) + (_PER_DOCUMENT if self._whole else _PER_LENGTH) * len(part.lengths) + 1
-        self._limit = min(max(self._n_bytes * _MEMORY // cost, MIN_GROUP), MAX_GROUP, 2 * self._limit)
+    def end_group(self, part: BlockIds) -> Group:
+        """Make the group of the blocks that `next` has returned since `begin_group`, from their ids."""
+        n_before = self._n_begun_since - (not part.begins)
+        self._n_begun_since = n_before + len(part.lengths)
+        memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
+        limit = max(self._n_bytes * _GROUP_MEMORY // memory, MIN_GROUP_BYTES)
+        self._limit = min(limit, MAX_GROUP_BYTES, 2 * self._limit)
         return Group(
-            part.ids,
-            part.lengths,
-            part.begins,
-            part.ends,
-            replace(self._resume_from, skip=first),
-            self._number_runs(part),
-            self._size,
-            np.concatenate(self._hashes) if self._hashed else None,
+            ids=part.ids,
+            lengths=part.lengths,
+            begins=part.begins,
+            ends=part.ends,
+            start=replace(self._resume_from, documents_to_skip=n_before),
+            runs=self._number_runs(part),
+            size=self._size,
+            hashes=np.concatenate(self._hashes) if self._with_hashes else None,
         )
 
     def _number_runs(self, part: BlockIds) -> NDArray[np.int64]:
-        """The numbering of the group's documents."""
-        rows = [] if part.begins else [(0, self._file, self._next - 1)]
+        """Number the group's documents within their files: the array `Group.runs`."""
+        rows = [] if part.begins else [(0, self._file, self._next_index - 1)]
         index = len(rows)
-        for file, begun in zip(self._files, part.begun.tolist(), strict=True):
+        for file, n_begun in zip(self._files, part.begun.tolist(), strict=True):
             if file != self._file:
-                self._file, self._next = file, 0
-            if begun:
-                rows.append((index, file, self._next))
-            index += begun
-            self._next += begun
+                self._file, self._next_index = file, 0
+            if n_begun:
+                rows.append((index, file, self._next_index))
+            index += n_begun
+            self._next_index += n_begun
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-# Sides of a split -----------------------------------------------------------------------------------------------------
+# Validation documents -------------------------------------------------------------------------------------------------
 
 
 def hash_documents(text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The content hash of each document `text[starts[i]:ends[i]]`: BLAKE2b, 8 bytes, as a little-endian number.
+    """Hash the content of each document `text[starts[i]:ends[i]]`: BLAKE2b, 8 bytes, as a little-endian number.
 
     >>> data, bounds = b"onetwoone", np.array([0, 3, 6, 9])
     >>> [f"{number:x}" for number in hash_documents(data, bounds[:-1], bounds[1:]).tolist()]
@@ -305,9 +346,9 @@ def hash_documents(text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int6
 
 
 def choose_validation(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.bool_]:
-    """Which documents are for validation: those whose content hash is less than `fraction * 2**64`.
+    """Choose the documents for validation: those whose content hash is less than `fraction * 2**64`.
 
-    Nothing else decides: not the position, the file name, the tokenizer or a seed. So duplicates are on one side, all
+    Nothing else decides: not the position, the file name, the tokenizer or a seed. So duplicates are in one split, all
     parts of a corpus use the same rule, and the documents of a fraction are also those of every larger fraction.
 
     >>> choose_validation(np.array([0, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 0.5)
@@ -324,16 +365,16 @@ def choose_validation(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np
 def find_unexpected_names(
     tokenizer: Tokenizer, bos_eos: BosEos, allowed: Collection[str], separators: Collection[bytes]
 ) -> list[str]:
-    """The special tokens to warn of: the end of text and those around documents, unless a text may have them.
+    """Find the special tokens to warn of: the end of text and those around documents, unless a text may have them.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<|endoftext|>", "<|pad|>"])
     >>> find_unexpected_names(tok, (None, None), (), []), find_unexpected_names(tok, (None, 1), (), [b"<|endoftext|>"])
     (['<|endoftext|>'], ['<|pad|>'])
     """
-    wanted = {find_end_of_text(tokenizer), *bos_eos} - {None}
-    named = [name for name, token_id in tokenizer.special_tokens.items() if token_id in wanted]
-    return [name for name in named if name not in allowed and name.encode() not in separators]
+    marker_ids = {find_end_of_text(tokenizer), *bos_eos} - {None}
+    marker_names = [name for name, token_id in tokenizer.special_tokens.items() if token_id in marker_ids]
+    return [name for name in marker_names if name not in allowed and name.encode() not in separators]
 
 
 class NameWarning:
@@ -358,11 +399,11 @@ class NameWarning:
         """Search a block, unless the warning was given."""
         if not self._names:
             return
-        text = bytes(block.text[: max(_SEARCHED - self._searched, _SAMPLED)])
+        text = bytes(block.text[: max(_FULLY_SEARCHED_BYTES - self._searched, _SAMPLE_BYTES)])
         self._searched += len(text)
         for name, encoded in self._names.items():
-            times = text.count(encoded)
-            if times:
+            n_occurrences = text.count(encoded)
+            if n_occurrences:
                 self._names = {}
                 log.warning(
                     "%s: %r occurs at least %s as ordinary text, which gives ordinary ids; pass separator= "
@@ -370,6 +411,6 @@ class NameWarning:
                     "may have special tokens",
                     block.source,
                     name,
-                    pluralize(times, "time"),
+                    pluralize(n_occurrences, "time"),
                 )
                 return

@@ -45,9 +45,15 @@ JOURNAL_NAME = "journal.jsonl"
 VERSION = 2
 #: The largest accepted size of the file in bytes.
 _MAX_SIZE = 1 << 30
-_LOCK = ".bpe-lock"
-_TEMPORARY = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
-_MOST_NAMES = 3
+_LOCK_NAME = ".bpe-lock"
+_TEMPORARY_NAME = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
+_MAX_LISTED_NAMES = 3
+#: The arguments, and the command's options, that the recorded options have another name for.
+_ARGUMENTS = {
+    "shuffle": "seed (--shuffle)",
+    "allow_special": "allowed_special (--allow-special)",
+    "part": "part (rank=, world=, --part)",
+}
 #: The facts of a file in `Sources.plan`.
 _FILE_FACTS = ("name", "size", "format", "compression")
 
@@ -81,13 +87,13 @@ def lock_folder(out: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            os.unlink(out / _LOCK)  # while the lock is held: see `_lock`
+            os.unlink(out / _LOCK_NAME)  # while the lock is held: see `_lock`
         os.close(descriptor)
 
 
 def _lock(out: Path) -> int:
     """Lock the folder; returns the lock's descriptor."""
-    path = out / _LOCK
+    path = out / _LOCK_NAME
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -107,7 +113,7 @@ def _lock(out: Path) -> int:
 def remove_temporary_files(out: Path) -> None:
     """Remove the temporary files that killed processes have left. The folder must be locked."""
     for name in os.listdir(out):
-        if _TEMPORARY.fullmatch(name):
+        if _TEMPORARY_NAME.fullmatch(name):
             with suppress(FileNotFoundError):
                 os.unlink(out / name)
 
@@ -120,7 +126,7 @@ class Journal:
         header: all that determines the output, name → JSON value. A journal with another header is refused, unless no
             step is finished: then the output begins anew. Of the files of the sources, only those count that finished
             steps have used.
-        disposable: names of files that an attempt without a finished step may leave.
+        disposable_names: names of files that an attempt without a finished step may leave.
         shared: whether a new output may go to a folder with other files.
         identify_beginning: gives, of a step, what tells whether the file that reading goes on in begins as before. It
             is called where that file has changed, and where `note_beginning` recorded what it gave then.
@@ -138,7 +144,7 @@ class Journal:
         self,
         out: Path,
         header: Mapping[str, Any],
-        disposable: Collection[str] = (),
+        disposable_names: Collection[str] = (),
         *,
         shared: bool = False,
         identify_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
@@ -146,14 +152,14 @@ class Journal:
         self.path = out / JOURNAL_NAME
         self._identify_beginning = identify_beginning
         self.steps: list[dict[str, Any]] = []
-        self._header = json.loads(json.dumps(header))  # as it is when it is read
+        self._header = json.loads(json.dumps(header))  # as a run that reads it back has it
         remove_temporary_files(out)
         if not os.path.lexists(self.path):
             if not shared:
                 refuse_foreign(out)
             self._write()
-        elif not self._resume(out, disposable):
-            self._remove_attempt(out, disposable)
+        elif not self._resume(out, disposable_names):
+            self._remove_attempt(out, disposable_names)
             self._write()
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
 
@@ -164,7 +170,7 @@ class Journal:
                 file.write(_spell_line(record))
 
     def count_shards(self) -> int:
-        """The number of finished shards."""
+        """Count the finished shards."""
         return sum(len(step.get("shards", ())) for step in self.steps)
 
     def append(self, step: dict[str, Any]) -> None:
@@ -183,10 +189,10 @@ class Journal:
                 raise
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        self.steps.append(json.loads(json.dumps(step)))  # as it is when it is read
+        self.steps.append(json.loads(json.dumps(step)))  # as a run that reads it back has it
 
     def note_beginning(self) -> None:
-        """Record how the file begins that reading goes on in: after a bad record, it may be mended."""
+        """Record how the file begins in which reading goes on, since a file with a bad record may be mended."""
         beginning = (
             self._identify_beginning(self.steps[-1]) if self.steps and self._identify_beginning is not None else None
         )
@@ -206,46 +212,56 @@ class Journal:
         self.close()
         self.path.unlink()
 
-    def _resume(self, out: Path, disposable: Collection[str]) -> bool:
+    def _resume(self, out: Path, disposable_names: Collection[str]) -> bool:
         """Read the journal; False if it has another header, no step is finished, and all files are disposable."""
         records, size = self._read(out)
-        before, steps = records[0], records[1:]
-        used = steps[-1].get("used") if steps else None
+        old_header, steps = records[0], records[1:]
+        n_used_files = steps[-1].get("used") if steps else None
         try:
-            known = self._adopt_mended_file(before, steps)
-            refuse_difference(out, known, self._header, used if isinstance(used, int) else None)
+            adopted_header = self._adopt_mended_file(old_header, steps)
+            refuse_difference(
+                out, adopted_header, self._header, n_used_files if isinstance(n_used_files, int) else None
+            )
         except ValueError:
-            if steps or not {*os.listdir(out)} <= {JOURNAL_NAME, _LOCK, *disposable}:
+            if steps or not {*os.listdir(out)} <= {JOURNAL_NAME, _LOCK_NAME, *disposable_names}:
                 raise
             return False
         self.steps = steps
-        if before != self._header:  # files that no step has used
+        if old_header != self._header:  # files that no step has used
             self._write()
         elif size < self.path.stat().st_size:
             os.truncate(self.path, size)
         return True
 
-    def _adopt_mended_file(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
-        """The header before, with the size and time that the file that reading goes on in has now, if it begins alike.
+    def _adopt_mended_file(self, old_header: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the old header; if the file that reading goes on in begins alike, with that file's new size and time.
 
         So a file that was mended after its bad record stopped a run is no other source.
         """
-        noted = before.get("beginning")
-        if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._identify_beginning):
-            return before
-        index = noted[0]
-        known: dict[str, Any] = json.loads(json.dumps(before))
+        beginning = old_header.get("beginning")
+        if not (
+            steps
+            and isinstance(beginning, list)
+            and beginning
+            and type(beginning[0]) is int
+            and self._identify_beginning
+        ):
+            return old_header
+        index = beginning[0]
+        adopted_header: dict[str, Any] = json.loads(json.dumps(old_header))
         try:
-            old, new = ((header["sources"]["files"][index], header["modified"]) for header in (known, self._header))
-            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._identify_beginning(steps[-1]) != noted:
-                return before
+            old, new = (
+                (header["sources"]["files"][index], header["modified"]) for header in (adopted_header, self._header)
+            )
+            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._identify_beginning(steps[-1]) != beginning:
+                return old_header
             old[0][1], old[1][index] = new[0][1], new[1][index]
         except (LookupError, TypeError):
-            return before
-        return known
+            return old_header
+        return adopted_header
 
     def _read(self, out: Path) -> tuple[list[dict[str, Any]], int]:
-        """The header and the steps, and the bytes that they take: an incomplete line after them is left out."""
+        """Read the header and the steps, and the bytes that they take: an incomplete line after them is left out."""
         fix = f"to start over, remove {out}"
         if not self.path.is_file() or self.path.stat().st_size > _MAX_SIZE:
             raise FormatError(f"this is no journal: it is no file of at most {_MAX_SIZE} bytes; {fix}", path=self.path)
@@ -265,9 +281,9 @@ class Journal:
             raise FormatError(f"this is no journal of version {VERSION}; {fix}", path=self.path)
         return records, sum(map(len, lines)) + len(lines)
 
-    def _remove_attempt(self, out: Path, disposable: Collection[str]) -> None:
+    def _remove_attempt(self, out: Path, disposable_names: Collection[str]) -> None:
         """Remove what an attempt without a finished step left."""
-        for name in disposable:
+        for name in disposable_names:
             path = out / name
             if path.is_dir():
                 shutil.rmtree(path)
@@ -279,27 +295,29 @@ class Journal:
 
 def refuse_foreign(out: Path) -> None:
     """Refuse a folder with files in it that a new output could be mixed up with."""
-    names = sorted(name for name in os.listdir(out) if name != _LOCK)
+    names = sorted(name for name in os.listdir(out) if name != _LOCK_NAME)
     if names:
-        some = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        listed_names = ", ".join(names[:_MAX_LISTED_NAMES]) + (", …" if len(names) > _MAX_LISTED_NAMES else "")
         raise ValueError(
-            f"the output folder {out} is not empty ({some}) and has neither a journal nor a manifest of shards; name a "
-            "new folder, or empty this one"
+            f"the output folder {out} is not empty ({listed_names}) and has neither a journal nor a manifest of "
+            "shards; name a new folder, or empty this one"
         )
 
 
-def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any], used: int | None = None) -> None:
+def refuse_difference(
+    out: Path, old_header: Mapping[str, Any], new_header: Mapping[str, Any], n_used_files: int | None = None
+) -> None:
     """Raise ValueError, which names the difference, unless an output folder was begun with this header.
 
-    Of the sources' files, only the first `used` are compared, and of their options only those that changed what has
-    been read of them; None compares everything.
+    Of the sources' files, only the first `n_used_files` are compared, and of their options only those that changed what
+    has been read of the files; None compares everything.
     """
-    for name in now:
-        old, new = before.get(name), now[name]
+    for name in new_header:
+        old, new = old_header.get(name), new_header[name]
         if name == "modified" and isinstance(old, list):
-            old, new = old[:used], new[:used]
+            old, new = old[:n_used_files], new[:n_used_files]
         elif name == "sources" and isinstance(old, dict):
-            old, new = _select_used(match_names(old, new), old, used), _select_used(new, old, used)
+            old, new = _select_used(match_names(old, new), old, n_used_files), _select_used(new, old, n_used_files)
         if old == new:
             continue
         raise ValueError(
@@ -308,85 +326,89 @@ def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, An
         )
 
 
-def _select_used(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | None) -> dict[str, Any]:
-    """What of a plan of sources (`Sources.plan`) determines the finished steps, if they were begun with `before`."""
-    kept = dict(plan)
+def _select_used(plan: Mapping[str, Any], old_plan: Mapping[str, Any], n_used_files: int | None) -> dict[str, Any]:
+    """Select what of a plan of sources (`Sources.plan`) determines steps that were begun with `old_plan`."""
+    used_plan = dict(plan)
     files = plan.get("files")
     if isinstance(files, list):
-        kept["files"] = files[:used]
-    if used is not None and before.get("on_error") == "raise":  # so that nothing bad was in what was read
-        kept.pop("on_error", None)
-        if before.get("encoding_errors") == "strict":
-            kept.pop("encoding_errors", None)
-    return kept
+        used_plan["files"] = files[:n_used_files]
+    if n_used_files is not None and old_plan.get("on_error") == "raise":  # so that nothing bad was in what was read
+        used_plan.pop("on_error", None)
+        if old_plan.get("encoding_errors") == "strict":
+            used_plan.pop("encoding_errors", None)
+    return used_plan
 
 
-def match_names(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan of sources with the names that another one has for the same files, such as "mv" for "./mv"."""
-    files, others = plan.get("files"), other.get("files")
-    if not isinstance(files, list) or not isinstance(others, list):
+def match_names(plan: Mapping[str, Any], other_plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a plan of sources the names that another one has for the same files, such as "mv" for "./mv"."""
+    files, other_files = plan.get("files"), other_plan.get("files")
+    if not isinstance(files, list) or not isinstance(other_files, list):
         return dict(plan)
     names = [
         [new[0], *old[1:]] if isinstance(old, list) and old and _is_same_file(old[0], new[0]) else old
-        for old, new in zip(files, others, strict=False)
+        for old, new in zip(files, other_files, strict=False)
     ]
     return {**plan, "files": names + files[len(names) :]}
 
 
-def _is_same_file(name: object, other: str) -> bool:
-    if not isinstance(name, str) or any("://" in path or "\0" in path for path in (name, other)):
-        return name == other
-    return os.path.realpath(name) == os.path.realpath(other)
+def _is_same_file(name: object, other_name: str) -> bool:
+    if not isinstance(name, str) or any("://" in path or "\0" in path for path in (name, other_name)):
+        return name == other_name
+    return os.path.realpath(name) == os.path.realpath(other_name)
 
 
-def _describe_difference(name: str, before: Any, now: Any) -> str:
-    """The difference between two values of a header's entry, in words."""
-    if name == "options" and isinstance(before, dict):
-        changed = [key for key in now if before.get(key) != now[key]]
-        pairs = [f"{key} was {short_repr(before.get(key))} and is {short_repr(now[key])}" for key in changed]
-        return f"with other options: {'; '.join(pairs)}"
+def _describe_difference(name: str, old_value: Any, new_value: Any) -> str:
+    """Describe the difference between two values of a header's entry, in words."""
+    if name == "options" and isinstance(old_value, dict):
+        pairs = [(key, old_value.get(key), value) for key, value in new_value.items() if old_value.get(key) != value]
+        changes = (
+            f"{_ARGUMENTS.get(key, key)} was {short_repr(old)} and is {short_repr(new)}" for key, old, new in pairs
+        )
+        return f"with other options: {'; '.join(changes)}"
     if name == "modified":
         return "from other sources: a file has been modified since"
     if name == "tokenizer":
-        old, new = (f"{str(fingerprint)[:12]}…" for fingerprint in (before, now))
+        old, new = (f"{str(fingerprint)[:12]}…" for fingerprint in (old_value, new_value))
         return f"with another tokenizer: the tokenizer's fingerprint was {old} and is {new}"
-    return f"from other sources: {_describe_source_difference(before, now)}"
+    return f"from other sources: {_describe_source_difference(old_value, new_value)}"
 
 
-def _describe_source_difference(before: Any, now: Any) -> str:
-    """The first difference between two plans of sources (`Sources.plan`)."""
-    if not isinstance(before, dict):
+def _describe_source_difference(old_plan: Any, new_plan: Any) -> str:
+    """Describe the first difference between two plans of sources (`Sources.plan`)."""
+    if not isinstance(old_plan, dict):
         return "the plan of the sources is unknown"
-    key = next((key for key in [*now, *before] if before.get(key) != now.get(key)), None)
+    key = next((key for key in [*new_plan, *old_plan] if old_plan.get(key) != new_plan.get(key)), None)
     if key is None:
         return "the plan of the sources has other fields"
-    old, new = before.get(key), now.get(key)
+    old, new = old_plan.get(key), new_plan.get(key)
     if key != "files" or not isinstance(old, list):
-        return f"{key} was {short_repr(old)} and is {short_repr(new)}"
-    for index, (one, other) in enumerate(zip(old, new, strict=False), 1):
-        for what, was, is_ in zip(_FILE_FACTS, one if isinstance(one, list) else [one], other, strict=False):
-            if was != is_:
-                subject = f"file {index}" if what == "name" else f"the {what} of {short_repr(other[0], 200)}"
-                return f"{subject} was {short_repr(was, 200)} and is {short_repr(is_, 200)}"
+        return f"{_ARGUMENTS.get(key, key)} was {short_repr(old)} and is {short_repr(new)}"
+    for index, (old_file, new_file) in enumerate(zip(old, new, strict=False), 1):
+        for fact, old_fact, new_fact in zip(
+            _FILE_FACTS, old_file if isinstance(old_file, list) else [old_file], new_file, strict=False
+        ):
+            if old_fact != new_fact:
+                subject = f"file {index}" if fact == "name" else f"the {fact} of {short_repr(new_file[0], 200)}"
+                return f"{subject} was {short_repr(old_fact, 200)} and is {short_repr(new_fact, 200)}"
     return f"there were {pluralize(len(old), 'file')}, and there are {len(new)} now"
 
 
 def _spell_line(record: Mapping[str, Any]) -> bytes:
-    """A record as a line with its checksum."""
+    """Write a record as a line with its checksum."""
     return json.dumps({**record, "crc32": _hash_record(record)}, separators=(",", ":")).encode() + b"\n"
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:
-    """The record of a line, without its checksum, which must be right."""
+    """Parse the record of a line, and check and remove its checksum."""
     record = load(line)
     if not isinstance(record, dict):
         raise FormatError(f"the record is {short_repr(record)}; it must be an object")
-    given, expected = record.pop("crc32", None), _hash_record(record)
-    if given != expected:
-        raise FormatError(f"its crc32 is {short_repr(given)}, and the record's is {short_repr(expected)}")
+    recorded_crc, expected_crc = record.pop("crc32", None), _hash_record(record)
+    if recorded_crc != expected_crc:
+        raise FormatError(f"its crc32 is {short_repr(recorded_crc)}, and the record's is {short_repr(expected_crc)}")
     return record
 
 
 def _hash_record(record: Mapping[str, Any]) -> str:
-    """The checksum of a record, which does not depend on spaces."""
+    """Compute the checksum of a record, which does not depend on spaces."""
     return f"{zlib.crc32(json.dumps(record, separators=(',', ':')).encode()):08x}"

@@ -34,7 +34,7 @@ MANIFEST_NAME = "manifest.json"
 VERSION = 1
 #: The largest accepted size of the file in bytes: some million shards.
 _MAX_SIZE = 1 << 30
-_CRC = re.compile("[0-9a-f]{8}")
+_CRC_PATTERN = re.compile("[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class Manifest:
             FormatError: for a fact that is not as `encode_shards` writes it.
 
         """
-        check_fields(self.options, _OPTIONS, "options")
-        check_fields(self.sources, _SOURCES if "files" in self.sources else {}, "sources")
+        check_fields(self.options, _OPTION_RULES, "options")
+        check_fields(self.sources, _SOURCE_RULES if "files" in self.sources else {}, "sources")
         if not _are_parts(self.sources.get("parts", [])):
             refuse_value(self.sources["parts"], "a list of parts with their folders", "sources.parts")
 
@@ -163,16 +163,16 @@ class Manifest:
 # The fields of manifests and journals ---------------------------------------------------------------------------------
 
 #: Whether a value fits, and the rule.
-Rule = tuple[Callable[[Any], bool], str]
+FieldRule = tuple[Callable[[Any], bool], str]
 
 
-def check_fields(value: object, rules: Mapping[str, Rule], where: str) -> dict[str, Any]:
-    """Return a value that is an object with such fields; FormatError, which says where, for any other."""
+def check_fields(value: object, rules: Mapping[str, FieldRule], where: str) -> dict[str, Any]:
+    """Check that a value is an object with such fields, and return it; FormatError, which says where, for any other."""
     if not isinstance(value, dict):
         refuse_value(value, "an object", where)
-    for key, (fits, rule) in rules.items():
+    for key, (fits, description) in rules.items():
         if not fits(value.get(key)):
-            refuse_value(value.get(key), rule, f"{where}.{key}" if where else key)
+            refuse_value(value.get(key), description, f"{where}.{key}" if where else key)
     return value
 
 
@@ -182,17 +182,17 @@ def refuse_value(value: object, rule: str, where: str) -> NoReturn:
 
 
 def is_number(value: object, smallest: int = 0, largest: int = COUNT_LIMIT) -> bool:
-    """Whether a value is a whole number in this range."""
+    """Check whether a value is a whole number in this range."""
     return isinstance(value, int) and not isinstance(value, bool) and smallest <= value <= largest
 
 
 def are_numbers(value: object, count: int) -> bool:
-    """Whether a value is a list of so many whole numbers."""
+    """Check whether a value is a list of so many whole numbers."""
     return isinstance(value, list) and len(value) == count and all(map(is_number, value))
 
 
 def is_inner_path(value: object) -> bool:
-    """Whether a value is a path with slashes that does not lead out of its folder.
+    """Check whether a value is a path with slashes that does not lead out of its folder.
 
     >>> is_inner_path("part-00/tokens.npy"), is_inner_path("../tokens.npy"), is_inner_path("/tokens.npy")
     (True, False, False)
@@ -203,12 +203,12 @@ def is_inner_path(value: object) -> bool:
 
 
 def _is_part(value: object) -> bool:
-    """Whether a value is (number, count)."""
+    """Check whether a value is (rank, world)."""
     return are_numbers(value, 2) and value[0] < value[1]  # type: ignore[index]
 
 
 def _is_allowed(value: object) -> bool:
-    """Whether a value says which special tokens become their ids in text: all, none, or those named."""
+    """Check whether a value says which special tokens become their ids in text: all, none, or a list of names."""
     return isinstance(value, bool) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
 
 
@@ -217,7 +217,7 @@ def _is_fraction(value: object) -> bool:
 
 
 def _are_files(value: object) -> bool:
-    """Whether a value is a list of files as `Sources.plan` has them: name, size, format, compression."""
+    """Check whether a value is a list of files as `Sources.plan` has them: name, size, format, compression."""
     return isinstance(value, list) and all(
         isinstance(file, list)
         and len(file) == 4
@@ -233,75 +233,82 @@ def _are_parts(value: object) -> bool:
     )
 
 
-def or_null(rule: Rule) -> Rule:
-    """The rule for a value that may also be null."""
-    fits, words = rule
-    return lambda value: value is None or fits(value), f"null or {words}"
+def allow_null(rule: FieldRule) -> FieldRule:
+    """Make the rule for a value that may also be null."""
+    fits, description = rule
+    return lambda value: value is None or fits(value), f"null or {description}"
 
 
-def _of_type(kind: type, words: str) -> Rule:
-    return lambda value: isinstance(value, kind), words
+def _make_type_rule(type_: type, description: str) -> FieldRule:
+    return lambda value: isinstance(value, type_), description
 
 
-_TEXT, _FLAG, LIST = _of_type(str, "a string"), _of_type(bool, "true or false"), _of_type(list, "a list")
-_OBJECT = _of_type(dict, "an object")
-COUNT: Rule = is_number, "a whole number from 0 to 2**63 - 1"
-_NAME: Rule = is_inner_path, "the name of a file in this folder"
-_SIZE = or_null((partial(is_number, smallest=1), "a whole number from 1"))
-_ID = or_null((partial(is_number, largest=0xFFFFFFFF), "an id"))
+_TEXT_RULE, _FLAG_RULE, LIST_RULE = (
+    _make_type_rule(str, "a string"),
+    _make_type_rule(bool, "true or false"),
+    _make_type_rule(list, "a list"),
+)
+_OBJECT_RULE = _make_type_rule(dict, "an object")
+COUNT_RULE: FieldRule = is_number, "a whole number from 0 to 2**63 - 1"
+_NAME_RULE: FieldRule = is_inner_path, "the name of a file in this folder"
+_SIZE_RULE = allow_null((partial(is_number, smallest=1), "a whole number from 1"))
+_ID_RULE = allow_null((partial(is_number, largest=0xFFFFFFFF), "an id"))
 #: The options and the facts about sources that are used again.
-_OPTIONS: dict[str, Rule] = {
-    "part": or_null((_is_part, "a number and a count")),
-    "allow_special": or_null((_is_allowed, "true, false or a list of names")),
-    "shuffle": or_null((is_number, "a whole number")),
-    "shards": _SIZE,
-    "shard_size": _SIZE,
-    "prepend": _ID,
-    "append": _ID,
-    "validation": or_null((_is_fraction, "a number from 0 to 1")),
+_OPTION_RULES: dict[str, FieldRule] = {
+    "part": allow_null((_is_part, "a number and a count")),
+    "allow_special": allow_null((_is_allowed, "true, false or a list of names")),
+    "shuffle": allow_null((is_number, "a whole number")),
+    "shards": _SIZE_RULE,
+    "shard_size": _SIZE_RULE,
+    "prepend": _ID_RULE,
+    "append": _ID_RULE,
+    "validation": allow_null((_is_fraction, "a number from 0 to 1")),
 }
-_SOURCES: dict[str, Rule] = {
+_SOURCE_RULES: dict[str, FieldRule] = {
     "files": (_are_files, "a list of files: name, size, format and compression"),
-    "field": _TEXT,
-    "separator": or_null(_TEXT),
-    "per_line": _FLAG,
-    "encoding_errors": _TEXT,
-    "on_error": _TEXT,
-    "separator_ends": _FLAG,
+    "field": _TEXT_RULE,
+    "separator": allow_null(_TEXT_RULE),
+    "per_line": _FLAG_RULE,
+    "encoding_errors": _TEXT_RULE,
+    "on_error": _TEXT_RULE,
+    "separator_ends": _FLAG_RULE,
 }
 #: The fields of a manifest after its version, of a shard, and of a file.
-_MANIFEST: dict[str, Rule] = {
+_MANIFEST_RULES: dict[str, FieldRule] = {
     "dtype": (("uint16", "int32", "uint32").__contains__, "one of uint16, int32, uint32"),
-    "shards": LIST,
-    "masks": _FLAG,
-    **dict.fromkeys(("tokenizer", "sources", "options"), _OBJECT),
-    "format": _TEXT,
-    **dict.fromkeys(("documents", "tokens"), COUNT),
+    "shards": LIST_RULE,
+    "masks": _FLAG_RULE,
+    **dict.fromkeys(("tokenizer", "sources", "options"), _OBJECT_RULE),
+    "format": _TEXT_RULE,
+    **dict.fromkeys(("documents", "tokens"), COUNT_RULE),
 }
-_SHARD: dict[str, Rule] = {
+_SHARD_RULES: dict[str, FieldRule] = {
     "files": (lambda value: isinstance(value, list) and bool(value), "a list with the shard's files"),
     "split": ((None, "train", "val", "test").__contains__, 'null, "train", "val" or "test"'),
-    "documents": COUNT,
-    "tokens": COUNT,
-    "stem": _NAME,
-    "start": or_null((partial(are_numbers, count=3), "three numbers")),
+    "documents": COUNT_RULE,
+    "tokens": COUNT_RULE,
+    "stem": _NAME_RULE,
+    "start": allow_null((partial(are_numbers, count=3), "three numbers")),
 }
-_FILE: dict[str, Rule] = {
-    "crc32": (lambda value: isinstance(value, str) and _CRC.fullmatch(value) is not None, "8 hexadecimal digits"),
-    "name": _NAME,
-    "size": COUNT,
+_FILE_RULES: dict[str, FieldRule] = {
+    "crc32": (
+        lambda value: isinstance(value, str) and _CRC_PATTERN.fullmatch(value) is not None,
+        "8 hexadecimal digits",
+    ),
+    "name": _NAME_RULE,
+    "size": COUNT_RULE,
 }
 
 
 def parse_manifest(value: object) -> Manifest:
-    """The manifest in parsed JSON."""
-    version = check_fields(value, {"version": COUNT}, "")["version"]
+    """Parse the manifest in JSON."""
+    version = check_fields(value, {"version": COUNT_RULE}, "")["version"]
     if version != VERSION:
         raise FormatError(f"its version is {version}; this release reads version {VERSION}", where="version")
-    root = check_fields(value, _MANIFEST, "")
+    root = check_fields(value, _MANIFEST_RULES, "")
     shards = tuple(parse_shard(item, f"shards[{i}]") for i, item in enumerate(root["shards"]))
     if "skipped" in root:
-        check_fields(root, {"skipped": COUNT}, "")
+        check_fields(root, {"skipped": COUNT_RULE}, "")
     facts = {name: root[name] for name in ("masks", "tokenizer", "sources", "options")}
     manifest = Manifest(root["format"], root["dtype"], shards, **facts, skipped=root.get("skipped", 0))
     for name in ("documents", "tokens"):
@@ -315,11 +322,11 @@ def parse_manifest(value: object) -> Manifest:
 
 
 def parse_shard(value: object, where: str) -> ShardEntry:
-    """The shard in an item of the list "shards", of a manifest or a journal's record; FormatError for what is none."""
-    item = check_fields(value, _SHARD, where)
+    """Parse an item of the list "shards" of a manifest or a journal's record; FormatError if it is no shard."""
+    item = check_fields(value, _SHARD_RULES, where)
     files = []
     for i, record in enumerate(item["files"]):
-        file = check_fields(record, _FILE, f"{where}.files[{i}]")
+        file = check_fields(record, _FILE_RULES, f"{where}.files[{i}]")
         files.append(WrittenFile(file["name"], file["size"], file["crc32"]))
     start = None if item.get("start") is None else tuple(item["start"])
     return ShardEntry(item["stem"], item["documents"], item["tokens"], tuple(files), item.get("split"), start)
@@ -349,7 +356,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     if isinstance(parts, str):
         raise TypeError(f"parts is {short_repr(parts)}, a str; it must be an iterable of folders")
     target = Path(out)
-    manifests = [(_find_name(target, Path(part)), _read_part(Path(part))) for part in parts]
+    manifests = [(_find_part_name(target, Path(part)), _read_part(Path(part))) for part in parts]
     if not manifests:
         raise ValueError("there are no parts to merge; give their folders")
     if (target / MANIFEST_NAME).exists() and "parts" not in Manifest.read(target).sources:
@@ -358,33 +365,33 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         raise ValueError(
             f"{target} has shards of its own that are not finished; merge the parts in the folder above them"
         )
-    _check_same(manifests)
+    _check_same_origin(manifests)
     manifests.sort(key=lambda item: (item[1].options.get("part") or [0])[0])
     _check_complete(manifests)
-    for name, times in Counter(name for name, _ in manifests).items():
-        if times > 1:
-            raise ValueError(f"the folder {name} is given {times} times; give each folder once")
-    shards = [_move_shard(shard, name) for name, manifest in manifests for shard in manifest.shards]
+    for name, n_times in Counter(name for name, _ in manifests).items():
+        if n_times > 1:
+            raise ValueError(f"the folder {name} is given {n_times} times; give each folder once")
+    shards = [move_entry(shard, PurePosixPath(name)) for name, manifest in manifests for shard in manifest.shards]
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
-    first_name, first = manifests[0]
-    plan = {key: value for key, value in first.sources.items() if key != "part"}
-    parts_of = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
-    merged = Manifest(
-        first.format,
-        first.dtype,
+    first_name, first_manifest = manifests[0]
+    plan = {key: value for key, value in first_manifest.sources.items() if key != "part"}
+    part_records = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
+    merged_manifest = Manifest(
+        first_manifest.format,
+        first_manifest.dtype,
         tuple(shards),
-        masks=first.masks,
-        tokenizer=copy_tokenizer(first.tokenizer, target / first_name, target),
-        sources={**plan, "parts": parts_of},
-        options={**first.options, "part": None},
+        masks=first_manifest.masks,
+        tokenizer=copy_tokenizer(first_manifest.tokenizer, target / first_name, target),
+        sources={**plan, "parts": part_records},
+        options={**first_manifest.options, "part": None},
         skipped=sum(manifest.skipped for _, manifest in manifests),
     )
-    merged.write(target)
-    return merged
+    merged_manifest.write(target)
+    return merged_manifest
 
 
-def _find_name(out: Path, part: Path) -> str:
-    """The path of a part below the output folder."""
+def _find_part_name(out: Path, part: Path) -> str:
+    """Find the path of a part below the output folder."""
     try:
         name = part.resolve().relative_to(out.resolve()).as_posix()
     except ValueError:
@@ -398,8 +405,8 @@ def _find_name(out: Path, part: Path) -> str:
 
 def _read_part(part: Path) -> Manifest:
     if not (part / MANIFEST_NAME).exists():
-        unfinished = "it is not finished; run its command again" if (part / JOURNAL_NAME).exists() else "it has none"
-        raise FormatError(f"there is no manifest: {unfinished}", path=part)
+        state = "it is not finished; run its command again" if (part / JOURNAL_NAME).exists() else "it has none"
+        raise FormatError(f"there is no manifest: {state}", path=part)
     manifest = Manifest.read(part)
     try:
         manifest.check_origin()
@@ -408,10 +415,10 @@ def _read_part(part: Path) -> Manifest:
     return manifest
 
 
-def _check_same(manifests: list[tuple[str, Manifest]]) -> None:
+def _check_same_origin(manifests: list[tuple[str, Manifest]]) -> None:
     """Refuse parts that were not made from the same sources, with the same options and tokenizer."""
 
-    def facts(manifest: Manifest) -> dict[str, Any]:
+    def collect_facts(manifest: Manifest) -> dict[str, Any]:
         return {
             "format": manifest.format,
             "dtype": manifest.dtype,
@@ -422,45 +429,45 @@ def _check_same(manifests: list[tuple[str, Manifest]]) -> None:
             "sources": {key: value for key, value in manifest.sources.items() if key != "part"},
         }
 
-    first_name, first = manifests[0]
-    expected = facts(first)
+    first_name, first_manifest = manifests[0]
+    first_facts = collect_facts(first_manifest)
     for name, manifest in manifests[1:]:
-        given = facts(manifest)
-        given["sources"] = match_names(given["sources"], expected["sources"])
-        for key, value in expected.items():
-            if key == "sources" and expected["count of parts"] is None:
+        part_facts = collect_facts(manifest)
+        part_facts["sources"] = match_names(part_facts["sources"], first_facts["sources"])
+        for key, value in first_facts.items():
+            if key == "sources" and first_facts["count of parts"] is None:
                 continue  # separate corpora
-            if given[key] != value:
+            if part_facts[key] != value:
                 raise ValueError(
-                    f"{name} and {first_name} differ in {key}: {short_repr(given[key])} and {short_repr(value)}; parts "
-                    "are made with the same sources, options and tokenizer"
+                    f"{name} and {first_name} differ in {key}: {short_repr(part_facts[key])} and {short_repr(value)}; "
+                    "parts are made with the same sources, options and tokenizer"
                 )
 
 
 def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
     """Refuse parts that are missing, or there twice."""
-    count = (manifests[0][1].options.get("part") or [0, None])[1]
-    if count is None:
+    n_parts = (manifests[0][1].options.get("part") or [0, None])[1]
+    if n_parts is None:
         return
-    numbers = [manifest.options["part"][0] for _, manifest in manifests]
-    for rank in range(count):
-        times = numbers.count(rank)
-        if times != 1:
-            what = "is missing" if not times else f"is there {times} times"
-            raise ValueError(f"part {rank}/{count} {what}; give the folder of each part once")
+    ranks = [manifest.options["part"][0] for _, manifest in manifests]
+    for rank in range(n_parts):
+        n_times = ranks.count(rank)
+        if n_times != 1:
+            state = "is missing" if not n_times else f"is there {n_times} times"
+            raise ValueError(f"part {rank}/{n_parts} {state}; give the folder of each part once")
 
 
-def _move_shard(shard: ShardEntry, folder: str) -> ShardEntry:
-    """A shard with its names below another folder."""
-    files = tuple(WrittenFile(f"{folder}/{file.name}", file.size, file.crc32) for file in shard.files)
-    return replace(shard, stem=f"{folder}/{shard.stem}", files=files, start=None)
+def move_entry(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
+    """Give the files of a shard names below another folder. Where the shard begins in the sources is lost."""
+    files = tuple(replace(file, name=str(folder / file.name)) for file in entry.files)
+    return replace(entry, stem=str(folder / entry.stem), files=files, start=None)
 
 
 def copy_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
-    """The manifest's facts about the tokenizer; its file is copied to the new folder."""
+    """Copy the tokenizer's file to the new folder, and return the new manifest's facts about the tokenizer."""
     name = facts.get("file")
     if isinstance(name, str) and is_inner_path(name) and (source / name).is_file():
-        with open(source / name, "rb") as old, atomic_write(folder / PurePosixPath(name).name) as new:
-            shutil.copyfileobj(old, new)
+        with open(source / name, "rb") as old_file, atomic_write(folder / PurePosixPath(name).name) as new_file:
+            shutil.copyfileobj(old_file, new_file)
         return {**facts, "file": PurePosixPath(name).name}
     return {key: value for key, value in facts.items() if key != "file"}

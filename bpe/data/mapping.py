@@ -19,7 +19,7 @@ from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
 
 #: The arguments append, prepend and allowed_special.
-Encoding = tuple[int | str | None, int | str | None, str | tuple[str, ...]]
+EncodeArguments = tuple[int | str | None, int | str | None, str | tuple[str, ...]]
 
 
 def map_function(
@@ -86,7 +86,9 @@ class MapFunction:
 
     """
 
-    def __init__(self, tokenizer: Tokenizer, columns: tuple[str, str, str | None, bool], encoding: Encoding) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, columns: tuple[str, str, str | None, bool], encoding: EncodeArguments
+    ) -> None:
         self.tokenizer, self._encoding = tokenizer, encoding
         self.column, self.output, self.length, self.keep_columns = columns
         self._encode([""])  # checks the options
@@ -117,10 +119,12 @@ class MapFunction:
             return {self.output: ids, **({self.length: len(ids)} if self.length else {})}
         check_iterable(self.column, texts, "texts, one for each row")
         encoded = self._encode(["" if text is None or text != text else text for text in texts])  # NaN: pandas' null
-        new: dict[str, Any] = {self.output: [ids.view(np.int32) for ids in encoded]}
+        new_columns: dict[str, Any] = {self.output: [ids.view(np.int32) for ids in encoded]}
         if self.length:
-            new[self.length] = encoded.lengths
-        return batch.assign(**new) if hasattr(batch, "assign") else new  # `map` adds a dict to the batch, not a frame
+            new_columns[self.length] = encoded.lengths
+        return (
+            batch.assign(**new_columns) if hasattr(batch, "assign") else new_columns
+        )  # `map` adds a dict to the batch, not a frame
 
     def encode_table(self, batch: Any, threads: int | None = None) -> Any:
         """Encode an Arrow table or record batch on a number of threads; None is one per core, as for `encode_batch`.
@@ -132,13 +136,13 @@ class MapFunction:
         """
         self._check_column(batch.column_names)
         encoded = self._encode(batch.column(self.column), threads)
-        arrow = load_pyarrow("map_function")
-        ids = arrow.array(encoded.ids.view(np.int32))
-        new = {self.output: arrow.LargeListArray.from_arrays(arrow.array(encoded.offsets), ids)}
+        pa = load_pyarrow("map_function")
+        ids = pa.array(encoded.ids.view(np.int32))
+        new_columns = {self.output: pa.LargeListArray.from_arrays(pa.array(encoded.offsets), ids)}
         if self.length:
-            new[self.length] = arrow.array(encoded.lengths)
-        kept = [name for name in batch.column_names if name not in new] if self.keep_columns else []
-        return arrow.table({**{name: batch.column(name) for name in kept}, **new})
+            new_columns[self.length] = pa.array(encoded.lengths)
+        kept_columns = [name for name in batch.column_names if name not in new_columns] if self.keep_columns else []
+        return pa.table({**{name: batch.column(name) for name in kept_columns}, **new_columns})
 
     def _check_column(self, names: Collection[str]) -> None:
         """Raise KeyError, which names the columns of the batch, if it has not the one to encode."""
@@ -180,11 +184,11 @@ class MapFunction:
 
 @lru_cache(maxsize=1)
 def _load_tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
-    """The tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
+    """Load the tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
     return Tokenizer(huggingface.read(file), cache_memory=cache_memory)
 
 
 def _rebuild(
-    file: bytes, cache_memory: int, columns: tuple[str, str, str | None, bool], encoding: Encoding
+    file: bytes, cache_memory: int, columns: tuple[str, str, str | None, bool], encoding: EncodeArguments
 ) -> MapFunction:
     return MapFunction(_load_tokenizer(file, cache_memory), columns, encoding)

@@ -1,7 +1,7 @@
 """Groups of documents to shards: in source order, or shuffled by way of buckets.
 
 Shards that are finished together are recorded as one *step* in one line of the journal: one shard, or, with a
-train/validation split, one of each side, made from the same part of the sources, so that one position says where to go
+train/validation split, one of each, made from the same part of the sources, so that one position says where to go
 on. In source order, a step ends after the first document with which it has `shard_size` tokens or more: where shards
 end depends on the documents alone, not on how they are grouped. Shuffled documents go to buckets on disk first
 (`shuffling.py`), and then shard by shard out of them.
@@ -46,63 +46,68 @@ class ShardOutput:
 
     def __init__(self, plan: ShardPlan, journal: Journal) -> None:
         self._plan, self._journal = plan, journal
-        self._finished = 0  # steps of shards
-        self._documents: Counter[str | None] = Counter()  # of each side, in finished steps
+        self._n_finished_steps = 0  # steps of shards
+        self._documents: Counter[str | None] = Counter()  # of each split, in finished steps
         self._writers: dict[str | None, ShardWriter] = {}
-        self._tokens = 0  # in the step, of all sides
+        self._tokens = 0  # in the step, of all splits
         for step in journal.steps:
-            self._count(step)
+            self._count_step(step)
 
     def _write_documents(
         self,
         ids: NDArray[Any],
         lengths: NDArray[np.int64],
-        begins: bool,
-        ends: bool,
+        begins_document: bool,
+        ends_document: bool,
         validation: NDArray[np.bool_] | None,
     ) -> None:
-        """Write documents, given as to `ShardWriter.write`, to their sides; `validation` says which."""
+        """Write documents, given as to `ShardWriter.write`, to their splits; `validation` says which."""
         if not len(lengths):
             return
         self._tokens += len(ids)
         if validation is None:
-            self._writer_for(None).write(ids, lengths, begins=begins, ends=ends)
+            self._get_writer(None).write(ids, lengths, begins_document=begins_document, ends_document=ends_document)
             return
-        of_ids = np.repeat(validation, lengths)
-        for side, chosen in ((TRAIN, False), (VALIDATION, True)):
-            rows = validation == chosen
+        id_is_validation = np.repeat(validation, lengths)
+        for split, is_validation in ((TRAIN, False), (VALIDATION, True)):
+            rows = validation == is_validation
             if rows.any():
-                self._writer_for(side).write(ids[of_ids == chosen], lengths[rows], begins=begins, ends=ends)
+                self._get_writer(split).write(
+                    ids[id_is_validation == is_validation],
+                    lengths[rows],
+                    begins_document=begins_document,
+                    ends_document=ends_document,
+                )
 
-    def _writer_for(self, side: str | None) -> ShardWriter:
-        if side not in self._writers:
+    def _get_writer(self, split: str | None) -> ShardWriter:
+        if split not in self._writers:
             plan = self._plan
-            info = ShardInfo(plan.fingerprint, first_document=self._documents[side])
-            stem = plan.stem(side, self._finished)
-            self._writers[side] = plan.format.writer(plan.folder, stem, plan.dtype, info=info)
-        return self._writers[side]
+            info = ShardInfo(plan.fingerprint, first_document=self._documents[split])
+            stem = plan.make_stem(split, self._n_finished_steps)
+            self._writers[split] = plan.format.open_writer(plan.folder, stem, plan.dtype, info=info)
+        return self._writers[split]
 
-    def _finish_step(self, **more: Any) -> None:
+    def _finish_step(self, **fields: Any) -> None:
         """Finish all shards of the step, and record them, with more fields, in the journal."""
         records = []
-        for side in self._plan.sides:
-            writer = self._writers.get(side)
+        for split in self._plan.splits:
+            writer = self._writers.get(split)
             if writer is None:
                 continue
             crash_point("finish")
             files = writer.finish()
             crash_point("finished")
-            stem = self._plan.stem(side, self._finished)
-            records.append(asdict(ShardEntry(stem, writer.documents, writer.tokens, tuple(files), side)))
-        step = {"shards": records, **more}
+            stem = self._plan.make_stem(split, self._n_finished_steps)
+            records.append(asdict(ShardEntry(stem, writer.documents, writer.tokens, tuple(files), split)))
+        step = {"shards": records, **fields}
         self._journal.append(step)
-        self._count(step)
+        self._count_step(step)
         self._writers, self._tokens = {}, 0
         crash_point("recorded")
 
-    def _count(self, step: dict[str, Any]) -> None:
+    def _count_step(self, step: dict[str, Any]) -> None:
         """Count a finished step and its documents."""
-        self._finished += "shards" in step
+        self._n_finished_steps += "shards" in step
         for shard in step.get("shards", ()):
             self._documents[shard["split"]] += shard["documents"]
 
@@ -115,11 +120,11 @@ class ShardOutput:
                 writer.discard()
 
 
-def _next_fields(used: int | None, after: ResumePoint | None, skipped: int) -> dict[str, Any]:
-    """The fields of a step about the sources: the files used, and where to go on; at the end, the bad records."""
-    if after is None:
+def _make_source_fields(n_used_files: int | None, next_point: ResumePoint | None, skipped: int) -> dict[str, Any]:
+    """Make the fields of a step about the sources: the files used, and where to go on; at the end, the bad records."""
+    if next_point is None:
         return {"used": None, "next": None, "skipped": skipped}
-    return {"used": used, "next": after.to_json()}
+    return {"used": n_used_files, "next": next_point.to_json()}
 
 
 class OrderedOutput(ShardOutput):
@@ -128,41 +133,41 @@ class OrderedOutput(ShardOutput):
     def __init__(self, plan: ShardPlan, journal: Journal) -> None:
         super().__init__(plan, journal)
         self._size = (1 << 63) - 1 if plan.shard_size is None else plan.shard_size
-        self._first: tuple[int, int] | None = None  # the file and the index in it of the step's first document
+        self._first_document: tuple[int, int] | None = None  # the file and the index in it of the step's first document
         self._last_file = -1
         if journal.steps:
-            after = journal.steps[-1]["next"]
-            self.start = None if after is None else ResumePoint.from_json(after)
+            next_point = journal.steps[-1]["next"]
+            self.start = None if next_point is None else ResumePoint.from_json(next_point)
 
     def write(self, group: Group) -> None:
         """Write a group."""
-        totals, n_rows = np.cumsum(group.lengths), len(group.lengths)
+        token_ends, n_rows = np.cumsum(group.lengths), len(group.lengths)
         validation = group.choose_validation(self._plan.validation)
-        first = start = 0  # the next document, and its first id
-        while first < n_rows:
-            wanted = self._size - self._tokens + start
-            last = first + int(np.searchsorted(totals[first : group.complete], wanted))
-            is_full = last < group.complete
-            after, end = (last + 1, int(totals[last])) if is_full else (n_rows, len(group.ids))
-            if self._first is None:
-                self._first = group.file_and_index(first)
-            self._last_file = group.file_and_index(after - 1)[0]
+        row = token_start = 0  # the next document, and its first id
+        while row < n_rows:
+            missing_tokens = self._size - self._tokens + token_start
+            last_row = row + int(np.searchsorted(token_ends[row : group.n_complete], missing_tokens))
+            is_full = last_row < group.n_complete
+            next_row, token_end = (last_row + 1, int(token_ends[last_row])) if is_full else (n_rows, len(group.ids))
+            if self._first_document is None:
+                self._first_document = group.find_file_and_index(row)
+            self._last_file = group.find_file_and_index(next_row - 1)[0]
             self._write_documents(
-                group.ids[start:end],
-                group.lengths[first:after],
-                group.begins or first > 0,
-                group.ends or after < n_rows,
-                None if validation is None else validation[first:after],
+                group.ids[token_start:token_end],
+                group.lengths[row:next_row],
+                group.begins or row > 0,
+                group.ends or next_row < n_rows,
+                None if validation is None else validation[row:next_row],
             )
             crash_point("written")
             if is_full:
-                self._end_step(group.find_resume_point(after))
-            first, start = after, end
+                self._end_step(group.find_resume_point(next_row))
+            row, token_start = next_row, token_end
 
-    def _end_step(self, after: ResumePoint | None, skipped: int = 0) -> None:
-        """Finish the shards of the step; reading goes on at `after`."""
-        self._finish_step(first=self._first, **_next_fields(self._last_file + 1, after, skipped))
-        self._first, self._last_file = None, -1
+    def _end_step(self, next_point: ResumePoint | None, skipped: int = 0) -> None:
+        """Finish the shards of the step; reading goes on at `next_point`."""
+        self._finish_step(first=self._first_document, **_make_source_fields(self._last_file + 1, next_point, skipped))
+        self._first_document, self._last_file = None, -1
 
     def end(self, skipped: int) -> None:
         """Finish the last step, after all groups; `skipped` bad records were left out in all runs."""
@@ -178,46 +183,46 @@ class ShuffledOutput(ShardOutput):
 
     def __init__(self, plan: ShardPlan, journal: Journal, sources: Sources) -> None:
         super().__init__(plan, journal)
-        self._unsaved = self._used = 0
-        self._shards = plan.count_shards(sources)
+        self._unsaved_bytes = self._n_used_files = 0
+        self._n_shards = plan.count_shards(sources)
         checkpoints = [step for step in journal.steps if "buckets" in step]
-        last = checkpoints[-1] if checkpoints else None
+        last_checkpoint = checkpoints[-1] if checkpoints else None
         size = (sources.text_size or 0) * plan.dtype.itemsize // 4
-        count = count_buckets(size, self._shards) if last is None else last["buckets"]
+        count = count_buckets(size, self._n_shards) if last_checkpoint is None else last_checkpoint["buckets"]
         self._buckets = Buckets(plan.folder, count, plan.dtype)
-        if last is not None and last["next"] is None:
+        if last_checkpoint is not None and last_checkpoint["next"] is None:
             self.start = None
-        elif last is not None and self._buckets.cut(last["sizes"]):
-            self.start = ResumePoint.from_json(last["next"])
+        elif last_checkpoint is not None and self._buckets.truncate(last_checkpoint["sizes"]):
+            self.start = ResumePoint.from_json(last_checkpoint["next"])
         else:
             self._buckets.begin()
 
     def write(self, group: Group) -> None:
         """Append the documents of a group to buckets."""
         plan = self._plan
-        if self._unsaved >= CHECKPOINT_BYTES:
-            self._save(group.start)
+        if self._unsaved_bytes >= CHECKPOINT_BYTES:
+            self._save_checkpoint(group.start)
         assert plan.seed is not None
         keys = hash_positions(plan.seed, plan.part or (0, 1), *group.number_documents())
         self._buckets.append(group.ids, group.lengths, keys, group.choose_validation(plan.validation))
-        self._unsaved += group.size
-        self._used = group.file_and_index(len(group.lengths) - 1)[0] + 1
+        self._unsaved_bytes += group.size
+        self._n_used_files = group.find_file_and_index(len(group.lengths) - 1)[0] + 1
         crash_point("bucketed")
 
-    def _save(self, after: ResumePoint | None, skipped: int = 0) -> None:
+    def _save_checkpoint(self, next_point: ResumePoint | None, skipped: int = 0) -> None:
         """Record that all documents before a resume point are in the buckets."""
-        sizes = self._buckets.sizes(sync=True)
-        fields = _next_fields(self._used, after, skipped)
+        sizes = self._buckets.measure_sizes(sync=True)
+        fields = _make_source_fields(self._n_used_files, next_point, skipped)
         self._journal.append({"buckets": self._buckets.count, "sizes": sizes, **fields})
-        self._unsaved = 0
+        self._unsaved_bytes = 0
         crash_point("recorded")
 
     def end(self, skipped: int) -> None:
         """Record that all documents are in the buckets; `skipped` bad records were left out in all runs."""
-        self._save(None, skipped)
+        self._save_checkpoint(None, skipped)
 
     def count_tokens(self) -> int:
-        """The number of tokens that the buckets had when all documents were in them."""
+        """Count the tokens that the buckets had when all documents were in them."""
         sizes = [step["sizes"] for step in self._journal.steps if "buckets" in step]
         return sum(ids for ids, _ in sizes[-1]) // self._plan.dtype.itemsize if sizes else 0
 
@@ -228,15 +233,15 @@ class ShuffledOutput(ShardOutput):
             advance: called with the number of tokens after each bucket.
 
         """
-        per_shard = self._buckets.count // self._shards
-        for shard in range(self._finished, self._shards):
+        per_shard = self._buckets.count // self._n_shards
+        for shard in range(self._n_finished_steps, self._n_shards):
             buckets = range(shard * per_shard, (shard + 1) * per_shard)
             for bucket in buckets:
-                before = self._tokens
+                tokens_before = self._tokens
                 for ids, lengths, begins, ends, validation in self._buckets.sort_documents(bucket):
-                    chosen = validation if self._plan.validation > 0 else None
-                    self._write_documents(ids, lengths, begins, ends, chosen)
-                advance(self._tokens - before)
+                    split_rows = validation if self._plan.validation > 0 else None
+                    self._write_documents(ids, lengths, begins, ends, split_rows)
+                advance(self._tokens - tokens_before)
                 crash_point("written")
             self._finish_step()
             self._buckets.remove(buckets)

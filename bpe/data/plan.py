@@ -18,11 +18,11 @@ from bpe.vocab.special_names import resolve_token
 from bpe.vocab.vocabulary import ORDINARY
 
 #: The tokens after which a shard ends, if no other number is given: 512 MB of uint16.
-SHARD_SIZE = 1 << 28
+DEFAULT_SHARD_SIZE = 1 << 28
 
 #: The value of `append` and `prepend` that leaves the choice to the format.
 DEFAULT = "default"
-#: The names of the sides of a split.
+#: The names of the splits.
 TRAIN, VALIDATION = "train", "val"
 #: The most shards: their names have five digits, so that sorting names gives their order.
 MAX_ORDERED_SHARDS = 100_000
@@ -66,24 +66,24 @@ class ShardPlan:
     part: tuple[int, int] | None
 
     @property
-    def sides(self) -> tuple[str | None, ...]:
-        """The sides of the train/validation split, in the order in which their shards are finished."""
+    def splits(self) -> tuple[str | None, ...]:
+        """The splits, or None for an undivided corpus, in the order in which their shards are finished."""
         return (TRAIN, VALIDATION) if self.validation > 0 else (None,)
 
-    def stem(self, side: str | None, index: int) -> str:
-        """The beginning of the names of a shard's files."""
+    def make_stem(self, split: str | None, index: int) -> str:
+        """Make the beginning of the names of a shard's files."""
         if self.shard_size is None:
-            return side or TRAIN
+            return split or TRAIN
         if index >= MAX_ORDERED_SHARDS:
             raise ValueError(f"the output has more than {MAX_ORDERED_SHARDS} shards; choose a larger shard_size")
-        return f"{side or 'tokens'}-{index:05}"
+        return f"{split or 'tokens'}-{index:05}"
 
     def count_shards(self, sources: Sources) -> int:
-        """The number of shuffled shards."""
+        """Count the shuffled shards."""
         return count_shards(self.shards, self.shard_size, sources)
 
     def to_json(self) -> dict[str, Any]:
-        """The options as the journal and the manifest have them."""
+        """Return the options as the journal and the manifest have them."""
         before, after = self.bos_eos
         return {
             "format": self.format.name,
@@ -101,7 +101,7 @@ class ShardPlan:
 def check_sizes(
     shard_format: ShardFormat, shard_size: object, shards: object, seed: int | None
 ) -> tuple[int | None, int | None]:
-    """The arguments `shard_size` and `shards`.
+    """Check the arguments `shard_size` and `shards`.
 
     Raises:
         TypeError, ValueError: for an argument that is invalid, or contradicts another.
@@ -112,25 +112,27 @@ def check_sizes(
     if shards is not None and shard_size is not None:
         raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
     if shards is not None:
-        return SHARD_SIZE, check_int("shards", shards, 1, MAX_SHUFFLED_SHARDS)
+        return DEFAULT_SHARD_SIZE, check_int("shards", shards, 1, MAX_SHUFFLED_SHARDS)
     if shard_size is not None:
         return check_int("shard_size", shard_size, 1), None
-    return None if shard_format.name == "nanogpt" else SHARD_SIZE, None
+    return None if shard_format.name == "nanogpt" else DEFAULT_SHARD_SIZE, None
 
 
 def check_part(rank: object, world: object) -> tuple[int, int] | None:
-    """The arguments `rank` and `world`: the number of a part and the number of parts; None if both are."""
+    """Check the arguments `rank` and `world`: the number of a part and the number of parts; None if both are."""
     if rank is world is None:
         return None
     if rank is None or world is None:
-        given, other = ("world", "rank") if rank is None else ("rank", "world")
-        raise ValueError(f"{given} is given without {other}; give both, such as rank=0, world=64 for the first of 64")
+        given_name, missing_name = ("world", "rank") if rank is None else ("rank", "world")
+        raise ValueError(
+            f"{given_name} is given without {missing_name}; give both, such as rank=0, world=64 for the first of 64"
+        )
     n_parts = check_int("world", world, 1)
     return check_int("rank", rank, 0, n_parts - 1), n_parts
 
 
 def find_bos_eos(tokenizer: Tokenizer, shard_format: ShardFormat, prepend: object, append: object) -> BosEos:
-    """The ids before and after each document: those given, or else the end-of-text id where the format has it.
+    """Find the ids before and after each document: those given, or else the end-of-text id where the format has it.
 
     The format decides if both arguments are "default"; if only one is, nothing stands there.
 
@@ -140,28 +142,30 @@ def find_bos_eos(tokenizer: Tokenizer, shard_format: ShardFormat, prepend: objec
 
     """
     if not append == prepend == DEFAULT:
-        given = (("prepend", prepend), ("append", append))
+        arguments = (("prepend", prepend), ("append", append))
         before, after = (
-            None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in given
+            None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in arguments
         )
         return before, after
     if not any(shard_format.bos_eos):
         return None, None
     token_id = find_end_of_text(tokenizer)
     if token_id is None:
-        known = list(tokenizer.special_tokens)
-        has = f"its special tokens are {short_repr(known, 200)}" if known else "it has no special tokens"
-        where = "before" if shard_format.bos_eos[0] else "after"
-        raise ValueError(
-            f"{shard_format.name} shards have an end-of-text id {where} each document, and this tokenizer has no such "
-            f"token ({has}); name one with append= or prepend=, or pass append=None to write none"
+        special_names = list(tokenizer.special_tokens)
+        token_list = (
+            f"its special tokens are {short_repr(special_names, 200)}" if special_names else "it has no special tokens"
         )
-    first, last = shard_format.bos_eos
-    return token_id if first else None, token_id if last else None
+        position = "before" if shard_format.bos_eos[0] else "after"
+        raise ValueError(
+            f"{shard_format.name} shards have an end-of-text id {position} each document, and this tokenizer has no "
+            f"such token ({token_list}); name one with append= or prepend=, or pass append=None to write none"
+        )
+    has_bos, has_eos = shard_format.bos_eos
+    return token_id if has_bos else None, token_id if has_eos else None
 
 
 def find_end_of_text(tokenizer: Tokenizer) -> int | None:
-    """The id of the token that ends a text, by the rule of `Tokenizer.eos_token`; None if it is unknown.
+    """Find the id of the token that ends a text, by the rule of `Tokenizer.eos_token`; None if it is unknown.
 
     >>> import bpe
     >>> find_end_of_text(bpe.train(texts=["low"], vocab_size=257, special_tokens=["<|endoftext|>"]))
@@ -172,18 +176,18 @@ def find_end_of_text(tokenizer: Tokenizer) -> int | None:
 
 
 def find_largest_id(tokenizer: Tokenizer, bos_eos: BosEos, allowed: frozenset[str]) -> int:
-    """The largest id that encoding can give, with these ids around documents and these special tokens allowed."""
+    """Find the largest id that encoding can give, with these ids around documents and these special tokens allowed."""
     spec = tokenizer.spec
-    ordinary: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds == ORDINARY)
-    special = [token_id for name, token_id in tokenizer.special_tokens.items() if name in allowed]
+    ordinary_ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds == ORDINARY)
+    special_ids = [token_id for name, token_id in tokenizer.special_tokens.items() if name in allowed]
     if spec.unk_token is not None:
-        special.append(tokenizer.token_id(spec.unk_token))
-    special += [token_id for token_id in bos_eos if token_id is not None]
-    return max([*special, int(ordinary[-1]) if len(ordinary) else 0])
+        special_ids.append(tokenizer.token_id(spec.unk_token))
+    special_ids += [token_id for token_id in bos_eos if token_id is not None]
+    return max([*special_ids, int(ordinary_ids[-1]) if len(ordinary_ids) else 0])
 
 
 def count_shards(shards: int | None, shard_size: int | None, sources: Sources) -> int:
-    """The number of shuffled shards: as given, or one for each `shard_size` tokens, about.
+    """Count the shuffled shards: `shards` if given, or about one for each `shard_size` tokens.
 
     It must be known before the sources are read, so it comes from their sizes: a token is taken to be 4 bytes of text,
     and a byte of a compressed file or of Parquet to hold 4 bytes of text.
@@ -195,7 +199,7 @@ def count_shards(shards: int | None, shard_size: int | None, sources: Sources) -
 
 
 def check_fraction(fraction: object) -> float:
-    """The argument `validation` as a float from 0 to 1."""
+    """Check the argument `validation`, and return it as a float from 0 to 1."""
     if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
         raise TypeError(f"validation is {fraction!r}; it must be a number from 0 to 1, such as 0.001")
     if not 0 <= fraction <= 1:  # also refuses NaN

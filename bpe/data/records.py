@@ -3,7 +3,7 @@
 A checksum in each line tells a damaged record from a sound one (`journal.py`). Here every value is checked as one from
 an unknown hand: its type and range, the counts of documents against the positions in the sources and against the
 bucket files, and shards against their files. The content of the last finished shards, and of the sources before the
-last positions, is read again, up to `READ_AGAIN` bytes of each; older shards are compared by size.
+last positions, is read again, up to `MAX_REREAD_BYTES` bytes of each; older shards are compared by size.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bpe.corpus.sources import Sources
 from bpe.data.grouping import ResumePoint
 from bpe.data.journal import Journal
 from bpe.data.manifest import (
-    COUNT,
-    LIST,
-    Rule,
+    COUNT_RULE,
+    LIST_RULE,
+    FieldRule,
     ShardEntry,
+    allow_null,
     are_numbers,
     check_fields,
-    or_null,
     parse_shard,
     refuse_value,
 )
@@ -35,21 +35,28 @@ from bpe.data.verifying import find_file_defects, find_shard_defects
 from bpe.errors import FormatError, short_repr
 
 #: How many bytes of finished shards, and of the sources, are read again.
-READ_AGAIN = 1 << 28
+MAX_REREAD_BYTES = 1 << 28
 
-_PLACE: dict[str, Rule] = {"used": COUNT, "next": or_null((partial(are_numbers, count=6), "a list of 6 numbers"))}
+_SOURCE_RULES: dict[str, FieldRule] = {
+    "used": COUNT_RULE,
+    "next": allow_null((partial(are_numbers, count=6), "a list of 6 numbers")),
+}
 #: The fields of the records of each kind of step: shards in source order, bucket files, a shard made of them.
-_STEPS: dict[str, dict[str, Rule]] = {
-    "ordered": {"shards": LIST, "first": or_null((partial(are_numbers, count=2), "a list of 2 numbers")), **_PLACE},
+_STEP_RULES: dict[str, dict[str, FieldRule]] = {
+    "ordered": {
+        "shards": LIST_RULE,
+        "first": allow_null((partial(are_numbers, count=2), "a list of 2 numbers")),
+        **_SOURCE_RULES,
+    },
     "buckets": {
-        "buckets": COUNT,
+        "buckets": COUNT_RULE,
         "sizes": (
             lambda value: isinstance(value, list) and all(are_numbers(pair, 2) for pair in value),
             "a list of pairs of numbers",
         ),
-        **_PLACE,
+        **_SOURCE_RULES,
     },
-    "shuffled": {"shards": LIST},
+    "shuffled": {"shards": LIST_RULE},
 }
 
 
@@ -62,22 +69,22 @@ def check_steps(journal: Journal, plan: ShardPlan, sources: Sources) -> None:
 
     """
     fix = f"to start over, remove {plan.folder}"
-    checks = _Checks(plan, sources)
+    checker = _StepChecker(plan, sources)
     try:
-        for checks.line, step in enumerate(journal.steps, 2):
-            checks.check(step)
-        checks.check_sources()
+        for checker.line, step in enumerate(journal.steps, 2):
+            checker.check(step)
+        checker.check_sources()
     except FormatError as error:
         raise FormatError(
             f"{error.message}; the record does not fit the others, the files or the sources: {fix}",
             path=journal.path,
-            where=", ".join(filter(None, (f"line {checks.line}", error.where))),
+            where=", ".join(filter(None, (f"line {checker.line}", error.where))),
         ) from None
-    checks.check_files(fix)
+    checker.check_files(fix)
 
 
 def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
-    """Facts that show whether the file to read next still begins with the documents that the step has used.
+    """Collect facts that show whether the file to read next still begins with the documents that the step has used.
 
     Returns:
         The index of the file, the number of the documents, and their digest; None where no document of the file is in
@@ -85,45 +92,51 @@ def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | No
 
     """
     try:
-        point = ResumePoint.from_json(step["next"])
-        assert point.position is not None
-        file, offset, skipped = point.position.file, point.position.offset, point.position.documents
+        resume_point = ResumePoint.from_json(step["next"])
+        assert resume_point.position is not None
+        file, offset, skipped = (
+            resume_point.position.file,
+            resume_point.position.offset,
+            resume_point.position.documents,
+        )
         if step["used"] != file + 1:
             return None
         start = next(unit.start for unit in sources.units() if unit.file == file)
-        counted = sources.count_between(file, start, offset)
-        if counted is not None and counted + skipped != point.index:
+        n_counted = sources.count_between(file, start, offset)
+        if n_counted is not None and n_counted + skipped != resume_point.index_in_file:
             return None
-        count = point.index + point.skip
-        digest = sources.digest_of(file, count)
+        n_documents = resume_point.index_in_file + resume_point.documents_to_skip
+        digest = sources.digest_of(file, n_documents)
     except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
         return None
-    return None if digest is None else [file, count, digest]
+    return None if digest is None else [file, n_documents, digest]
 
 
-class _Checks:
+class _StepChecker:
     """Checks the steps in order, and keeps what they say of the sources."""
 
     def __init__(self, plan: ShardPlan, sources: Sources) -> None:
         self._plan, self._sources = plan, sources
-        whole = ((index, 0) for index in range(len(sources.files)))
-        units = whole if plan.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
+        all_units = ((index, 0) for index in range(len(sources.files)))
+        units = all_units if plan.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
         self._starts = dict(units)  # where each file begins
         self._documents = 0  # in all steps so far
-        self._before: dict[int, tuple[int, int]] = {}  # documents in earlier files; and the least by the last known one
+        self._documents_before: dict[
+            int, tuple[int, int]
+        ] = {}  # documents in earlier files; and the least by the last known one
         self._points = [ResumePoint()]
         self.line = 1  # of the journal
-        self._ended = False  # whether all documents are in shards or buckets
+        self._has_all_documents = False  # whether all documents are in shards or buckets
         self._entries: list[ShardEntry] = []
-        self._shards = 0  # steps of shards
+        self._n_shard_steps = 0  # steps of shards
         self._sizes: list[list[int]] = []  # of bucket files
 
     def check(self, step: dict[str, Any]) -> None:
         """Check the next step."""
         kind = "ordered" if self._plan.seed is None else "buckets" if "buckets" in step else "shuffled"
-        rules = _STEPS[kind]
+        rules = _STEP_RULES[kind]
         if "next" in rules and step.get("next") is None:
-            rules = {**rules, "skipped": COUNT, "used": (lambda value: value is None, "null where next is")}
+            rules = {**rules, "skipped": COUNT_RULE, "used": (lambda value: value is None, "null where next is")}
         if {*step} != {*rules}:
             raise FormatError(f"its fields are {short_repr(sorted(step))}; they must be {sorted(rules)}")
         check_fields(step, rules, "")
@@ -135,8 +148,8 @@ class _Checks:
     # Steps ------------------------------------------------------------------------------------------------------------
 
     def _check_ordered(self, step: dict[str, Any]) -> None:
-        """Shards in source order, with the position after them."""
-        if self._ended:
+        """Check a step of shards in source order, with the position after them."""
+        if self._has_all_documents:
             raise FormatError("it follows the last step")
         entries = self._check_shards(step)
         if entries and step["first"] is None:
@@ -148,12 +161,12 @@ class _Checks:
         self._check_next(step)
         shard_size = self._plan.shard_size
         tokens = sum(entry.tokens for entry in entries)
-        if not self._ended and (shard_size is None or tokens < shard_size or not entries):
+        if not self._has_all_documents and (shard_size is None or tokens < shard_size or not entries):
             raise FormatError(f"its shards have {tokens} tokens; a step before the last has {shard_size} or more")
 
     def _check_buckets(self, step: dict[str, Any]) -> None:
-        """The sizes of the bucket files, and the position after the documents in them."""
-        if self._ended:
+        """Check the sizes of the bucket files, and the position after the documents in them."""
+        if self._has_all_documents:
             raise FormatError("it follows the record of the last documents")
         count, sizes, shards = step["buckets"], step["sizes"], self._plan.count_shards(self._sources)
         if len(sizes) != count or not count or count % shards:
@@ -169,12 +182,12 @@ class _Checks:
         self._check_next(step)
 
     def _check_shuffled(self, step: dict[str, Any]) -> None:
-        """A shard from its bucket files."""
+        """Check a shard against its bucket files."""
         shards = self._plan.count_shards(self._sources)
-        if not self._ended or self._shards >= shards:
+        if not self._has_all_documents or self._n_shard_steps >= shards:
             raise FormatError(f"it is not one of {shards} shards after the record of the last documents")
         per_shard = len(self._sizes) // shards
-        sizes = self._sizes[self._shards * per_shard :][:per_shard]
+        sizes = self._sizes[self._n_shard_steps * per_shard :][:per_shard]
         entries = self._check_shards(step)
         totals = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
         widths = self._plan.dtype.itemsize, DOCUMENT_DTYPE.itemsize
@@ -183,92 +196,98 @@ class _Checks:
             raise FormatError(f"its shards have {totals} tokens and documents; their buckets had {expected}")
 
     def _check_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
-        """The shards of a step, with the names that its number gives them."""
-        plan, index = self._plan, self._shards
+        """Check and return the shards of a step, with the names that its number gives them."""
+        plan, index = self._plan, self._n_shard_steps
         entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(step["shards"])]
         if step["shards"] != json.loads(json.dumps([asdict(entry) for entry in entries])):
             raise FormatError("it must have the fields of shards, and no others", where="shards")
-        sides = plan.sides
         splits = [entry.split for entry in entries]
-        if splits != [side for side in sides if side in splits]:
-            raise FormatError(f"its shards are of {splits}; they must be of {sides}, each once", where="shards")
-        for side in sides:
-            name = plan.format.names(plan.stem(side, index))[0]
-            if side not in splits and (plan.folder / name).exists():
+        if splits != [split for split in plan.splits if split in splits]:
+            raise FormatError(f"its shards are of {splits}; they must be of {plan.splits}, each once", where="shards")
+        for split in plan.splits:
+            name = plan.format.name_files(plan.make_stem(split, index))[0]
+            if split not in splits and (plan.folder / name).exists():
                 raise FormatError(f"it does not have the shard {name}, which is there", where="shards")
         for entry in entries:
-            stem = plan.stem(entry.split, index)
-            names = list(plan.format.names(stem))
+            stem = plan.make_stem(entry.split, index)
+            names = list(plan.format.name_files(stem))
             if entry.stem != stem or [file.name for file in entry.files] != names or entry.start is not None:
                 raise FormatError(f"its files must be {names}, of shard {stem}, without a start", where="shards")
             if not entry.documents:
                 raise FormatError("it has no documents; a shard in a journal has some", where="shards")
         self._entries += entries
-        self._shards += 1
+        self._n_shard_steps += 1
         return entries
 
     # The sources ------------------------------------------------------------------------------------------------------
 
     def _check_next(self, step: dict[str, Any]) -> None:
-        """The position after a step, or the end: in these sources, after the one before, with its documents."""
-        before = self._points[-1]
+        """Check that the position after a step is in these sources, after the one before, and fits its documents."""
+        previous_point = self._points[-1]
         if step["next"] is None:
-            self._ended = True
-            self._check_skipped(step["skipped"], before.skipped)
+            self._has_all_documents = True
+            self._check_skipped(step["skipped"], previous_point.n_bad_records)
             return
         point = ResumePoint.from_json(step["next"])
         assert point.position is not None
         position, source = point.position, self._sources.files[point.position.file]
-        last = before.position or Position(0, 0)
-        place = position.file, position.offset, position.documents
-        self._check_skipped(point.skipped, before.skipped)
-        if place < (last.file, last.offset, last.documents):
-            refuse_value(step["next"], f"after the position before, {before}", "next")
+        previous = previous_point.position or Position(0, 0)
+        location = position.file, position.offset, position.documents
+        self._check_skipped(point.n_bad_records, previous_point.n_bad_records)
+        if location < (previous.file, previous.offset, previous.documents):
+            refuse_value(step["next"], f"after the position before, {previous_point}", "next")
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
-        self._count_before(position.file, self._documents - point.skip, point.index, point.index)
+        self._count_before(
+            position.file, self._documents - point.documents_to_skip, point.index_in_file, point.index_in_file
+        )
         if step["used"] > len(self._sources.files):
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
         self._points.append(point)
 
-    def _check_skipped(self, count: int, before: int) -> None:
-        """The number of bad records that were left out."""
-        if count < before or (count and self._sources.on_error == "raise"):
+    def _check_skipped(self, count: int, min_count: int) -> None:
+        """Check the number of bad records that were left out."""
+        if count < min_count or (count and self._sources.on_error == "raise"):
             refuse_value(count, "no less than before, and 0 where bad records are errors", "skipped")
 
     def _count_before(self, file: int, documents: int, index: int, n_documents: int) -> None:
         """Note that `documents` documents end before document `index` of a file, which has `n_documents` or more."""
-        before = documents - index
-        known = self._before.get(file, (before, 0))
-        self._before[file] = before, max(known[1], before + n_documents)
+        n_before = documents - index
+        recorded = self._documents_before.get(file, (n_before, 0))
+        self._documents_before[file] = n_before, max(recorded[1], n_before + n_documents)
         ends = [0]
-        for known_file in sorted(self._before):
-            begin, end = self._before[known_file]
-            if begin < ends[-1] or (begin and known_file == min(self._starts)):
+        for other_file in sorted(self._documents_before):
+            begin, end = self._documents_before[other_file]
+            if begin < ends[-1] or (begin and other_file == min(self._starts)):
                 raise FormatError(f"document {index} of file {file} cannot follow {documents} documents")
             ends.append(end)
-        if before != known[0]:
-            raise FormatError(f"file {file} would begin after {before} and after {known[0]} documents")
+        if n_before != recorded[0]:
+            raise FormatError(f"file {file} would begin after {n_before} and after {recorded[0]} documents")
 
     def check_sources(self) -> None:
-        """Count the documents again between the last two positions, and between earlier ones up to `READ_AGAIN`."""
-        left, first = READ_AGAIN, min(self._starts, default=0)
-        for before, point in reversed([*zip(self._points, self._points[1:], strict=False)]):
-            if left < 0:
+        """Count the documents again between the last two positions, and between earlier ones up to a limit."""
+        bytes_left, first_file = MAX_REREAD_BYTES, min(self._starts, default=0)
+        for previous_point, point in reversed([*zip(self._points, self._points[1:], strict=False)]):
+            if bytes_left < 0:
                 return
-            start, end = before.position or Position(first, self._starts[first]), point.position
+            start, end = previous_point.position or Position(first_file, self._starts[first_file]), point.position
             assert end is not None
-            between = [file for file in sorted(self._starts) if start.file < file < end.file]
-            parts: list[tuple[int, int, int | None]] = [(file, self._starts[file], None) for file in between]
+            files_between = [file for file in sorted(self._starts) if start.file < file < end.file]
+            parts: list[tuple[int, int, int | None]] = [(file, self._starts[file], None) for file in files_between]
             if start.file == end.file:
                 parts = [(start.file, start.offset, end.offset)]
             else:
                 parts = [(start.file, start.offset, None), *parts, (end.file, self._starts[end.file], end.offset)]
-            left -= sum(self._count_bytes(*part) for part in parts)
+            bytes_left -= sum(self._count_bytes(*part) for part in parts)
             counts = [self._sources.count_between(*part) for part in parts]
-            known = self._before.get(start.file, (0, 0))[0]
-            expected = self._before[end.file][0] + point.index - known - before.index
-            in_file = point.index - (before.index if start.file == end.file else 0)
+            start_documents = self._documents_before.get(start.file, (0, 0))[0]
+            expected = (
+                self._documents_before[end.file][0]
+                + point.index_in_file
+                - start_documents
+                - previous_point.index_in_file
+            )
+            in_file = point.index_in_file - (previous_point.index_in_file if start.file == end.file else 0)
             known_counts = [count for count in counts if count is not None]
             if len(known_counts) < len(parts):
                 continue
@@ -279,37 +298,37 @@ class _Checks:
             if known_counts[-1] != in_file or sum(known_counts) != expected:
                 raise FormatError(f"the sources have {known_counts} documents in {parts}, not {expected}", where="next")
 
-    def _count_bytes(self, file: int, low: int, high: int | None) -> int:
-        """The bytes to read for the documents between two offsets of a file, about."""
+    def _count_bytes(self, file: int, start: int, end: int | None) -> int:
+        """Estimate the bytes to read for the documents between two offsets of a file."""
         source = self._sources.files[file]
-        if high is None or not source.offsets_are_bytes:
-            return source.size or READ_AGAIN
-        return high - (low if source.seekable else 0)
+        if end is None or not source.offsets_are_bytes:
+            return source.size or MAX_REREAD_BYTES
+        return end - (start if source.seekable else 0)
 
     # Files ------------------------------------------------------------------------------------------------------------
 
     def check_files(self, fix: str) -> None:
         """Compare the finished shards, and the buckets of the others, with their files."""
-        folder, left = self._plan.folder, READ_AGAIN
+        folder, bytes_left = self._plan.folder, MAX_REREAD_BYTES
         for entry in reversed(self._entries):
             for file in entry.files:
                 path = folder / file.name
                 if not path.is_file() or path.stat().st_size != file.size:
                     raise ValueError(f"{path} was finished, and is missing now or has another size; {fix}")
-            left -= sum(file.size for file in entry.files)
-            if left < 0:
+            bytes_left -= sum(file.size for file in entry.files)
+            if bytes_left < 0:
                 continue
             for line in self._find_defects(entry):
                 raise ValueError(f"a finished shard is damaged, or the journal is: {folder}: {line}; {fix}")
-        if self._plan.seed is not None and self._ended:
+        if self._plan.seed is not None and self._has_all_documents:
             per_shard = len(self._sizes) // self._plan.count_shards(self._sources)
-            first = self._shards * per_shard
-            sizes = Buckets(folder, len(self._sizes), self._plan.dtype).sizes()
-            if sizes[first:] != self._sizes[first:]:
+            first_bucket = self._n_shard_steps * per_shard
+            sizes = Buckets(folder, len(self._sizes), self._plan.dtype).measure_sizes()
+            if sizes[first_bucket:] != self._sizes[first_bucket:]:
                 raise ValueError(f"bucket files in {folder} are missing now or have other sizes; {fix}")
 
     def _find_defects(self, entry: ShardEntry) -> Iterator[str]:
-        """What is wrong with the files of a shard."""
+        """Yield what is wrong with the files of a shard."""
         folder, plan = self._plan.folder, self._plan
         defects = list(find_file_defects(folder, entry))
         yield from defects or find_shard_defects(folder, plan.format.name, plan.dtype.name, entry, None)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from bpe.base.offsets import offsets_of
-from bpe.data.finding import FoundShard, find_shards
+from bpe.data.finding import ListedShard, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.reading import DocumentBounds, Shard
+from bpe.data.formats.reading import DocumentBounds, Shard, have_masks
 from bpe.errors import FormatError, describe, pluralize
 
 if TYPE_CHECKING:
@@ -81,35 +81,32 @@ class TokenShards:
         validate: bool = True,
     ) -> None:
         self.path, self._split = Path(path), split
-        folder = find_shards(self.path, split)
-        self._end_of_text = end_of_text = folder.end_of_text_id(self.path, end_of_text)
-        self.format = folder.format
-        shard_format = FORMATS[folder.format]
+        listing = find_shards(self.path, split)
+        self._end_of_text = end_of_text = listing.resolve_end_of_text(self.path, end_of_text)
+        self.format = listing.format
+        shard_format = FORMATS[listing.format]
         self.shards: tuple[Shard, ...] = tuple(
             _check_shard(
-                shard_format.open(shard_found.path, end_of_text=end_of_text, validate=validate),
-                shard_found,
-                folder.format,
+                shard_format.open(listed_shard.path, end_of_text=end_of_text, validate=validate),
+                listed_shard,
+                listing.format,
             )
-            for shard_found in folder.shards
+            for listed_shard in listing.shards
         )
         dtypes = {shard.dtype for shard in self.shards if shard.n_tokens}
         if len(dtypes) > 1:
             names = " and ".join(sorted(map(str, dtypes)))
             raise FormatError(f"its shards have ids of {names}; all must have one dtype", path=self.path)
-        self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(folder.dtype or np.uint16))
-        with_masks = {shard.has_masks for shard in self.shards}
-        if len(with_masks) > 1:
-            raise FormatError("some of its shards have loss masks and some have none", path=self.path)
-        self.has_masks = True in with_masks
+        self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(listing.dtype or np.uint16))
+        self.has_masks = have_masks(self.shards, self.path)
         # lists: `bisect` in a list takes a tenth of the time of `np.searchsorted` for one number
-        self._tokens: list[int] = offsets_of([shard.n_tokens for shard in self.shards]).tolist()
-        self._documents: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()
-        self.n_tokens, self.n_documents = self._tokens[-1], self._documents[-1]
+        self._token_starts: list[int] = offsets_of([shard.n_tokens for shard in self.shards]).tolist()
+        self._document_starts: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()
+        self.n_tokens, self.n_documents = self._token_starts[-1], self._document_starts[-1]
         self.documents = TokenDocuments(self, 0, self.n_documents)
-        self.fingerprint = folder.fingerprint or _hash_files(self)
-        known = None if folder.manifest is None else folder.manifest.tokenizer.get("fingerprint")
-        self.tokenizer_fingerprint = known if isinstance(known, str) else None
+        self.fingerprint = listing.fingerprint or _hash_files(self)
+        tokenizer_fingerprint = None if listing.manifest is None else listing.manifest.tokenizer.get("fingerprint")
+        self.tokenizer_fingerprint = tokenizer_fingerprint if isinstance(tokenizer_fingerprint, str) else None
 
     def __repr__(self) -> str:
         numbers = f"{pluralize(self.n_documents, 'document')}, {pluralize(self.n_tokens, 'token')}"
@@ -127,35 +124,35 @@ class TokenShards:
     # Tokens -----------------------------------------------------------------------------------------------------------
 
     def tokens(self, start: int, stop: int) -> NDArray[Any]:
-        """The ids from position `start` to `stop` of all tokens: a read-only view where they lie in one shard.
+        """Return the ids from position `start` to `stop` of all tokens: a read-only view where they lie in one shard.
 
         Raises:
             IndexError: unless 0 <= start <= stop <= n_tokens.
 
         """
         if 0 <= start < stop <= self.n_tokens:  # the most frequent case: within one shard
-            index = bisect_right(self._tokens, start) - 1
-            if stop <= self._tokens[index + 1]:
-                base = self._tokens[index]
+            index = bisect_right(self._token_starts, start) - 1
+            if stop <= self._token_starts[index + 1]:
+                base = self._token_starts[index]
                 return self.shards[index].ids[start - base : stop - base]  # type: ignore[index]
         return self._join("ids", start, stop, self.dtype)
 
     def masks(self, start: int, stop: int) -> NDArray[np.uint8] | None:
-        """The loss mask from position `start` to `stop`, as `tokens` returns ids; None if the shards have none."""
+        """Return the loss mask from position `start` to `stop`, as `tokens` returns ids; None if there is none."""
         if not self.has_masks:
             return None
         return self._join("mask", start, stop, np.dtype(np.uint8))
 
     def _join(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """A range of positions of an array that each shard has; a view where it lies in one."""
+        """Join a range of positions of an array that each shard has; a view where the range lies in one."""
         if not 0 <= start <= stop <= self.n_tokens:
             raise IndexError(
                 f"tokens {start} to {stop} are out of range; there are {pluralize(self.n_tokens, 'token')}"
             )
         parts: list[NDArray[Any]] = []
-        index = bisect_right(self._tokens, start) - 1
+        index = bisect_right(self._token_starts, start) - 1
         while start < stop:
-            base, end = self._tokens[index], self._tokens[index + 1]
+            base, end = self._token_starts[index], self._token_starts[index + 1]
             if start < end:
                 parts.append(getattr(self.shards[index], name)[start - base : min(stop, end) - base])
                 start = min(stop, end)
@@ -167,7 +164,7 @@ class TokenShards:
     # Documents --------------------------------------------------------------------------------------------------------
 
     def document_bounds(self, first: int, last: int) -> NDArray[np.int64]:
-        """The positions where documents `first` to `last` start: int64, last - first + 1 long.
+        """Return the positions where documents `first` to `last` start: int64, last - first + 1 long.
 
         Document i has the ids from `bounds[i - first]` to `bounds[i - first + 1]`; `last` may be `n_documents`.
         """
@@ -175,13 +172,13 @@ class TokenShards:
             total = pluralize(self.n_documents, "document")
             raise IndexError(f"documents {first} to {last} are out of range; there are {total}")
         bounds = np.empty(last - first + 1, dtype=np.int64)
-        index = bisect_right(self._documents, first) - 1
+        index = bisect_right(self._document_starts, first) - 1
         document = first
         while index < len(self.shards):
-            base, end = self._documents[index], self._documents[index + 1]
+            base, end = self._document_starts[index], self._document_starts[index + 1]
             stop = min(last, end)
-            part = self.shards[index].documents.bounds(document - base, stop - base)
-            bounds[document - first : stop - first + 1] = part + self._tokens[index]
+            part = self.shards[index].documents.read_bounds(document - base, stop - base)
+            bounds[document - first : stop - first + 1] = part + self._token_starts[index]
             if stop == last:  # where it is the end of this shard, the next one starts at the same position
                 return bounds
             document, index = stop, index + 1
@@ -189,16 +186,16 @@ class TokenShards:
         return bounds
 
     def document(self, index: int) -> NDArray[Any]:
-        """The ids of a document, 0 <= index < n_documents; a view."""
+        """Return the ids of a document, 0 <= index < n_documents; a view."""
         if not 0 <= index < self.n_documents:
             total = pluralize(self.n_documents, "document")
             raise IndexError(f"document {index} is out of range; there are {total}")
-        shard = bisect_right(self._documents, index) - 1
-        start, stop = self.shards[shard].documents.span(index - self._documents[shard])
+        shard = bisect_right(self._document_starts, index) - 1
+        start, stop = self.shards[shard].documents.read_span(index - self._document_starts[shard])
         return self.shards[shard].ids[start:stop]  # type: ignore[index]
 
     def document_at(self, position: int) -> int:
-        """The document that holds the id at a position, in O(log n).
+        """Find the document that holds the id at a position, in O(log n).
 
         Raises:
             IndexError: unless 0 <= position < n_tokens.
@@ -209,31 +206,38 @@ class TokenShards:
         return int(self.documents_at(np.array([position]))[0])
 
     def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
-        return self._map_by_shard(positions, self._tokens, self._documents, lambda documents: documents.at)
+        """Find the documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
+        return self._map_by_shard(
+            positions,
+            self._token_starts,
+            self._document_starts,
+            lambda bounds, positions: bounds.find_documents(positions),
+        )
 
     def document_starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The positions where documents start, 0 <= number < n_documents: int64."""
-        return self._map_by_shard(numbers, self._documents, self._tokens, lambda documents: documents.starts)
+        """Find the positions where documents start, 0 <= number < n_documents: int64."""
+        return self._map_by_shard(
+            numbers, self._document_starts, self._token_starts, lambda bounds, documents: bounds.find_starts(documents)
+        )
 
     def _map_by_shard(
         self,
         values: NDArray[np.int64],
         bases: list[int],
-        others: list[int],
-        method: Callable[[DocumentBounds], Callable[[NDArray[np.int64]], NDArray[np.int64]]],
+        result_bases: list[int],
+        find: Callable[[DocumentBounds, NDArray[np.int64]], NDArray[np.int64]],
     ) -> NDArray[np.int64]:
-        """Call a method for the values of each shard; `bases` are its first values, `others` its first results."""
+        """Call `find` with the values of each shard; `bases` are its first values, `result_bases` its first results."""
         shards = np.searchsorted(bases, values, side="right") - 1
-        present = set(shards.tolist())
-        if len(present) == 1:
-            (index,) = present
-            only: NDArray[np.int64] = method(self.shards[index].documents)(values - bases[index]) + others[index]
+        shard_indices = set(shards.tolist())
+        if len(shard_indices) == 1:
+            (index,) = shard_indices
+            only: NDArray[np.int64] = find(self.shards[index].documents, values - bases[index]) + result_bases[index]
             return only
         result = np.empty(len(values), dtype=np.int64)
-        for index in present:
-            chosen = shards == index
-            result[chosen] = method(self.shards[index].documents)(values[chosen] - bases[index]) + others[index]
+        for index in shard_indices:
+            in_shard = shards == index
+            result[in_shard] = find(self.shards[index].documents, values[in_shard] - bases[index]) + result_bases[index]
         return result
 
 
@@ -267,35 +271,37 @@ class TokenDocuments(Sequence[Any]):
     def __iter__(self) -> Iterator[NDArray[Any]]:
         for first in range(0, len(self._range), 1 << 14):
             part = self._range[first : first + (1 << 14)]
-            low, high = min(part[0], part[-1]), max(part[0], part[-1])
-            bounds = self._shards.document_bounds(low, high + 1).tolist() if part.step in (1, -1) else None
+            min_document, max_document = min(part[0], part[-1]), max(part[0], part[-1])
+            bounds = (
+                self._shards.document_bounds(min_document, max_document + 1).tolist() if part.step in (1, -1) else None
+            )
             for document in part:
                 if bounds is None:
                     yield self._shards.document(document)
                 else:
-                    yield self._shards.tokens(bounds[document - low], bounds[document - low + 1])
+                    yield self._shards.tokens(bounds[document - min_document], bounds[document - min_document + 1])
 
     def __repr__(self) -> str:
         return f"<{pluralize(len(self), 'document')} of {self._shards.path}>"
 
 
-def _check_shard(shard: Shard, found: FoundShard, shard_format: str) -> Shard:
+def _check_shard(shard: Shard, listed_shard: ListedShard, format_name: str) -> Shard:
     """Check an open shard against the manifest's numbers."""
     if shard.ids is None:
         raise ValueError(
-            f"{shard.path}: {shard_format} shards cannot be memory-mapped; convert them with "
+            f"{shard.path}: {format_name} shards cannot be memory-mapped; convert them with "
             'bpe.data.convert_shards(path, out, "native")'
         )
-    entry = found.entry
+    entry = listed_shard.entry
     if entry is not None and shard.n_tokens != entry.tokens:
         raise FormatError(f"it has {shard.n_tokens} tokens; the manifest has {entry.tokens}", path=shard.path)
-    if entry is not None and "documents" in FORMATS[shard_format].holds and shard.n_documents != entry.documents:
+    if entry is not None and "documents" in FORMATS[format_name].holds and shard.n_documents != entry.documents:
         raise FormatError(f"it has {shard.n_documents} documents; the manifest has {entry.documents}", path=shard.path)
     return shard
 
 
 def _hash_files(shards: TokenShards) -> str:
-    """A hash of sizes, counts and headers of shards without a manifest."""
+    """Hash sizes, counts and headers of shards without a manifest."""
     rows: list[Any] = [shards.format, str(shards.dtype)]
     for shard in shards.shards:
         for path in shard.files:

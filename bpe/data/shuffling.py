@@ -32,29 +32,29 @@ from bpe.data.loaders.order import GOLDEN, mix_words
 from bpe.errors import FormatError
 
 #: The folder of the bucket files, in the output folder.
-FOLDER = ".buckets"
+BUCKETS_FOLDER = ".buckets"
 #: The size that bucket files are meant to have, in bytes of ids; and the limits of their number.
 BUCKET_BYTES = 16 << 20
 MIN_BUCKETS, MAX_BUCKETS = 16, 1024
 #: The most ids that are sorted in memory at once. A bucket with more is mapped into memory instead of being read.
-_MOST_IDS = 32 << 20
+_MAX_READ_IDS = 32 << 20
 #: The number of ids that are passed on at once.
-_BATCH = 4 << 20
+_BATCH_IDS = 4 << 20
 
 #: What is known of each document in a bucket file.
 DOCUMENT_DTYPE = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
 
 
 def hash_positions(
-    seed: int, part: tuple[int, int], files: NDArray[np.int64], numbers: NDArray[np.int64]
+    seed: int, part: tuple[int, int], files: NDArray[np.int64], indices: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """The keys of documents, by file index and by number within the file; a chain of SplitMix64 steps.
+    """Compute the keys of documents, by file and by index within the file, with a chain of SplitMix64 steps.
 
     Args:
         seed: 0 or more.
         part: the number and the count of parts; (0, 1) for a whole corpus.
         files: int64, one element per document.
-        numbers: int64, one element per document.
+        indices: int64, one element per document.
 
     >>> keys = hash_positions(0, (0, 1), np.array([0, 0, 1]), np.array([0, 1, 0]))
     >>> [f"{key:016x}" for key in keys.tolist()]
@@ -63,29 +63,29 @@ def hash_positions(
     key = _mix_step(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
     for word in (seed >> 64 & 0xFFFFFFFFFFFFFFFF, *part):
         key = _mix_step(key ^ np.array([word], dtype=np.uint64))
-    return _mix_step(_mix_step(key ^ files.astype(np.uint64)) ^ numbers.astype(np.uint64))
+    return _mix_step(_mix_step(key ^ files.astype(np.uint64)) ^ indices.astype(np.uint64))
 
 
 def _mix_step(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One step of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words with good avalanche."""
+    """Take one step of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words with good avalanche."""
     return mix_words(words + np.uint64(GOLDEN))
 
 
-def find_bucket(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
-    """The bucket of each key: `key * count >> 64`, for a count below 2**31, in 64-bit arithmetic.
+def find_buckets(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
+    """Find the bucket of each key: `key * count >> 64`, for a count below 2**31, in 64-bit arithmetic.
 
-    >>> find_bucket(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
+    >>> find_buckets(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
     array([0, 4, 5, 9])
     """
-    half, many = np.uint64(32), np.uint64(count)
-    low = (keys & np.uint64(0xFFFFFFFF)) * many >> half
-    return ((keys >> half) * many + low >> half).astype(np.int64)
+    half, factor = np.uint64(32), np.uint64(count)
+    low_product = (keys & np.uint64(0xFFFFFFFF)) * factor >> half
+    return ((keys >> half) * factor + low_product >> half).astype(np.int64)
 
 
 def count_buckets(n_bytes: int, shards: int) -> int:
-    """The number of buckets, a multiple of the number of shards, for ids that take about `n_bytes`."""
-    wanted = min(max(n_bytes // BUCKET_BYTES, MIN_BUCKETS), MAX_BUCKETS)
-    return max(1, -(-wanted // shards)) * shards
+    """Choose the number of buckets, a multiple of the number of shards, for ids that take about `n_bytes`."""
+    n_buckets = min(max(n_bytes // BUCKET_BYTES, MIN_BUCKETS), MAX_BUCKETS)
+    return max(1, -(-n_buckets // shards)) * shards
 
 
 #: Documents in the order of their keys: ids of the output's dtype; int64 lengths of documents, or of the part of one;
@@ -104,7 +104,7 @@ class Buckets:
     """
 
     def __init__(self, out: Path, count: int, dtype: np.dtype[Any]) -> None:
-        self.folder, self.count, self.dtype = out / FOLDER, count, dtype
+        self.folder, self.count, self.dtype = out / BUCKETS_FOLDER, count, dtype
 
     def begin(self) -> None:
         """Make the folder, and remove bucket files of an earlier attempt."""
@@ -133,39 +133,41 @@ class Buckets:
         gathered = gather_documents(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
         id_bounds = offsets_of(lengths[order])[bounds]
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
-            _append(self._path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
+            _append(self._make_path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
             if id_bounds[bucket] < id_bounds[bucket + 1]:
-                _append(self._path(bucket, "ids"), gathered[id_bounds[bucket] : id_bounds[bucket + 1]])
+                _append(self._make_path(bucket, "ids"), gathered[id_bounds[bucket] : id_bounds[bucket + 1]])
 
     def _partition(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(the stable order of documents by bucket, the bounds of each bucket in it)."""
-        buckets = find_bucket(keys, self.count)
+        """Find the stable order of documents by bucket, and the bounds of each bucket in that order."""
+        buckets = find_buckets(keys, self.count)
         order = np.argsort(buckets.astype(np.uint16 if self.count <= 1 << 16 else np.int64), kind="stable")
         bounds = offsets_of(np.bincount(buckets, minlength=self.count))
         return order, bounds
 
-    def sizes(self, *, sync: bool = False) -> list[list[int]]:
-        """The sizes in bytes of each bucket's two files, first written to the disk if `sync`."""
+    def measure_sizes(self, *, sync: bool = False) -> list[list[int]]:
+        """Measure each bucket's two files in bytes, and first write them to the disk if `sync`."""
         return [
-            [_find_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")]
+            [_find_size(self._make_path(bucket, kind), sync) for kind in ("ids", "documents")]
             for bucket in range(self.count)
         ]
 
-    def cut(self, sizes: list[list[int]]) -> bool:
-        """Cut the files to sizes that `sizes` returned; False if one has become shorter than that."""
-        sizes_now = self.sizes()
+    def truncate(self, sizes: list[list[int]]) -> bool:
+        """Truncate the files to sizes that `measure_sizes` returned; False if one has become shorter than that."""
+        current_sizes = self.measure_sizes()
         if any(
-            now < then for new, old in zip(sizes_now, sizes, strict=True) for now, then in zip(new, old, strict=True)
+            current < recorded
+            for current_pair, recorded_pair in zip(current_sizes, sizes, strict=True)
+            for current, recorded in zip(current_pair, recorded_pair, strict=True)
         ):
             return False
-        for bucket, (new, old) in enumerate(zip(sizes_now, sizes, strict=True)):
-            for kind, now, then in zip(("ids", "documents"), new, old, strict=True):
-                if now > then:
-                    os.truncate(self._path(bucket, kind), then)
+        for bucket, (current_pair, recorded_pair) in enumerate(zip(current_sizes, sizes, strict=True)):
+            for kind, current, recorded in zip(("ids", "documents"), current_pair, recorded_pair, strict=True):
+                if current > recorded:
+                    os.truncate(self._make_path(bucket, kind), recorded)
         return True
 
     def sort_documents(self, bucket: int) -> Iterator[SortedDocuments]:
-        """The documents of a bucket in the order of their keys."""
+        """Yield the documents of a bucket in the order of their keys."""
         documents = self._read(bucket, "documents", DOCUMENT_DTYPE)
         lengths = documents["length"].astype(np.int64)
         starts = np.cumsum(lengths) - lengths
@@ -174,7 +176,7 @@ class Buckets:
             raise FormatError(
                 f"it has {len(ids)} ids; its documents have {int(lengths.sum())}: to start over, remove "
                 f"{self.folder.parent}",
-                path=self._path(bucket, "ids"),
+                path=self._make_path(bucket, "ids"),
             )
         order = np.argsort(documents["key"], kind="stable")
         lengths, starts, validation = lengths[order], starts[order], documents["validation"][order].astype(np.bool_)
@@ -182,7 +184,7 @@ class Buckets:
         ends = np.cumsum(lengths)
         first = 0
         while first < len(lengths):
-            limit = int(ends[first] - lengths[first]) + _BATCH
+            limit = int(ends[first] - lengths[first]) + _BATCH_IDS
             last = int(np.searchsorted(ends, limit, side="right"))
             if last > first:
                 part = slice(first, last)
@@ -193,9 +195,9 @@ class Buckets:
             first += 1
 
     def _read(self, bucket: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        path = self._path(bucket, kind)
+        path = self._make_path(bucket, kind)
         size = _find_size(path) // dtype.itemsize
-        if size > _MOST_IDS:
+        if size > _MAX_READ_IDS:
             return np.memmap(path, dtype=dtype, mode="r")
         # As a str: NumPy goes on after Ctrl-C in the Python code of a Path, which becomes a SystemError.
         return np.fromfile(str(path), dtype=dtype) if size else np.empty(0, dtype=dtype)
@@ -204,14 +206,14 @@ class Buckets:
         """Remove the files of buckets that are no longer needed."""
         for bucket in buckets:
             for kind in ("ids", "documents"):
-                self._path(bucket, kind).unlink(missing_ok=True)
+                self._make_path(bucket, kind).unlink(missing_ok=True)
 
-    def _path(self, bucket: int, kind: str) -> Path:
+    def _make_path(self, bucket: int, kind: str) -> Path:
         return self.folder / f"{bucket:05}.{kind}"
 
 
 def gather_documents(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """The documents `ids[starts[i]:starts[i] + lengths[i]]`, one after the other.
+    """Gather the documents `ids[starts[i]:starts[i] + lengths[i]]`, one after the other.
 
     >>> gather_documents(np.array([10, 11, 12, 13]), np.array([2, 0]), np.array([2, 1]))
     array([12, 13, 10])
@@ -229,11 +231,11 @@ def gather_documents(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDAr
 def _divide_document(
     ids: NDArray[Any], start: int, length: int, validation: NDArray[np.bool_]
 ) -> Iterator[SortedDocuments]:
-    """A document in several parts."""
-    for done in range(0, length, _BATCH):
-        size = min(_BATCH, length - done)
-        part = np.array(ids[start + done : start + done + size])
-        yield part, np.array([size]), done == 0, done + size == length, validation
+    """Yield a document in several parts."""
+    for offset in range(0, length, _BATCH_IDS):
+        size = min(_BATCH_IDS, length - offset)
+        part = np.array(ids[start + offset : start + offset + size])
+        yield part, np.array([size]), offset == 0, offset + size == length, validation
 
 
 def _append(path: Path, array: NDArray[Any]) -> None:
@@ -247,7 +249,7 @@ def _append(path: Path, array: NDArray[Any]) -> None:
 
 
 def _find_size(path: Path, sync: bool = False) -> int:
-    """The size of a file, 0 if there is none."""
+    """Find the size of a file, 0 if there is none."""
     try:
         if sync:
             with open(path, "rb+") as file:

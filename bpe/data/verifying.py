@@ -27,7 +27,7 @@ from bpe.data.grouping import choose_validation, hash_documents
 from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
 from bpe.data.plan import count_shards
-from bpe.data.shuffling import find_bucket, hash_positions
+from bpe.data.shuffling import find_buckets, hash_positions
 from bpe.errors import FormatError, check_int, get_log, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
@@ -35,13 +35,13 @@ from bpe.vocab.special_tokens import Allowed
 log = get_log()
 
 #: Files are read in pieces of this many bytes.
-_PIECE = 1 << 20
+_READ_BYTES = 1 << 20
 #: The seed that picks samples.
 _SEED = 0
 #: The most shards, or files, that samples are taken from.
-_PLACES = 16
+_MAX_SAMPLED_FILES = 16
 #: The most documents of a shard that are read, and not compared, before the first sample.
-_FARTHEST = 2000
+_MAX_UNCOMPARED_DOCUMENTS = 2000
 
 
 def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False) -> list[str]:
@@ -85,9 +85,9 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder of shards", str(folder))
     if not (folder / MANIFEST_NAME).exists():
-        unfinished = (folder / JOURNAL_NAME).exists()
-        why = "the shards are not finished; run the same command again" if unfinished else "the file is missing"
-        return [f"{MANIFEST_NAME}: {why}"]
+        is_unfinished = (folder / JOURNAL_NAME).exists()
+        reason = "the shards are not finished; run the same command again" if is_unfinished else "the file is missing"
+        return [f"{MANIFEST_NAME}: {reason}"]
     try:
         manifest = Manifest.read(folder)
     except FormatError as error:
@@ -103,7 +103,7 @@ def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: Prog
     if problem:
         yield problem
     yield from _find_unlisted(folder, manifest)
-    sound: list[ShardEntry] = []
+    sound_entries: list[ShardEntry] = []
     total = sum(file.size for shard in manifest.shards for file in shard.files)
     with progress_bar(progress, "verify", total, "B") as advance:
         for entry in manifest.shards:
@@ -111,13 +111,13 @@ def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: Prog
             defects = defects or list(find_shard_defects(folder, manifest.format, manifest.dtype, entry, tokenizer))
             yield from defects
             if not defects:
-                sound.append(entry)
+                sound_entries.append(entry)
     if tokenizer is not None and samples:
-        yield from find_sample_defects(folder, manifest, sound, tokenizer, samples)
+        yield from find_sample_defects(folder, manifest, sound_entries, tokenizer, samples)
 
 
 def _load_tokenizer(folder: Path, manifest: Manifest) -> tuple[Tokenizer | None, str]:
-    """The copy of the tokenizer, or None; and what is wrong with it."""
+    """Load the copy of the tokenizer, or None; the second result says what is wrong with it."""
     name = manifest.tokenizer.get("file")
     if not isinstance(name, str) or "/" in name or "\\" in name:
         return None, f"{MANIFEST_NAME}: it names no copy of the tokenizer"
@@ -134,12 +134,12 @@ def _load_tokenizer(folder: Path, manifest: Manifest) -> tuple[Tokenizer | None,
 
 
 def _find_unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Files that look like shards and are not in the manifest."""
-    listed = {file.name for shard in manifest.shards for file in shard.files}
-    endings = {name.partition(".")[2] for name in listed}
+    """Find files that look like shards and are not in the manifest."""
+    listed_names = {file.name for shard in manifest.shards for file in shard.files}
+    endings = {name.partition(".")[2] for name in listed_names}
     for path in sorted(folder.iterdir()):
-        known = path.name in listed or path.name in (MANIFEST_NAME, manifest.tokenizer.get("file"))
-        if not known and path.is_file() and path.name.partition(".")[2] in endings:
+        is_known = path.name in listed_names or path.name in (MANIFEST_NAME, manifest.tokenizer.get("file"))
+        if not is_known and path.is_file() and path.name.partition(".")[2] in endings:
             yield f"{path.name}: the file is not in the manifest"
 
 
@@ -155,22 +155,22 @@ def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda
         if size != file.size:
             yield f"{file.name}: it has {pluralize(size, 'byte')}, and {file.size} in the manifest"
             continue
-        sum_ = 0
-        with open(path, "rb") as opened:
-            while piece := opened.read(_PIECE):
-                sum_ = crc32(piece, sum_)
+        crc = 0
+        with open(path, "rb") as stream:
+            while piece := stream.read(_READ_BYTES):
+                crc = crc32(piece, crc)
                 advance(len(piece))
-        if f"{sum_:08x}" != file.crc32:
-            yield f"{file.name}: its CRC-32 is {sum_:08x}, and {file.crc32} in the manifest"
+        if f"{crc:08x}" != file.crc32:
+            yield f"{file.name}: its CRC-32 is {crc:08x}, and {file.crc32} in the manifest"
 
 
 def find_shard_defects(
-    folder: Path, shard_format: str, dtype: str, entry: ShardEntry, tokenizer: Tokenizer | None
+    folder: Path, format_name: str, dtype: str, entry: ShardEntry, tokenizer: Tokenizer | None
 ) -> Iterator[str]:
     """Compare the content of a shard with its entry in the manifest and, if there is a tokenizer, its vocabulary."""
     name = entry.files[0].name
     try:
-        shard = FORMATS[shard_format].open(folder / name)
+        shard = FORMATS[format_name].open(folder / name)
         if shard.ids is not None and str(shard.dtype) != dtype:
             yield f"{name}: its dtype is {shard.dtype}, and {dtype} in the manifest"
         if shard.n_tokens != entry.tokens:
@@ -184,18 +184,18 @@ def find_shard_defects(
 
 
 def _find_id_defects(name: str, shard: Shard, tokenizer: Tokenizer) -> Iterator[str]:
-    """The first id of a shard that is none of the tokenizer's."""
+    """Find the first id of a shard that is none of the tokenizer's."""
     kinds = tokenizer.spec.vocabulary.kinds
-    known = np.zeros(max(1 << 16, len(kinds)), dtype=np.bool_)
-    known[: len(kinds)] = kinds != 0
+    is_known = np.zeros(max(1 << 16, len(kinds)), dtype=np.bool_)
+    is_known[: len(kinds)] = kinds != 0
     position = 0
-    for batch in shard.batches(_PIECE):
+    for batch in shard.batches(_READ_BYTES):
         ids = np.asarray(batch.ids)
         if len(ids):
-            inside = int(ids.max()) < len(known) and int(ids.min()) >= 0
-            unknown = np.flatnonzero(~known[ids] if inside else (ids >= len(known)) | (ids < 0))
-            if len(unknown):
-                index = int(unknown[0])
+            in_range = int(ids.max()) < len(is_known) and int(ids.min()) >= 0
+            unknown_positions = np.flatnonzero(~is_known[ids] if in_range else (ids >= len(is_known)) | (ids < 0))
+            if len(unknown_positions):
+                index = int(unknown_positions[0])
                 yield f"{name}: id {ids[index]} at position {position + index} is none of the tokenizer's ids"
                 return
         position += len(ids)
@@ -224,11 +224,11 @@ def find_sample_defects(
     if sources is None:
         log.warning("the manifest has no sources that can be read again, so no samples are compared")
         return
-    difference = _find_change(sources, manifest)
+    difference = _find_changed_file(sources, manifest)
     if difference:
         yield difference
         return
-    comparison = _Comparison(folder, manifest, tokenizer, sources)
+    comparison = _SampleComparison(folder, manifest, tokenizer, sources)
     try:
         if manifest.options.get("shuffle") is None:
             yield from comparison.compare_ordered(shards, samples)
@@ -243,20 +243,22 @@ def _sample_parts(
 ) -> Iterator[str]:
     """Compare samples of each part of merged manifests, whose own manifests have the sources."""
     parts = [part["folder"] for part in manifest.sources["parts"]]
-    sound = {shard.files[0].name for shard in shards}
+    sound_names = {shard.files[0].name for shard in shards}
     for part in parts:
         try:
-            own = Manifest.read(folder / part)
+            part_manifest = Manifest.read(folder / part)
         except (OSError, FormatError) as error:
             log.warning("%s has no manifest, so no samples of it are compared: %s", folder / part, error)
             continue
-        known = [shard for shard in own.shards if f"{part}/{shard.files[0].name}" in sound]
-        for line in find_sample_defects(folder / part, own, known, tokenizer, max(samples // len(parts), 1)):
+        part_shards = [shard for shard in part_manifest.shards if f"{part}/{shard.files[0].name}" in sound_names]
+        for line in find_sample_defects(
+            folder / part, part_manifest, part_shards, tokenizer, max(samples // len(parts), 1)
+        ):
             yield f"{part}/{line}"
 
 
 def _open_sources(manifest: Manifest) -> Sources | None:
-    """The sources that a manifest describes; None if they cannot be read again, such as standard input.
+    """Open the sources that a manifest describes; None if they cannot be read again, such as standard input.
 
     Raises:
         OSError, ValueError: for a source that is not there.
@@ -282,20 +284,21 @@ def _open_sources(manifest: Manifest) -> Sources | None:
     return sources if part is None else sources.part(*part)
 
 
-def _find_change(sources: Sources, manifest: Manifest) -> str:
-    """A line if the files have changed since; else an empty string."""
-    for was, now in zip(manifest.sources["files"], sources.plan()["files"], strict=False):
-        if was[:2] != list(now[:2]):
-            return f"sources: {was[0]} had {pluralize(was[1] or 0, 'byte')} when it was encoded, and has {now[1]}"
+def _find_changed_file(sources: Sources, manifest: Manifest) -> str:
+    """Describe the first file that has changed since; an empty string if none has."""
+    for old_file, new_file in zip(manifest.sources["files"], sources.plan()["files"], strict=False):
+        if old_file[:2] != list(new_file[:2]):
+            name, size = old_file[0], pluralize(old_file[1] or 0, "byte")
+            return f"sources: {name} had {size} when it was encoded, and has {new_file[1]}"
     return ""
 
 
 def _parse_allowed(value: object) -> Allowed:
-    """The argument `allowed_special` of the call that wrote a manifest."""
+    """Return the argument `allowed_special` of the call that wrote a manifest."""
     return "all" if value is True else value if isinstance(value, list) else ()
 
 
-class _Comparison:
+class _SampleComparison:
     """Encodes texts of the sources as `encode_shards` does, and compares them with shards."""
 
     def __init__(self, folder: Path, manifest: Manifest, tokenizer: Tokenizer, sources: Sources) -> None:
@@ -311,128 +314,132 @@ class _Comparison:
 
     def compare_ordered(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:
         """Compare consecutive documents of some shards."""
-        chosen = self._pick([shard for shard in shards if shard.documents and shard.start is not None])
-        for entry in chosen:
-            count = min(max(samples // len(chosen), 1), entry.documents)
+        sampled_shards = self._pick([shard for shard in shards if shard.documents and shard.start is not None])
+        for entry in sampled_shards:
+            count = min(max(samples // len(sampled_shards), 1), entry.documents)
             shard = FORMATS[self._manifest.format].open(self._folder / entry.files[0].name)
-            first = self._random.randrange(min(entry.documents - count, _FARTHEST) + 1) if shard.has_boundaries else 0
+            first_document = (
+                self._random.randrange(min(entry.documents - count, _MAX_UNCOMPARED_DOCUMENTS) + 1)
+                if shard.has_boundaries
+                else 0
+            )
             texts = self._read_texts(entry)
-            if len(list(islice(texts, first))) < first:
-                yield f"{shard.name}: the sources end before its document {first}"
+            if len(list(islice(texts, first_document))) < first_document:
+                yield f"{shard.name}: the sources end before its document {first_document}"
                 continue
-            wanted = list(islice(texts, count))
+            sampled_texts = list(islice(texts, count))
             texts.close()
-            if len(wanted) < count:
-                yield f"{shard.name}: the sources end before its document {first + count - 1}"
+            if len(sampled_texts) < count:
+                yield f"{shard.name}: the sources end before its document {first_document + count - 1}"
                 continue
-            yield from self._compare(shard, first, wanted)
+            yield from self._compare_documents(shard, first_document, sampled_texts)
 
-    def _compare(self, shard: Any, first: int, texts: list[bytes]) -> Iterator[str]:
-        """Compare the documents of a shard from `first` on with these texts."""
+    def _compare_documents(self, shard: Any, first_document: int, texts: list[bytes]) -> Iterator[str]:
+        """Compare the documents of a shard from `first_document` on with these texts."""
         if not shard.has_boundaries:
             stream = np.concatenate([self._encode(text) for text in texts])
             if not np.array_equal(shard.ids[: len(stream)], stream):
                 yield f"{shard.name}: its first ids differ from those of the sources' texts"
             return
-        for index, (ids, text) in enumerate(zip(_read_shard(shard, first), texts, strict=False), first):
+        for index, (ids, text) in enumerate(
+            zip(_read_documents(shard, first_document), texts, strict=False), first_document
+        ):
             if not np.array_equal(ids, self._encode(text)):
                 yield f"{shard.name}: document {index} differs from the ids of the text in the sources"
             elif self._is_lossless and self._decode(ids) != text:
                 yield f"{shard.name}: document {index} does not decode to the text in the sources"
 
     def _decode(self, ids: NDArray[Any]) -> bytes:
-        """The text of a document, without the ids around it."""
-        before, after = (token_id is not None for token_id in self._bos_eos)
-        return self._tokenizer.decode_bytes(ids[int(before) : len(ids) - after])
+        """Decode a document, without the ids around it."""
+        has_bos, has_eos = (token_id is not None for token_id in self._bos_eos)
+        return self._tokenizer.decode_bytes(ids[int(has_bos) : len(ids) - has_eos])
 
     def _read_texts(self, entry: ShardEntry) -> Any:
-        """The texts of a shard's documents, from the first on."""
+        """Yield the texts of a shard's documents, from the first on."""
         assert entry.start is not None
         file, offset, skip = entry.start
         for index, text in enumerate(self._sources.documents(Position(file, offset))):
-            if index >= skip and self._is_on_side(text, entry.split):
+            if index >= skip and self._is_in_split(text, entry.split):
                 yield text
 
-    def _is_on_side(self, text: bytes, split: str | None) -> bool:
+    def _is_in_split(self, text: bytes, split: str | None) -> bool:
         if split is None:
             return True
         bounds = np.array([0, len(text)])
-        chosen = choose_validation(hash_documents(text, bounds[:1], bounds[1:]), self._validation)[0]
-        return bool(chosen) == (split == "val")
+        is_validation = choose_validation(hash_documents(text, bounds[:1], bounds[1:]), self._validation)[0]
+        return bool(is_validation) == (split == "val")
 
     def compare_shuffled(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:
         """Look for documents at the beginning of some files in the shards that their keys belong to."""
         options = self._manifest.options
         part = options.get("part") or (0, 1)
         count = count_shards(options.get("shards"), options.get("shard_size"), self._sources)
-        numbers = sorted({unit.file for unit in self._sources.units()})
-        for file in self._pick(numbers):
-            per_file = max(samples // min(len(numbers), _PLACES), 1)
+        file_indices = sorted({unit.file for unit in self._sources.units()})
+        for file in self._pick(file_indices):
+            n_per_file = max(samples // min(len(file_indices), _MAX_SAMPLED_FILES), 1)
             texts = self._sources.one_file(file).documents()
-            for index, text in enumerate(islice(texts, per_file)):
+            for index, text in enumerate(islice(texts, n_per_file)):
                 key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
-                owner = int(find_bucket(key, count)[0])
-                entry = next((shard for shard in shards if self._owns(shard, owner, count, text)), None)
-                if entry is None or not self._holds(entry, self._encode(text)):
+                shard_index = int(find_buckets(key, count)[0])
+                entry = next((shard for shard in shards if self._is_shard_of(shard, shard_index, count, text)), None)
+                if entry is None or not self._has_document(entry, self._encode(text)):
                     name = self._sources.files[file].name
-                    yield f"sources: document {index} of {name} is not in shard {owner}, where it belongs"
+                    yield f"sources: document {index} of {name} is not in shard {shard_index}, where it belongs"
 
-    def _owns(self, entry: ShardEntry, owner: int, count: int, text: bytes) -> bool:
+    def _is_shard_of(self, entry: ShardEntry, shard_index: int, count: int, text: bytes) -> bool:
         digits = entry.stem.rpartition("-")[2]
-        return self._is_on_side(text, entry.split) and (count == 1 or digits == f"{owner:05}")
+        return self._is_in_split(text, entry.split) and (count == 1 or digits == f"{shard_index:05}")
 
-    def _holds(self, entry: ShardEntry, wanted: NDArray[np.uint32]) -> bool:
-        """Whether a shard has a document of these ids."""
+    def _has_document(self, entry: ShardEntry, ids: NDArray[np.uint32]) -> bool:
+        """Check whether a shard has a document of these ids."""
         shard = FORMATS[self._manifest.format].open(self._folder / entry.files[0].name)
         if not shard.has_boundaries:
             assert shard.ids is not None
-            return _occurs(shard.ids, wanted)
+            return _contains_ids(shard.ids, ids)
         position = 0
-        held: list[NDArray[Any]] = []
+        parts: list[NDArray[Any]] = []
         for batch in shard.batches():
             starts = np.cumsum(batch.lengths) - batch.lengths
-            for index in np.flatnonzero(batch.lengths == len(wanted)).tolist():
-                if np.array_equal(batch.ids[starts[index] : starts[index] + len(wanted)], wanted):
+            for index in np.flatnonzero(batch.lengths == len(ids)).tolist():
+                if np.array_equal(batch.ids[starts[index] : starts[index] + len(ids)], ids):
                     return True
-            if not (batch.begins and batch.ends):
-                held.append(np.array(batch.ids))
+            if not (batch.begins_document and batch.ends_document):
+                parts.append(np.array(batch.ids))
             position += len(batch.ids)
-        return bool(held) and _occurs(np.concatenate(held), wanted)
+        return bool(parts) and _contains_ids(np.concatenate(parts), ids)
 
     def _pick(self, items: Sequence[Any]) -> list[Any]:
-        return sorted(self._random.sample(list(items), min(len(items), _PLACES)), key=list(items).index)
+        return sorted(self._random.sample(list(items), min(len(items), _MAX_SAMPLED_FILES)), key=list(items).index)
 
     def _encode(self, text: bytes) -> NDArray[np.uint32]:
-        """The ids of a document, with those around it."""
-        before, after = (
-            np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in self._bos_eos
-        )
+        """Encode a document, with the ids around it."""
+        bos, eos = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in self._bos_eos)
         ids = self._tokenizer.encode(text, allowed_special=self._allowed)
-        return np.concatenate((before, ids, after))
+        return np.concatenate((bos, ids, eos))
 
 
-def _read_shard(shard: Any, first: int) -> Iterator[NDArray[Any]]:
-    """The documents of a shard from `first` on."""
+def _read_documents(shard: Any, first_document: int) -> Iterator[NDArray[Any]]:
+    """Yield the documents of a shard from `first_document` on."""
     document = 0
-    held: list[NDArray[Any]] = []
+    parts: list[NDArray[Any]] = []
     for batch in shard.batches(1 << 20):
         ends = np.cumsum(batch.lengths)
         for index, (start, end) in enumerate(zip((ends - batch.lengths).tolist(), ends.tolist(), strict=True)):
-            held = held if index == 0 and not batch.begins else []
-            held.append(batch.ids[start:end])
-            if index < len(ends) - 1 or batch.ends:
-                if document >= first:
-                    yield np.concatenate(held)
+            parts = parts if index == 0 and not batch.begins_document else []
+            parts.append(batch.ids[start:end])
+            if index < len(ends) - 1 or batch.ends_document:
+                if document >= first_document:
+                    yield np.concatenate(parts)
                 document += 1
 
 
-def _occurs(ids: NDArray[Any], wanted: NDArray[np.uint32]) -> bool:
-    """Whether these ids occur side by side."""
-    if not len(wanted):
+def _contains_ids(ids: NDArray[Any], sought_ids: NDArray[np.uint32]) -> bool:
+    """Check whether these ids occur side by side."""
+    if not len(sought_ids):
         return True
     for start in range(0, len(ids), 1 << 22):
-        piece = ids[start : start + (1 << 22) + len(wanted) - 1]
-        for offset in np.flatnonzero(piece[: len(piece) - len(wanted) + 1] == wanted[0]).tolist():
-            if np.array_equal(piece[offset : offset + len(wanted)], wanted):
+        piece = ids[start : start + (1 << 22) + len(sought_ids) - 1]
+        for offset in np.flatnonzero(piece[: len(piece) - len(sought_ids) + 1] == sought_ids[0]).tolist():
+            if np.array_equal(piece[offset : offset + len(sought_ids)], sought_ids):
                 return True
     return False

@@ -16,22 +16,21 @@ import numpy as np
 
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
-from bpe.data import manifest
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.journal import JOURNAL_NAME, Journal, crash_point, lock_folder
-from bpe.data.manifest import Manifest, ShardEntry
+from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Documents are gathered into batches of about this many ids.
-_BATCH = 1 << 20
+_BATCH_IDS = 1 << 20
 
 #: What to do about a document with an end-of-text id inside.
-_FIX = "leave end_of_text out to write documents as they are"
+_INSIDE_ADVICE = "leave end_of_text out to write documents as they are"
 
 #: A document, or several: ids, ids with their loss mask, or a batch of documents.
 DocumentsLike = Iterable["Sequence[int] | NDArray[Any] | TokenBatch | tuple[Any, Any]"]
@@ -84,29 +83,29 @@ def write_shards(
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
     if largest_id is None:
-        largest_id = _find_largest(documents, masks)
+        largest_id = _find_largest_id(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
     batches = _gather_batches(documents, masks)
     if end_of_text is not None and any(shard_format.bos_eos):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
-        batches = map(EndOfText(shard_format, end_of_text, _FIX).place, batches)
-    dtype, folder = shard_format.dtype(largest_id), Path(out)
+        batches = map(EndOfTextPlacer(shard_format, end_of_text, _INSIDE_ADVICE).place, batches)
+    dtype, folder = shard_format.choose_dtype(largest_id), Path(out)
     options = {"writer": "write_shards", "format": shard_format.name, "dtype": dtype.name, "masks": masks}
     header = {"options": {**options, "shard_size": shard_size, "end_of_text": end_of_text}}
-    with mark_unfinished(folder, header) as again:
+    with mark_unfinished(folder, header) as is_resumed:
         shards = write_batches(batches, shard_format, folder, dtype, masks=masks, shard_size=shard_size)
-        if again:
-            _remove_later(folder, shard_format, len(shards), masks)
-        written = Manifest(shard_format.name, dtype.name, tuple(shards), masks)
+        if is_resumed:
+            _remove_later_shards(folder, shard_format, len(shards), masks)
+        manifest = Manifest(shard_format.name, dtype.name, tuple(shards), masks)
         crash_point("manifest")
         try:
-            written.write(folder)
+            manifest.write(folder)
         except BaseException:
             remove_shards(folder, shards)
             raise
         crash_point("manifest written")
-    return written
+    return manifest
 
 
 def write_batches(
@@ -128,34 +127,40 @@ def write_batches(
     gets the shard's number unless `numbered` is False, for one shard. After an error, no file of these shards remains.
     """
     shards: list[ShardEntry] = []
-    first = 0 if info is None else info.first_document  # document of the shard
+    first_document = 0 if info is None else info.first_document  # document of the shard
     writer: ShardWriter | None = None
 
-    def name() -> str:
+    def make_stem() -> str:
         return f"{stem}-{len(shards):05d}" if numbered else stem
 
-    def start() -> ShardWriter:
-        facts = replace(info or ShardInfo(), first_document=first)
-        return shard_format.writer(folder, name(), dtype, masks=masks, info=facts)
+    def start_writer() -> ShardWriter:
+        facts = replace(info or ShardInfo(), first_document=first_document)
+        return shard_format.open_writer(folder, make_stem(), dtype, masks=masks, info=facts)
 
-    def finish(writer: ShardWriter) -> None:
+    def finish_writer(writer: ShardWriter) -> None:
         crash_point("finish")
         files = tuple(writer.finish())
         crash_point("finished")
-        shards.append(ShardEntry(name(), writer.documents, writer.tokens, files, split))
+        shards.append(ShardEntry(make_stem(), writer.documents, writer.tokens, files, split))
 
     try:
-        writer = start()
+        writer = start_writer()
         for batch in batches:
-            rest: DocumentBatch | None = batch
-            while rest is not None:
-                if shard_size is not None and rest.begins and writer.tokens >= shard_size:
-                    finish(writer)
-                    first += writer.documents
-                    writer = start()
-                part, rest = split_batch(rest, None if shard_size is None else shard_size - writer.tokens)
-                writer.write(part.ids, part.lengths, begins=part.begins, ends=part.ends, mask=part.mask)
-        finish(writer)
+            remaining: DocumentBatch | None = batch
+            while remaining is not None:
+                if shard_size is not None and remaining.begins_document and writer.tokens >= shard_size:
+                    finish_writer(writer)
+                    first_document += writer.documents
+                    writer = start_writer()
+                part, remaining = split_batch(remaining, None if shard_size is None else shard_size - writer.tokens)
+                writer.write(
+                    part.ids,
+                    part.lengths,
+                    begins_document=part.begins_document,
+                    ends_document=part.ends_document,
+                    mask=part.mask,
+                )
+        finish_writer(writer)
     except BaseException:
         if writer is not None:
             writer.discard()
@@ -178,13 +183,13 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """
     refuse_finished(folder)
     with lock_folder(folder):
-        again = (folder / JOURNAL_NAME).exists()
+        is_resumed = (folder / JOURNAL_NAME).exists()
         journal = Journal(folder, header, shared=True)
         try:
             crash_point("begun")
-            yield again
+            yield is_resumed
         except BaseException:
-            if again:  # there may be files of the attempt before
+            if is_resumed:  # there may be files of the attempt before
                 journal.close()
             else:
                 journal.remove()
@@ -194,20 +199,18 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
 
 def refuse_finished(folder: Path) -> None:
     """Raise FileExistsError if a folder has a manifest."""
-    if (folder / manifest.MANIFEST_NAME).exists():
-        raise FileExistsError(
-            f"{folder} has a {manifest.MANIFEST_NAME} already; give another folder or remove the shards first"
-        )
+    if (folder / MANIFEST_NAME).exists():
+        raise FileExistsError(f"{folder} has a {MANIFEST_NAME} already; give another folder or remove the shards first")
 
 
-def _remove_later(folder: Path, shard_format: ShardFormat, first: int, masks: bool) -> None:
+def _remove_later_shards(folder: Path, shard_format: ShardFormat, index: int, masks: bool) -> None:
     """Remove the shards from this number on, which an attempt that was killed has left."""
-    names = shard_format.names(f"tokens-{first:05d}", masks=masks)
+    names = shard_format.name_files(f"tokens-{index:05d}", masks=masks)
     while any((folder / name).exists() for name in names):
         for name in names:
             (folder / name).unlink(missing_ok=True)
-        first += 1
-        names = shard_format.names(f"tokens-{first:05d}", masks=masks)
+        index += 1
+        names = shard_format.name_files(f"tokens-{index:05d}", masks=masks)
 
 
 def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
@@ -233,20 +236,20 @@ def split_batch(batch: DocumentBatch, capacity: int | None) -> tuple[DocumentBat
     boundary = int(ends[count - 1])
     masks = (None, None) if batch.mask is None else (batch.mask[:boundary], batch.mask[boundary:])
     return (
-        DocumentBatch(batch.ids[:boundary], batch.lengths[:count], batch.begins, True, masks[0]),
-        DocumentBatch(batch.ids[boundary:], batch.lengths[count:], True, batch.ends, masks[1]),
+        DocumentBatch(batch.ids[:boundary], batch.lengths[:count], batch.begins_document, True, masks[0]),
+        DocumentBatch(batch.ids[boundary:], batch.lengths[count:], True, batch.ends_document, masks[1]),
     )
 
 
-def _find_largest(documents: DocumentsLike, masks: bool) -> int:
-    """The largest id in documents that can be read twice."""
+def _find_largest_id(documents: DocumentsLike, masks: bool) -> int:
+    """Find the largest id in documents that can be read twice."""
     if iter(documents) is documents:
         raise ValueError("documents is an iterator, which is read once; pass largest_id, such as tok.n_vocab - 1")
-    return max((int(ids.max(initial=0)) for ids, _ in _check_each(documents, masks)), default=0)
+    return max((int(ids.max(initial=0)) for ids, _ in _read_documents(documents, masks)), default=0)
 
 
-def _check_each(documents: DocumentsLike, masks: bool) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8] | None]]:
-    """The ids and the mask of each document."""
+def _read_documents(documents: DocumentsLike, masks: bool) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8] | None]]:
+    """Yield the ids and the mask of each document."""
     document: Any
     for index, document in enumerate(documents):
         if masks:
@@ -273,29 +276,29 @@ def _gather_batches(documents: DocumentsLike, masks: bool) -> Iterator[DocumentB
     lengths: list[int] = []
     size = 0
 
-    def join() -> DocumentBatch:
+    def join_parts() -> DocumentBatch:
         ids = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
         mask = np.concatenate(mask_parts) if mask_parts else np.empty(0, dtype=np.uint8)
         return DocumentBatch(ids, np.array(lengths, dtype=np.int64), True, True, mask if masks else None)
 
-    for ids, mask in _check_each(documents, masks):
+    for ids, mask in _read_documents(documents, masks):
         parts.append(ids)
         lengths.append(len(ids))
         if mask is not None:
             mask_parts.append(mask)
         size += lengths[-1] + 16  # empty documents take memory, too
-        if size >= _BATCH:
-            yield join()
+        if size >= _BATCH_IDS:
+            yield join_parts()
             parts, mask_parts, lengths, size = [], [], [], 0
     if lengths:
-        yield join()
+        yield join_parts()
 
 
 # The end-of-text id of documents --------------------------------------------------------------------------------------
 
 
 @dataclass
-class EndOfText:
+class EndOfTextPlacer:
     """Puts the id where the format has it, in batches of consecutive documents, which it gets in order.
 
     A format that finds documents by the id alone (nanogpt: after each, llmc: before each) gets it once at that end of
@@ -307,63 +310,65 @@ class EndOfText:
         shard_format: the format, which has the id before or after each document.
         token_id: the id.
         fix: what to do about an id inside a document, for the error; None allows it.
-        changes: whether an id was added or removed so far.
+        has_changed_ids: whether an id was added or removed so far.
 
     >>> from bpe.data.formats import FORMATS
     >>> batch = DocumentBatch(np.array([5, 6, 9, 7]), np.array([3, 1]), True, True, None)
-    >>> EndOfText(FORMATS["nanogpt"], 9, "").place(batch).ids, EndOfText(FORMATS["llmc"], 9, "").place(batch).ids
-    (array([5, 6, 9, 7, 9]), array([9, 5, 6, 9, 7]))
+    >>> [EndOfTextPlacer(FORMATS[name], 9, "").place(batch).ids.tolist() for name in ("nanogpt", "llmc")]
+    [[5, 6, 9, 7, 9], [9, 5, 6, 9, 7]]
 
     """
 
     shard_format: ShardFormat
     token_id: int
     fix: str | None
-    changes: bool = False
+    has_changed_ids: bool = False
     _documents: int = 0  # before the batch
 
     def place(self, batch: DocumentBatch) -> DocumentBatch:
-        """The batch with the id before or after each document."""
-        before, n_rows = self.shard_format.bos_eos[0], len(batch.lengths)
+        """Place the id before or after each document of a batch."""
+        is_before, n_documents = self.shard_format.bos_eos[0], len(batch.lengths)
         lengths, offsets = np.array(batch.lengths), offsets_of(batch.lengths)
         is_end: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
-        begun, ended = np.ones(n_rows, dtype=np.bool_), np.ones(n_rows, dtype=np.bool_)
-        if n_rows:
-            begun[0], ended[-1] = batch.begins, batch.ends
+        begins, ends = np.ones(n_documents, dtype=np.bool_), np.ones(n_documents, dtype=np.bool_)
+        if n_documents:
+            begins[0], ends[-1] = batch.begins_document, batch.ends_document
         firsts, lasts = offsets[:-1], offsets[1:] - 1
         has_first, has_last = (
-            _pick_ends(is_end, firsts, begun & (lengths > 0)),
-            _pick_ends(is_end, lasts, ended & (lengths > 0)),
+            _pick_ends(is_end, firsts, begins & (lengths > 0)),
+            _pick_ends(is_end, lasts, ends & (lengths > 0)),
         )
-        own, other = (has_first, has_last) if before else (has_last, has_first)
-        other &= ~(own & (lengths == 1))  # one id is at both ends
-        missing = np.flatnonzero((begun if before else ended) & ~own)
+        at_own_end, at_other_end = (has_first, has_last) if is_before else (has_last, has_first)
+        at_other_end &= ~(at_own_end & (lengths == 1))  # one id is at both ends
+        missing = np.flatnonzero((begins if is_before else ends) & ~at_own_end)
         removed = np.empty(0, dtype=np.int64)
         if "documents" not in self.shard_format.holds:
-            removed = (lasts if before else firsts)[other]
-            is_end[removed] = is_end[(firsts if before else lasts)[own]] = False
+            removed = (lasts if is_before else firsts)[at_other_end]
+            is_end[removed] = is_end[(firsts if is_before else lasts)[at_own_end]] = False
             self._refuse_inside(is_end, offsets)
-            lengths[other] -= 1
-        self._documents += n_rows - (n_rows > 0 and not batch.ends)
+            lengths[at_other_end] -= 1
+        self._documents += n_documents - (n_documents > 0 and not batch.ends_document)
         if not len(missing) and not len(removed):
             return batch
-        self.changes = True
+        self.has_changed_ids = True
         lengths[missing] += 1
-        positions = (firsts if before else lasts + 1)[missing]
+        insert_positions = (firsts if is_before else lasts + 1)[missing]
         ids = np.asarray(batch.ids)
         if self.token_id > np.iinfo(ids.dtype).max:
             ids = ids.astype(np.int64)
-        ids = self._edit(ids, removed, positions, self.token_id)
-        mask = None if batch.mask is None else self._edit(batch.mask, removed, positions, 1)
-        return DocumentBatch(ids, lengths, batch.begins, batch.ends, mask)
+        ids = self._edit_values(ids, removed, insert_positions, self.token_id)
+        mask = None if batch.mask is None else self._edit_values(batch.mask, removed, insert_positions, 1)
+        return DocumentBatch(ids, lengths, batch.begins_document, batch.ends_document, mask)
 
     @staticmethod
-    def _edit(values: NDArray[Any], removed: NDArray[np.int64], positions: NDArray[np.int64], new: int) -> Any:
-        """The values without some, and with a new one before each of these positions."""
+    def _edit_values(
+        values: NDArray[Any], removed: NDArray[np.int64], positions: NDArray[np.int64], new_value: int
+    ) -> Any:
+        """Remove some values, and insert a new one before each of these positions."""
         if len(removed):
             positions = positions - np.searchsorted(removed, positions)
             values = np.delete(values, removed)
-        return np.insert(values, positions, new)
+        return np.insert(values, positions, new_value)
 
     def _refuse_inside(self, is_inside: NDArray[np.bool_], offsets: NDArray[np.int64]) -> None:
         if self.fix is not None and is_inside.any():
@@ -375,7 +380,7 @@ class EndOfText:
 
 
 def _pick_ends(is_end: NDArray[np.bool_], positions: NDArray[np.int64], rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether the ids at the positions of some rows are end-of-text ids; False for other rows."""
+    """Check whether the ids at the positions of some rows are end-of-text ids; False for other rows."""
     picked = np.zeros(len(rows), dtype=np.bool_)
     picked[rows] = is_end[positions[rows]]
     return picked

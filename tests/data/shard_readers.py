@@ -19,26 +19,26 @@ import numpy as np
 Lists = list[list[int]]
 
 
-def flat(lists: Iterable[list[int]]) -> list[int]:
+def flatten(lists: Iterable[list[int]]) -> list[int]:
     return list(chain.from_iterable(lists))
 
 
-def cut(ids: Any, bounds: list[int]) -> Lists:
+def split_at(ids: Any, bounds: list[int]) -> Lists:
     assert bounds[0] == 0
     assert bounds[-1] == len(ids)
     return [ids[a:b].tolist() for a, b in pairwise(bounds)]
 
 
-def native(path: Path) -> Lists:
+def read_native(path: Path) -> Lists:
     ids = np.load(path)
     assert ids.dtype in (np.uint16, np.uint32)
     offsets = np.load(path.with_name(path.name.replace(".npy", ".offsets.npy")))
     assert offsets.dtype == np.int64
-    return cut(ids, offsets.tolist())
+    return split_at(ids, offsets.tolist())
 
 
-def megatron(path: Path) -> Lists:
-    """As `_IndexReader` of megatron/core/datasets/indexed_dataset.py reads the index."""
+def read_megatron(path: Path) -> Lists:
+    """Read the index as `_IndexReader` of megatron/core/datasets/indexed_dataset.py does."""
     index = path.with_suffix(".idx").read_bytes()
     assert index[:9] == b"MMIDIDX\x00\x00"
     version, code, sequences, documents = struct.unpack_from("<QBQQ", index, 9)
@@ -57,12 +57,12 @@ def megatron(path: Path) -> Lists:
     ]
 
 
-def nanogpt(path: Path) -> Lists:
+def read_nanogpt(path: Path) -> Lists:
     return [np.memmap(path, dtype=np.uint16, mode="r").tolist()] if path.stat().st_size else [[]]
 
 
-def llmc(path: Path) -> Lists:
-    """As llm.c's dataloader.h checks it."""
+def read_llmc(path: Path) -> Lists:
+    """Check the header as the dataloader.h of llm.c does."""
     data = path.read_bytes()
     header = np.frombuffer(data, np.int32, 256)
     dtype = {(20240520, 1): np.uint16, (20240801, 7): np.uint32}[int(header[0]), int(header[1])]
@@ -72,19 +72,19 @@ def llmc(path: Path) -> Lists:
     return [ids.tolist()]
 
 
-def datatrove(path: Path) -> Lists:
+def read_datatrove(path: Path) -> Lists:
     ends = struct.unpack(f"<{path.with_name(path.name + '.index').stat().st_size // 8}Q", (
         path.with_name(path.name + ".index").read_bytes()
     ))  # fmt: skip
-    name, count, people = path.with_name(path.name + ".metadata").read_text().split("\n")
+    name, count, metric = path.with_name(path.name + ".metadata").read_text().split("\n")
     width = int(name.rsplit("|", 1)[1])
     ids = np.frombuffer(path.read_bytes(), {2: np.uint16, 4: np.uint32}[width])
     assert len(ids) == int(count)
-    assert people.endswith("T")
-    return cut(ids, [0, *ends])
+    assert metric.endswith("T")
+    return split_at(ids, [0, *ends])
 
 
-def dolma(path: Path) -> Lists:
+def read_dolma(path: Path) -> Lists:
     with gzip.open(path.with_name(path.name.replace(".npy", ".csv.gz")), "rt", newline="") as file:
         rows = [(int(start), int(end), name, src, int(loc)) for start, end, name, src, loc in csv.reader(file)]
     size = path.stat().st_size
@@ -93,10 +93,10 @@ def dolma(path: Path) -> Lists:
     ids = np.frombuffer(path.read_bytes(), {2: np.uint16, 4: np.uint32}[width])
     assert [row[0] for row in rows] == [0, *ends][:-1]
     assert [row[4] - 1 for row in rows] == [int(row[2]) for row in rows]
-    return cut(ids, [0, *ends])
+    return split_at(ids, [0, *ends])
 
 
-def parquet(path: Path) -> Lists:
+def read_parquet(path: Path) -> Lists:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -105,7 +105,7 @@ def parquet(path: Path) -> Lists:
     return table.column("input_ids").to_pylist()
 
 
-def arrow(path: Path) -> Lists:
+def read_arrow(path: Path) -> Lists:
     import pyarrow as pa
 
     table = pa.ipc.open_file(path).read_all()
@@ -114,17 +114,23 @@ def arrow(path: Path) -> Lists:
 
 
 READERS: dict[str, Callable[[Path], Lists]] = {
-    "native": native, "megatron": megatron, "parquet": parquet, "arrow": arrow, "nanogpt": nanogpt, "llmc": llmc,
-    "datatrove": datatrove, "dolma": dolma,
-}  # fmt: skip
+    "native": read_native,
+    "megatron": read_megatron,
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "nanogpt": read_nanogpt,
+    "llmc": read_llmc,
+    "datatrove": read_datatrove,
+    "dolma": read_dolma,
+}
 MAIN_FILES = {
     "native": "*[0-9].npy", "megatron": "*.bin", "parquet": "*.parquet", "arrow": "*.arrow", "nanogpt": "*.bin",
     "llmc": "*.bin", "datatrove": "*.ds", "dolma": "*.npy",
 }  # fmt: skip
 
 
-def read_folder(folder: Path, form: str) -> Lists:
-    """The documents of all shards of a folder, in the order of their names; the manifest's sums are checked, too."""
+def read_folder(folder: Path, format_name: str) -> Lists:
+    """Read the documents of all shards of a folder, in the order of their names, and check the manifest's sums."""
     import zlib
 
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -133,6 +139,6 @@ def read_folder(folder: Path, form: str) -> Lists:
             data = (folder / file["name"]).read_bytes()
             assert len(data) == file["size"]
             assert f"{zlib.crc32(data):08x}" == file["crc32"]
-    paths = sorted(folder.glob(MAIN_FILES[form]))
+    paths = sorted(folder.glob(MAIN_FILES[format_name]))
     assert len(paths) == len(manifest["shards"])
-    return [document for path in paths for document in READERS[form](path)]
+    return [document for path in paths for document in READERS[format_name](path)]

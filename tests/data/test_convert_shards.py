@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shard_readers import flat, read_folder
+from shard_corpus import write_divided_shards
+from shard_readers import flatten, read_folder
 
 import bpe
 from bpe.data import Manifest, TokenShards, convert_shards, write_shards
@@ -21,16 +22,16 @@ from bpe.data.formats import FORMATS
 END = 7
 DOCS = [[1, 2, 3], [], [4, 5], list(range(10, 70)), [], [], [9]] * 3
 STREAMS = ("nanogpt", "llmc")
-RECORDED = [form for form in FORMATS if form not in STREAMS]
+RECORDED = [format_name for format_name in FORMATS if format_name not in STREAMS]
 
 
-def skip_without_arrow(*forms: str) -> None:
-    if {"parquet", "arrow"} & {*forms}:
+def skip_without_arrow(*format_names: str) -> None:
+    if {"parquet", "arrow"} & {*format_names}:
         pytest.importorskip("pyarrow")
 
 
-def with_end(form: str, docs: list[list[int]]) -> list[list[int]]:
-    before, after = FORMATS[form].bos_eos
+def add_end(format_name: str, docs: list[list[int]]) -> list[list[int]]:
+    before, after = FORMATS[format_name].bos_eos
     return [[END] * before + document + [END] * after for document in docs]
 
 
@@ -38,7 +39,7 @@ def with_end(form: str, docs: list[list[int]]) -> list[list[int]]:
 @pytest.mark.parametrize("old", RECORDED)
 def test_formats_with_boundaries(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_arrow(old, new)
-    monkeypatch.setattr(module, "_BATCH", 5)  # documents go through in pieces
+    monkeypatch.setattr(module, "_BATCH_IDS", 5)  # documents go through in pieces
     first = write_shards(DOCS, tmp_path / "old", format=old, shard_size=50)
     second = convert_shards(tmp_path / "old", tmp_path / "new", new)
     assert read_folder(tmp_path / "new", new) == DOCS
@@ -58,36 +59,36 @@ def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypa
     if not {old, new} & {*STREAMS}:
         return
     skip_without_arrow(old, new)
-    monkeypatch.setattr(module, "_BATCH", 5)
+    monkeypatch.setattr(module, "_BATCH_IDS", 5)
     write_shards(DOCS, tmp_path / "old", format=old, shard_size=50, end_of_text=END)
     if old != new:
         with pytest.raises(ValueError, match=r"(nanogpt|llmc) shards do not record where documents begin; pass end_"):
             convert_shards(tmp_path / "old", tmp_path / "new", new)
         assert not (tmp_path / "new").exists()
     convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END)
-    found = read_folder(tmp_path / "new", new)
+    documents = read_folder(tmp_path / "new", new)
     if new == "nanogpt":
-        assert flat(found) == flat(with_end("nanogpt", DOCS))
+        assert flatten(documents) == flatten(add_end("nanogpt", DOCS))
     elif new == "llmc":
-        assert flat(found) == flat(with_end("llmc", DOCS))
+        assert flatten(documents) == flatten(add_end("llmc", DOCS))
     else:
-        assert found == with_end(old, DOCS)
+        assert documents == add_end(old, DOCS)
 
 
 #: Documents that have the end-of-text id at either end, at both or at none.
 ENDED = [[END], [1, 2, END], [END, 3], [END, 4, 5, END], [], [6], [END, END], [*range(10, 40), END], [END, 8], [8]]
 
 
-def without_end(document: list[int]) -> list[int]:
+def remove_end(document: list[int]) -> list[int]:
     document = document[1:] if document[:1] == [END] else document
     return document[:-1] if document[-1:] == [END] else document
 
 
-def documents_in(folder: Path) -> list[list[int]]:
-    found = find_shards(folder)
+def read_documents(folder: Path) -> list[list[int]]:
+    listing = find_shards(folder)
     documents: list[list[int]] = []
-    for each in found.shards:
-        for batch in FORMATS[found.format].open(each.path, end_of_text=END).batches():
+    for listed_shard in listing.shards:
+        for batch in FORMATS[listing.format].open(listed_shard.path, end_of_text=END).batches():
             bounds = np.cumsum([0, *batch.lengths]).tolist()
             documents += (batch.ids[a:b].tolist() for a, b in pairwise(bounds))
     return documents
@@ -100,34 +101,34 @@ def test_documents_stay_the_same_between_all_formats(
 ) -> None:
     """Their number and, but for the end-of-text id at their ends, their ids; all their ids where boundaries are."""
     skip_without_arrow(old, new)
-    monkeypatch.setattr(module, "_BATCH", 3)
+    monkeypatch.setattr(module, "_BATCH_IDS", 3)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     write_shards(ENDED, tmp_path / "old", format=old, shard_size=20, end_of_text=END if old in STREAMS else None)
-    before = documents_in(tmp_path / "old")
-    assert [*map(without_end, before)] == [*map(without_end, ENDED)]
+    old_documents = read_documents(tmp_path / "old")
+    assert [*map(remove_end, old_documents)] == [*map(remove_end, ENDED)]
     convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END, shard_size=7 if len(old) % 2 else None)
-    after = documents_in(tmp_path / "new")
-    assert [*map(without_end, after)] == [*map(without_end, before)]
+    new_documents = read_documents(tmp_path / "new")
+    assert [*map(remove_end, new_documents)] == [*map(remove_end, old_documents)]
     if new in RECORDED:
-        assert after == before
+        assert new_documents == old_documents
     else:
-        assert after == with_end(new, [*map(without_end, before)])
+        assert new_documents == add_end(new, [*map(remove_end, old_documents)])
 
 
-@pytest.mark.parametrize("form", STREAMS)
-def test_the_end_of_text_inside_a_document_is_refused(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", STREAMS)
+def test_the_end_of_text_inside_a_document_is_refused(format_name: str, tmp_path: Path) -> None:
     docs = [[1], [2, END, 3], [END, END, END]]
     for document in docs[1:]:
-        message = f"document 1 has the end-of-text id 7 inside, where {form} shards would end it; leave end_of_text out"
+        message = f"document 1 has the end-of-text id 7 inside, where {format_name} shards would end it; leave end_of"
         with pytest.raises(ValueError, match=message):
-            write_shards([[1], document], tmp_path / "a", format=form, end_of_text=END)
+            write_shards([[1], document], tmp_path / "a", format=format_name, end_of_text=END)
         assert os.listdir(tmp_path / "a") == []
     write_shards(docs, tmp_path / "b")
     with pytest.raises(ValueError, match=r"document 1 has .*; choose a format that records .* or pass drop_boundaries"):
-        convert_shards(tmp_path / "b", tmp_path / "c", form, end_of_text=END)
+        convert_shards(tmp_path / "b", tmp_path / "c", format_name, end_of_text=END)
     assert os.listdir(tmp_path / "c") == []
-    convert_shards(tmp_path / "b", tmp_path / "c", form, end_of_text=END, drop_boundaries=True)
-    assert len(documents_in(tmp_path / "c")) > 3
+    convert_shards(tmp_path / "b", tmp_path / "c", format_name, end_of_text=END, drop_boundaries=True)
+    assert len(read_documents(tmp_path / "c")) > 3
 
 
 @pytest.mark.parametrize("name", ["a:1.bin", "a\\1.bin", os.fsdecode(b"a\xff.bin")])
@@ -146,13 +147,13 @@ def test_shards_with_dots_in_their_names_do_not_replace_each_other(tmp_path: Pat
     assert TokenShards(tmp_path / "out").tokens(0, 3).tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("form", STREAMS)
-def test_boundaries_are_dropped_where_that_is_said(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", STREAMS)
+def test_boundaries_are_dropped_where_that_is_said(format_name: str, tmp_path: Path) -> None:
     write_shards(DOCS, tmp_path / "a", shard_size=50)
-    convert_shards(tmp_path / "a", tmp_path / "b", form, drop_boundaries=True)
-    assert flat(read_folder(tmp_path / "b", form)) == flat(DOCS)
+    convert_shards(tmp_path / "a", tmp_path / "b", format_name, drop_boundaries=True)
+    assert flatten(read_folder(tmp_path / "b", format_name)) == flatten(DOCS)
     convert_shards(tmp_path / "b", tmp_path / "c", drop_boundaries=True)
-    assert [ids.tolist() for ids in TokenShards(tmp_path / "c").documents] == read_folder(tmp_path / "b", form)
+    assert [ids.tolist() for ids in TokenShards(tmp_path / "c").documents] == read_folder(tmp_path / "b", format_name)
 
 
 def test_masks(tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_masks(tmp_path: Path) -> None:
     convert_shards(tmp_path / "b", tmp_path / "c", "arrow")
     assert convert_shards(tmp_path / "c", tmp_path / "d") == Manifest.read(tmp_path / "a")
     shards = TokenShards(tmp_path / "d")
-    assert shards.masks(0, shards.n_tokens).tolist() == flat(mask for _, mask in pairs)
+    assert shards.masks(0, shards.n_tokens).tolist() == flatten(mask for _, mask in pairs)
     with pytest.raises(ValueError, match="have loss masks, which megatron cannot hold; pass drop_masks=True, or ch"):
         convert_shards(tmp_path / "a", tmp_path / "e", "megatron")
     convert_shards(tmp_path / "a", tmp_path / "e", "megatron", drop_masks=True)
@@ -173,8 +174,8 @@ def test_masks(tmp_path: Path) -> None:
 
 def test_another_shard_size(tmp_path: Path) -> None:
     write_shards(DOCS, tmp_path / "a", shard_size=50)
-    one = convert_shards(tmp_path / "a", tmp_path / "b", shard_size=10**6)
-    assert len(one.shards) == 1
+    manifest = convert_shards(tmp_path / "a", tmp_path / "b", shard_size=10**6)
+    assert len(manifest.shards) == 1
     assert convert_shards(tmp_path / "b", tmp_path / "c", shard_size=50) == Manifest.read(tmp_path / "a")
 
 
@@ -217,10 +218,9 @@ def test_what_the_manifest_says_goes_with_the_shards(tmp_path: Path) -> None:
 
 
 def test_splits_and_folders_stay(tmp_path: Path) -> None:
-    from test_token_shards import divided
 
     (tmp_path / "a").mkdir()
-    divided(tmp_path / "a")
+    write_divided_shards(tmp_path / "a")
     new = convert_shards(tmp_path / "a", tmp_path / "b", "megatron")
     assert [(shard.split, shard.tokens) for shard in new.shards] == [("train", 5), ("val", 2)]
     again = convert_shards(tmp_path / "b", tmp_path / "c", shard_size=2)
@@ -242,38 +242,37 @@ def test_splits_and_folders_stay(tmp_path: Path) -> None:
     assert TokenShards(tmp_path / "e").tokens(0, 2).tolist() == [1, 2]
 
 
-def with_tokenizer(folder: Path, docs: list[list[int]], **options: Any) -> bpe.Tokenizer:
+def write_with_tokenizer(folder: Path, docs: list[list[int]], **options: Any) -> bpe.Tokenizer:
     """Shards with a copy of a tokenizer, whose end of text is 0."""
     tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|endoftext|>"])
-    written = write_shards(docs, folder, **options)
+    manifest = write_shards(docs, folder, **options)
     tok.save(folder / "tokenizer.json")
-    module.replace(written, tokenizer={"fingerprint": tok.fingerprint, "file": "tokenizer.json"}).write(folder)
+    module.replace(manifest, tokenizer={"fingerprint": tok.fingerprint, "file": "tokenizer.json"}).write(folder)
     return tok
 
 
 def test_nanogpt_gets_one_file_and_the_end_of_text_by_name(tmp_path: Path) -> None:
-    with_tokenizer(tmp_path / "a", [[1, 2], [3, 0], [], [4]], shard_size=2)
+    write_with_tokenizer(tmp_path / "a", [[1, 2], [3, 0], [], [4]], shard_size=2)
     new = convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", end_of_text="<|endoftext|>")
     assert [file.name for shard in new.shards for file in shard.files] == ["train.bin"]
     assert np.fromfile(tmp_path / "b" / "train.bin", dtype=np.uint16).tolist() == [1, 2, 0, 3, 0, 0, 4, 0]
-    again = TokenShards(tmp_path / "b", end_of_text="<|endoftext|>")
-    assert [ids.tolist() for ids in again.documents] == [[1, 2, 0], [3, 0], [0], [4, 0]]
-    assert pickle.loads(pickle.dumps(again)).n_documents == 4
+    shards = TokenShards(tmp_path / "b", end_of_text="<|endoftext|>")
+    assert [ids.tolist() for ids in shards.documents] == [[1, 2, 0], [3, 0], [0], [4, 0]]
+    assert pickle.loads(pickle.dumps(shards)).n_documents == 4
     sized = convert_shards(tmp_path / "a", tmp_path / "c", "nanogpt", end_of_text=0, shard_size=2)
     assert len(sized.shards) > 1
 
 
 def test_both_sides_of_a_split_become_one_file_each(tmp_path: Path) -> None:
-    from test_token_shards import divided
 
     (tmp_path / "a").mkdir()
-    divided(tmp_path / "a")
+    write_divided_shards(tmp_path / "a")
     split = convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", drop_boundaries=True)
     assert [shard.files[0].name for shard in split.shards] == ["train.bin", "val.bin"]
 
 
 def test_names_of_end_of_text_that_are_refused(tmp_path: Path) -> None:
-    with_tokenizer(tmp_path / "a", [[1]])
+    write_with_tokenizer(tmp_path / "a", [[1]])
     with pytest.raises(ValueError, match=r"end_of_text is '</s>'; it must be an id, or one of .*\['<\|endoftext\|>'\]"):
         convert_shards(tmp_path / "a", tmp_path / "b", "nanogpt", end_of_text="</s>")
     with pytest.raises(TypeError, match=r"end_of_text is 1\.5, a float"):

@@ -24,25 +24,25 @@ MAPPED = ["native", "megatron", "nanogpt", "llmc", "datatrove", "dolma"]
 EVIL = [0, 1, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 
 
-def mutated(rng: random.Random, data: bytes) -> bytes:
+def mutate(rng: random.Random, data: bytes) -> bytes:
     """The data after one to three changes: a bit, a number, bytes removed or repeated, the end cut off."""
     for _ in range(rng.randint(1, 3)):
         if not data:
             break
-        at = rng.randrange(len(data))
+        offset = rng.randrange(len(data))
         kind = rng.randrange(6)
         if kind == 0:
-            data = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+            data = data[:offset] + bytes([data[offset] ^ 1 << rng.randrange(8)]) + data[offset + 1 :]
         elif kind == 1:
-            data = data[:at]
+            data = data[:offset]
         elif kind == 2:
-            data = data[:at] + data[at : at + rng.choice((1, 2, 8))] + data[at:]
+            data = data[:offset] + data[offset : offset + rng.choice((1, 2, 8))] + data[offset:]
         elif kind == 3:
-            data = data[:at] + data[at + rng.choice((1, 2, 8)) :]
+            data = data[:offset] + data[offset + rng.choice((1, 2, 8)) :]
         else:
-            width, number = rng.choice(["<H", "<I", "<Q"]), rng.choice(EVIL)
+            width, value = rng.choice(["<H", "<I", "<Q"]), rng.choice(EVIL)
             size = struct.calcsize(width)
-            data = data[:at] + struct.pack(width, number % 2 ** (8 * size)) + data[at + size :]
+            data = data[:offset] + struct.pack(width, value % 2 ** (8 * size)) + data[offset + size :]
     return data
 
 
@@ -52,70 +52,70 @@ def rewrite(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def use(shards: TokenShards) -> None:
+def read_everything(shards: TokenShards) -> None:
     """Use everything of shards that were accepted."""
     bounds = shards.document_bounds(0, shards.n_documents)
     assert bounds[0] == 0
     assert bounds[-1] == shards.n_tokens
     assert sum(map(len, shards.documents)) == shards.n_tokens == len(shards.tokens(0, shards.n_tokens))
     for position in range(0, shards.n_tokens, 3):
-        number = shards.document_at(position)
-        assert bounds[number] <= position < bounds[number + 1]
+        document = shards.document_at(position)
+        assert bounds[document] <= position < bounds[document + 1]
     shards.masks(0, shards.n_tokens)
     for shard in shards.shards:
         assert sum(len(batch.ids) for batch in shard.batches(7)) == shard.n_tokens
 
 
 @pytest.mark.parametrize("validate", [True, False])
-@pytest.mark.parametrize("form", MAPPED)
-def test_mutated_shards(form: str, validate: bool, tmp_path: Path) -> None:
-    masks = form == "native"
-    docs = [[1, 2, 3], [], [70 if form == "nanogpt" else 70_000, 5], [9] * 20, []]
-    write_shards([(ids, [1] * len(ids)) for ids in docs] if masks else docs, tmp_path, format=form, masks=masks)
+@pytest.mark.parametrize("format_name", MAPPED)
+def test_mutated_shards(format_name: str, validate: bool, tmp_path: Path) -> None:
+    masks = format_name == "native"
+    docs = [[1, 2, 3], [], [70 if format_name == "nanogpt" else 70_000, 5], [9] * 20, []]
+    write_shards([(ids, [1] * len(ids)) for ids in docs] if masks else docs, tmp_path, format=format_name, masks=masks)
     (tmp_path / "manifest.json").unlink()
     originals = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    main = tmp_path / FORMATS[form].names("tokens-00000")[0]
-    rng = random.Random(f"{form}{validate}")
-    read = 0
+    main = tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
+    rng = random.Random(f"{format_name}{validate}")
+    n_accepted = 0
     count = (500 if validate else 200) * SOAK
     for _ in range(count):
         path = rng.choice(list(originals))
         data = originals[path]
         if path.suffix == ".gz" and rng.random() < 0.8:
-            rewrite(path, gzip.compress(mutated(rng, gzip.decompress(data)), 1))
+            rewrite(path, gzip.compress(mutate(rng, gzip.decompress(data)), 1))
         else:
-            rewrite(path, mutated(rng, data))
+            rewrite(path, mutate(rng, data))
         try:
-            use(TokenShards(main, end_of_text=9, validate=validate))
-            read += 1
+            read_everything(TokenShards(main, end_of_text=9, validate=validate))
+            n_accepted += 1
         except FormatError:
             pass
         except AssertionError:
             assert not validate  # offsets that were not checked may be wrong, but no access leaves the file
         rewrite(path, data)
-    assert 0 < read < count
+    assert 0 < n_accepted < count
 
 
-@pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_mutated_columns(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", ["parquet", "arrow"])
+def test_mutated_columns(format_name: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    write_shards([[1, 2, 3], [], [70_000, 5], [9] * 20], tmp_path, format=form)
-    path = tmp_path / FORMATS[form].names("tokens-00000")[0]
+    write_shards([[1, 2, 3], [], [70_000, 5], [9] * 20], tmp_path, format=format_name)
+    path = tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
     data = path.read_bytes()
-    rng = random.Random(form)
+    rng = random.Random(format_name)
     for _ in range(250 * SOAK):
-        rewrite(path, mutated(rng, data))
+        rewrite(path, mutate(rng, data))
         try:
-            for batch in FORMATS[form].open(path).batches(5):
+            for batch in FORMATS[format_name].open(path).batches(5):
                 assert len(batch.ids) == int(batch.lengths.sum())
         except FormatError:
             pass
 
 
-@pytest.mark.parametrize("form", MAPPED)
-def test_a_changed_file_of_a_manifest_is_refused(form: str, tmp_path: Path) -> None:
-    write_shards([[1, 2, 3], [4]], tmp_path, format=form)
-    for name in FORMATS[form].names("tokens-00000"):
+@pytest.mark.parametrize("format_name", MAPPED)
+def test_a_changed_file_of_a_manifest_is_refused(format_name: str, tmp_path: Path) -> None:
+    write_shards([[1, 2, 3], [4]], tmp_path, format=format_name)
+    for name in FORMATS[format_name].name_files("tokens-00000"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(data + b"\0")
         with pytest.raises(
@@ -129,14 +129,14 @@ def test_a_changed_file_of_a_manifest_is_refused(form: str, tmp_path: Path) -> N
     TokenShards(tmp_path)
 
 
-def shard_of(tmp_path: Path, form: str) -> Path:
-    write_shards([[1, 2, 3], [], [4]], tmp_path, format=form)
+def write_shard(tmp_path: Path, format_name: str) -> Path:
+    write_shards([[1, 2, 3], [], [4]], tmp_path, format=format_name)
     (tmp_path / "manifest.json").unlink()
-    return tmp_path / FORMATS[form].names("tokens-00000")[0]
+    return tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
 
 
 @pytest.mark.parametrize(
-    ("form", "ending", "at", "data", "message"),
+    ("format_name", "ending", "at", "data", "message"),
     [
         ("megatron", ".idx", 0, b"x", "does not begin with a Megatron index's 34 bytes"),
         ("megatron", ".idx", 9, struct.pack("<Q", 2), "offset 9: its version is 2; it must be 1"),
@@ -170,8 +170,8 @@ def shard_of(tmp_path: Path, form: str) -> Path:
         ("native", ".npy", 61, b"9", "its header declares 146 bytes; the file has 136"),
     ],
 )
-def test_messages(form: str, ending: str, at: int, data: bytes, message: str, tmp_path: Path) -> None:
-    main = shard_of(tmp_path, form)
+def test_messages(format_name: str, ending: str, at: int, data: bytes, message: str, tmp_path: Path) -> None:
+    main = write_shard(tmp_path, format_name)
     path = tmp_path / f"tokens-00000{ending}"
     old = path.read_bytes()
     path.write_bytes(old[:at] + data + old[at + len(data) :])
@@ -181,7 +181,7 @@ def test_messages(form: str, ending: str, at: int, data: bytes, message: str, tm
 
 
 def test_messages_of_rows(tmp_path: Path) -> None:
-    main = shard_of(tmp_path, "dolma")
+    main = write_shard(tmp_path, "dolma")
     rows = tmp_path / "tokens-00000.csv.gz"
     for text, message in [
         (b"0,3,a,b,1\r\n4,4,a,b,1\r\n", "row 2: the row begins with 4,4; it must begin with the document's start, 3"),
@@ -217,9 +217,9 @@ def test_messages_of_rows(tmp_path: Path) -> None:
         TokenShards(main)
 
 
-@pytest.mark.parametrize("form", ["nanogpt", "llmc", "native", "megatron", "datatrove"])
-def test_truncated_ids_are_refused(form: str, tmp_path: Path) -> None:
-    main = shard_of(tmp_path, form)
+@pytest.mark.parametrize("format_name", ["nanogpt", "llmc", "native", "megatron", "datatrove"])
+def test_truncated_ids_are_refused(format_name: str, tmp_path: Path) -> None:
+    main = write_shard(tmp_path, format_name)
     main.write_bytes(main.read_bytes()[:-1])
     with pytest.raises(FormatError):
         TokenShards(main)
@@ -227,7 +227,7 @@ def test_truncated_ids_are_refused(form: str, tmp_path: Path) -> None:
 
 def test_offsets_that_change_later(tmp_path: Path) -> None:
     """Offsets are checked again where they are used: another process may write to the file."""
-    main = shard_of(tmp_path, "native")
+    main = write_shard(tmp_path, "native")
     shards = TokenShards(main)
     path = tmp_path / "tokens-00000.offsets.npy"
     with path.open("r+b") as file:
@@ -241,23 +241,23 @@ def test_many_offsets_are_checked_in_pieces(tmp_path: Path, monkeypatch: pytest.
     from bpe.data.formats import reading
 
     monkeypatch.setattr(reading, "NUMBERS_AT_ONCE", 3)
-    for form in ("native", "megatron", "datatrove", "dolma"):
-        folder = tmp_path / form
-        write_shards([[1] * (i % 3) for i in range(20)], folder, format=form)
+    for format_name in ("native", "megatron", "datatrove", "dolma"):
+        folder = tmp_path / format_name
+        write_shards([[1] * (i % 3) for i in range(20)], folder, format=format_name)
         TokenShards(folder)
         shutil.rmtree(folder)
-    main = shard_of(tmp_path, "native")
+    main = write_shard(tmp_path, "native")
     np.save(tmp_path / "tokens-00000.offsets.npy", np.array([0, 1, 2, 3, 2, 4]))
     with pytest.raises(FormatError, match="offset 4 is 2; offsets must never fall"):
         TokenShards(main)
 
 
-def columns_file(tmp_path: Path, form: str, table: Any) -> Path:
+def write_columns(tmp_path: Path, format_name: str, table: Any) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = tmp_path / f"x.{form}"
-    if form == "parquet":
+    path = tmp_path / f"x.{format_name}"
+    if format_name == "parquet":
         pq.write_table(table, path)
     else:
         with pa.ipc.new_file(path, table.schema) as file:
@@ -265,12 +265,14 @@ def columns_file(tmp_path: Path, form: str, table: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_columns_of_other_writers(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", ["parquet", "arrow"])
+def test_columns_of_other_writers(format_name: str, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     for kind in (pa.list_(pa.int64()), pa.large_list(pa.int32()), pa.list_(pa.uint8())):
-        path = columns_file(tmp_path, form, pa.table({"text": ["a", "b"], "input_ids": pa.array([[1, 2], []], kind)}))
-        (batch,) = FORMATS[form].open(path).batches()
+        path = write_columns(
+            tmp_path, format_name, pa.table({"text": ["a", "b"], "input_ids": pa.array([[1, 2], []], kind)})
+        )
+        (batch,) = FORMATS[format_name].open(path).batches()
         assert (batch.ids.tolist(), batch.lengths.tolist()) == ([1, 2], [2, 0])
     for table, message in [
         (pa.table({"ids": [[1]]}), "its column input_ids is None; it must be a list of integers"),
@@ -282,7 +284,7 @@ def test_columns_of_other_writers(form: str, tmp_path: Path) -> None:
         (pa.table({"input_ids": [[1]], "loss_mask": pa.array([[1, 1]], pa.list_(pa.uint8()))}), "not as long as its r"),
     ]:
         with pytest.raises(FormatError, match=message):
-            list(FORMATS[form].open(columns_file(tmp_path, form, table)).batches())
+            list(FORMATS[format_name].open(write_columns(tmp_path, format_name, table)).batches())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

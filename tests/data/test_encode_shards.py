@@ -5,11 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
-from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
+from shard_corpus import (
+    END,
+    WORDS,
+    make_texts,
+    open_sources,
+    read_files,
+    read_rows,
+    small_groups,
+    tokenizer,
+    write_corpus,
+)
 
 import bpe
 from bpe.data import TokenShards, encode_shards, grouping, verify
@@ -18,67 +27,17 @@ from bpe.data.formats import FORMATS
 from bpe.data.plan import find_end_of_text, find_largest_id
 from bpe.vocab.special_names import EOS_NAMES
 
-END = "<|endoftext|>"
+__all__ = ["small_groups", "tokenizer"]  # fixtures
 
 #: Options that are refused.
 OTHER_OPTIONS = [
     ({"shard_size": 5}, "shard_size was 268435456 and is 5"),
     ({"append": END}, "append was None and is "),
-    ({"seed": 1}, "shuffle was None and is 1"),
+    ({"seed": 1}, "seed (--shuffle) was None and is 1"),
     ({"validation": 0.5}, "validation was 0.0 and is 0.5"),
     ({"format": "megatron"}, "format was 'native' and is 'megatron'"),
-    ({"rank": 0, "world": 2}, "part was None"),
+    ({"rank": 0, "world": 2}, "part (rank=, world=, --part) was None"),
 ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> bpe.Tokenizer:
-    return bpe.train(texts=[WORDS * 20], vocab_size=300, special_tokens=[END])
-
-
-WORDS = "low lower lowest new newer newest 다람쥐 헌 쳇바퀴 naïve café wide wider widest 0 1 22 333\n"
-
-
-def documents(seed: int, count: int) -> list[str]:
-    """Texts of very different lengths, some empty, some of many lines."""
-    random = Random(seed)
-    words = WORDS.split(" ")
-    sizes = [0, 0, 1, 2, 3, 10, 50, 300]
-    return [" ".join(random.choices(words, k=random.choice(sizes))) for _ in range(count)]
-
-
-def corpus(folder: Path, texts: list[str], files: int = 3) -> list[Path]:
-    """Text files with the documents, which END separates."""
-    folder.mkdir(exist_ok=True)
-    paths = []
-    for number in range(files):
-        part = texts[number * len(texts) // files : (number + 1) * len(texts) // files]
-        paths.append(folder / f"{number}.txt")
-        paths[-1].write_text("".join(text + END for text in part), encoding="utf-8")
-    return paths
-
-
-def sources(paths: list[Path]) -> bpe.Sources:
-    return bpe.Sources(paths, separator=END)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """The content of all files in a folder, by name."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def rows_of(folder: Path, split: str | None = None) -> list[list[int]]:
-    return [row.tolist() for row in TokenShards(folder, split).documents]
-
-
-@pytest.fixture
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of a few documents, and blocks of a few hundred bytes."""
-    monkeypatch.setattr(grouping, "FIRST_GROUP", 1000)
-    monkeypatch.setattr(grouping, "MIN_GROUP", 300)
-    monkeypatch.setattr(grouping, "MAX_GROUP", 3000)
-    monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 400)
-    monkeypatch.setattr("bpe.corpus.reading.MIN_READ", 100)
 
 
 # The result -----------------------------------------------------------------------------------------------------------
@@ -87,33 +46,35 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("options", [{}, {"seed": 3}, {"validation": 0.3}, {"seed": 3, "validation": 0.3}])
 @pytest.mark.usefixtures("small_groups")
 def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, monkeypatch, options):
-    paths = corpus(tmp_path / "corpus", documents(1, 300))
-    found = []
-    for threads, most in ((1, 3000), (2, 500), (3, 10**6)):
-        monkeypatch.setattr(grouping, "MAX_GROUP", most)
+    paths = write_corpus(tmp_path / "corpus", make_texts(1, 300))
+    contents = []
+    for threads, max_group_bytes in ((1, 3000), (2, 500), (3, 10**6)):
+        monkeypatch.setattr(grouping, "MAX_GROUP_BYTES", max_group_bytes)
         out = tmp_path / f"out{threads}"
-        encode_shards(sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)
-        found.append(files_of(out))
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) > 6
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)
+        contents.append(read_files(out))
+    assert contents[0] == contents[1] == contents[2]
+    assert len(contents[0]) > 6
 
 
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("size", [1, 100, 1000, 10**9])
 def test_documents_and_where_shards_end(tmp_path, tokenizer, size):
-    texts = documents(2, 100)
-    manifest = encode_shards(sources(corpus(tmp_path / "corpus", texts)), tokenizer, tmp_path / "out", shard_size=size)
+    texts = make_texts(2, 100)
+    manifest = encode_shards(
+        open_sources(write_corpus(tmp_path / "corpus", texts)), tokenizer, tmp_path / "out", shard_size=size
+    )
     rows = [tokenizer.encode(text).tolist() for text in texts]
-    assert rows_of(tmp_path / "out") == rows
+    assert read_rows(tmp_path / "out") == rows
     assert manifest.documents == len(rows)
     assert manifest.tokens == sum(map(len, rows))
     first = 0
     for shard in manifest.shards:
-        mine = rows[first : first + shard.documents]
+        shard_rows = rows[first : first + shard.documents]
         first += shard.documents
-        assert sum(map(len, mine)) == shard.tokens
+        assert sum(map(len, shard_rows)) == shard.tokens
         if first < len(rows):
-            assert sum(map(len, mine[:-1])) < size <= shard.tokens
+            assert sum(map(len, shard_rows[:-1])) < size <= shard.tokens
     assert [shard.stem for shard in manifest.shards] == sorted(shard.stem for shard in manifest.shards)
 
 
@@ -121,23 +82,25 @@ def test_documents_and_where_shards_end(tmp_path, tokenizer, size):
 def test_a_document_longer_than_groups_and_shards(tmp_path, tokenizer):
     texts = ["a", WORDS * 300, "", WORDS * 200, "b"]
     out = tmp_path / "out"
-    encode_shards(sources(corpus(tmp_path / "corpus", texts, 1)), tokenizer, out, shard_size=100, append=END)
+    encode_shards(open_sources(write_corpus(tmp_path / "corpus", texts, 1)), tokenizer, out, shard_size=100, append=END)
     end = tokenizer.special_tokens[END]
-    assert rows_of(out) == [[*tokenizer.encode(text).tolist(), end] for text in texts]
+    assert read_rows(out) == [[*tokenizer.encode(text).tolist(), end] for text in texts]
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_format(tmp_path, tokenizer, name):
-    texts = documents(3, 60)
-    manifest = encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", format=name)
+    texts = make_texts(3, 60)
+    manifest = encode_shards(
+        open_sources(write_corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", format=name
+    )
     end = tokenizer.special_tokens[END]
     before, after = ([end] if has_one else [] for has_one in FORMATS[name].bos_eos)
     rows = [[*before, *tokenizer.encode(text).tolist(), *after] for text in texts]
-    found: list[int] = []
+    ids: list[int] = []
     for shard in manifest.shards:
         for batch in FORMATS[name].open(tmp_path / "out" / shard.files[0].name).batches():
-            found += np.asarray(batch.ids).tolist()
-    assert found == [number for row in rows for number in row]
+            ids += np.asarray(batch.ids).tolist()
+    assert ids == [token_id for row in rows for token_id in row]
     assert manifest.documents == len(rows)
     if name == "nanogpt":
         assert [shard.stem for shard in manifest.shards] == ["train"]
@@ -148,11 +111,11 @@ def test_every_format(tmp_path, tokenizer, name):
     ({"append": None}, False, False), ({}, False, True),
 ])  # fmt: skip
 def test_ids_around_documents_replace_the_default_of_the_format(tmp_path, tokenizer, given, before, after):
-    path = corpus(tmp_path / "c", ["low", "", "new"])
-    encode_shards(sources(path), tokenizer, tmp_path / "out", format="datatrove", **given)
+    path = write_corpus(tmp_path / "c", ["low", "", "new"])
+    encode_shards(open_sources(path), tokenizer, tmp_path / "out", format="datatrove", **given)
     end = [tokenizer.special_tokens[END]]
     expected = [end * before + tokenizer.encode(text).tolist() + end * after for text in ("low", "", "new")]
-    assert rows_of(tmp_path / "out") == expected
+    assert read_rows(tmp_path / "out") == expected
 
 
 def test_no_documents(tmp_path, tokenizer, caplog):
@@ -167,28 +130,28 @@ def test_documents_of_files_without_separator(tmp_path, tokenizer):
     for path, text in zip(paths, ("low", "", "newest"), strict=True):
         path.write_text(text)
     encode_shards(paths, tokenizer, tmp_path / "out")
-    assert rows_of(tmp_path / "out") == [tokenizer.encode(text).tolist() for text in ("low", "", "newest")]
+    assert read_rows(tmp_path / "out") == [tokenizer.encode(text).tolist() for text in ("low", "", "newest")]
 
 
 def test_special_tokens_are_found_only_if_allowed(tmp_path, tokenizer):
     (tmp_path / "a.txt").write_text(f"low{END}er")
-    for number, allowed, noted in ((0, (), False), (1, "all", True), (2, {END}, [END])):
-        out = tmp_path / str(number)
+    for index, allowed, recorded in ((0, (), False), (1, "all", True), (2, {END}, [END])):
+        out = tmp_path / str(index)
         manifest = encode_shards(tmp_path / "a.txt", tokenizer, out, allowed_special=allowed)
         expected = tokenizer.encode(f"low{END}er", allowed_special=allowed)
-        assert rows_of(out) == [expected.tolist()]
-        assert manifest.options["allow_special"] == noted
+        assert read_rows(out) == [expected.tolist()]
+        assert manifest.options["allow_special"] == recorded
         assert verify(out) == []
-    for wrong, error in (({"<none>"}, ValueError), (END, TypeError), (True, TypeError)):
+    for invalid, error in (({"<none>"}, ValueError), (END, TypeError), (True, TypeError)):
         with pytest.raises(error, match="allowed_special"):
-            encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", allowed_special=wrong)
+            encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", allowed_special=invalid)
 
 
 def test_default_none_and_given_ends(tmp_path, tokenizer):
     """None is nothing; the format decides if neither argument is given."""
     (tmp_path / "a.txt").write_text("low")
     ids, end = tokenizer.encode("low").tolist(), tokenizer.token_id(END)
-    for number, (options, expected) in enumerate(
+    for index, (options, expected) in enumerate(
         [
             ({}, [end, *ids]),
             ({"append": None}, ids),
@@ -197,7 +160,7 @@ def test_default_none_and_given_ends(tmp_path, tokenizer):
             ({"append": 65, "prepend": END}, [end, *ids, 65]),
         ]
     ):
-        out = tmp_path / str(number)
+        out = tmp_path / str(index)
         manifest = encode_shards(tmp_path / "a.txt", tokenizer, out, format="llmc", **options)
         assert TokenShards(out).tokens(0, manifest.tokens).tolist() == expected
     with pytest.raises(ValueError, match="append is '', which is no special token"):
@@ -210,25 +173,25 @@ def test_default_none_and_given_ends(tmp_path, tokenizer):
 
 
 def test_a_name_of_a_special_token_in_the_text_is_warned_about(tmp_path, tokenizer, caplog):
-    paths = corpus(tmp_path / "c", ["low lower", "new", "wide", "low"], files=2)
+    paths = write_corpus(tmp_path / "c", ["low lower", "new", "wide", "low"], files=2)
     encode_shards(paths, tokenizer, tmp_path / "plain", append=END)
     (warning,) = caplog.messages
     assert warning.startswith(f"{paths[0]}: '{END}' occurs at least 2 times as ordinary text")
     assert "--separator" in warning
     assert "--allow-special" in warning
     caplog.clear()
-    encode_shards(sources(paths), tokenizer, tmp_path / "separated", append=END)
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "separated", append=END)
     encode_shards(paths, tokenizer, tmp_path / "allowed", append=END, allowed_special="all")
     assert caplog.messages == []
 
 
 def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
     vocabulary = bpe.train(texts=["low"], vocab_size=256, special_tokens=[])
-    far = vocabulary.with_tokens(special=["<s>"])
+    with_special = vocabulary.with_tokens(special=["<s>"])
     assert find_largest_id(vocabulary, (None, None), frozenset()) == 255
-    assert find_largest_id(far, (None, None), frozenset()) == 255
-    assert find_largest_id(far, (None, far.special_tokens["<s>"]), frozenset()) == 256
-    assert find_largest_id(far, (None, None), frozenset({"<s>"})) == 256
+    assert find_largest_id(with_special, (None, None), frozenset()) == 255
+    assert find_largest_id(with_special, (None, with_special.special_tokens["<s>"]), frozenset()) == 256
+    assert find_largest_id(with_special, (None, None), frozenset({"<s>"})) == 256
     large = bpe.train(texts=["low"], vocab_size=256, alphabet=bpe.Alphabet(first_id=1 << 16))
     (tmp_path / "a.txt").write_text("low")
     assert encode_shards(tmp_path / "a.txt", large, tmp_path / "out").dtype == "uint32"
@@ -240,18 +203,18 @@ def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
 def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
     assert find_end_of_text(tokenizer) == tokenizer.special_tokens[END]
     for name in EOS_NAMES:
-        found = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
-        assert find_end_of_text(found) == found.special_tokens[name]
-    several = bpe.train(texts=["low"], vocab_size=258, special_tokens=["</s>", "<|endoftext|>"])
-    assert several.eos_token == "<|endoftext|>"
-    assert find_end_of_text(several) == several.special_tokens["<|endoftext|>"]
-    with_role = bpe.Tokenizer(replace(several.spec, roles={"eos_token": "</s>"}))
+        tok = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
+        assert find_end_of_text(tok) == tok.special_tokens[name]
+    with_several = bpe.train(texts=["low"], vocab_size=258, special_tokens=["</s>", "<|endoftext|>"])
+    assert with_several.eos_token == "<|endoftext|>"
+    assert find_end_of_text(with_several) == with_several.special_tokens["<|endoftext|>"]
+    with_role = bpe.Tokenizer(replace(with_several.spec, roles={"eos_token": "</s>"}))
     assert with_role.eos_token == "</s>"
     assert find_end_of_text(with_role) == with_role.special_tokens["</s>"]
-    without = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>"])
+    without_end = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>"])
     (tmp_path / "a.txt").write_text("low")
     with pytest.raises(ValueError, match=r"llmc shards have an end-of-text id before each document.*'<pad>'"):
-        encode_shards(tmp_path / "a.txt", without, tmp_path / "out", format="llmc")
+        encode_shards(tmp_path / "a.txt", without_end, tmp_path / "out", format="llmc")
     assert not (tmp_path / "out").exists()
 
 
@@ -259,40 +222,40 @@ def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
 
 
 def test_a_finished_folder_is_left_alone(tmp_path, tokenizer, caplog):
-    paths = corpus(tmp_path / "c", documents(4, 30))
-    first = encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=1)
+    paths = write_corpus(tmp_path / "c", make_texts(4, 30))
+    first = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", threads=1)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     (tmp_path / "out" / "journal.jsonl").write_text("")  # killed after the manifest was written
     caplog.set_level(logging.INFO, "bpe")
-    assert encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=2) == first
+    assert encode_shards(open_sources(paths), tokenizer, tmp_path / "out", threads=2) == first
     assert "is finished: 30 documents" in caplog.text
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
 @pytest.mark.parametrize(("change", "message"), OTHER_OPTIONS)  # fmt: skip
 def test_other_options_are_refused(tmp_path, tokenizer, change, message):
-    paths = corpus(tmp_path / "c", documents(5, 10))
-    encode_shards(sources(paths), tokenizer, tmp_path / "out")
+    paths = write_corpus(tmp_path / "c", make_texts(5, 10))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out")
     with pytest.raises(ValueError, match=r"made (with other options|from other sources)") as caught:
-        encode_shards(sources(paths), tokenizer, tmp_path / "out", **change)
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out", **change)
     assert message in str(caught.value)
 
 
 def test_other_sources_and_tokenizers_are_refused(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", documents(6, 10))
-    encode_shards(sources(paths), tokenizer, tmp_path / "out")
+    paths = write_corpus(tmp_path / "c", make_texts(6, 10))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out")
     with pytest.raises(ValueError, match=r"other sources: there were 3 files, and there are 2 now"):
-        encode_shards(sources(paths[:2]), tokenizer, tmp_path / "out")
+        encode_shards(open_sources(paths[:2]), tokenizer, tmp_path / "out")
     with pytest.raises(ValueError, match=r"other sources: file 1 was '.*0\.txt' and is '.*1\.txt'"):
-        encode_shards(sources(paths[1:]), tokenizer, tmp_path / "out")
+        encode_shards(open_sources(paths[1:]), tokenizer, tmp_path / "out")
     with pytest.raises(ValueError, match=r"other sources: separator"):
         encode_shards(bpe.Sources(paths, separator="|"), tokenizer, tmp_path / "out")
     other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(ValueError, match=r"made with another tokenizer: .* was \w+… and is \w+…; use"):
-        encode_shards(sources(paths), other, tmp_path / "out")
+        encode_shards(open_sources(paths), other, tmp_path / "out")
     paths[0].write_text(paths[0].read_text() + "more")
     with pytest.raises(ValueError, match=r"other sources: the size of '.*0\.txt' was \d+ and is \d+"):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out")
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out")
 
 
 def test_the_path_of_a_tokenizer_is_refused(tmp_path):
@@ -301,15 +264,15 @@ def test_the_path_of_a_tokenizer_is_refused(tmp_path):
 
 
 def test_foreign_folders_are_refused(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", ["low"])
+    paths = write_corpus(tmp_path / "c", ["low"])
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match=r"not empty \(thesis.tex\)"):
-        encode_shards(sources(paths), tokenizer, out)
-    assert files_of(out) == {"thesis.tex": b"years of work"}
+        encode_shards(open_sources(paths), tokenizer, out)
+    assert read_files(out) == {"thesis.tex": b"years of work"}
     with pytest.raises(ValueError, match="is a file"):
-        encode_shards(sources(paths), tokenizer, out / "thesis.tex")
+        encode_shards(open_sources(paths), tokenizer, out / "thesis.tex")
 
 
 def test_arguments_that_are_refused(tmp_path, tokenizer):
@@ -331,19 +294,19 @@ def test_arguments_that_are_refused(tmp_path, tokenizer):
 
 
 def test_a_bad_document_ends_the_call_and_the_rest_follows_later(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", documents(7, 30))
+    paths = write_corpus(tmp_path / "c", make_texts(7, 30))
     good = paths[1].read_bytes()
     paths[1].write_bytes(b"\xff" * len(good))
     with pytest.raises(bpe.FormatError, match="is not UTF-8"):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out")
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out")
     assert not (tmp_path / "out" / MANIFEST_NAME).exists()
-    assert not [name for name in files_of(tmp_path / "out") if name.endswith(".tmp")]
+    assert not [name for name in read_files(tmp_path / "out") if name.endswith(".tmp")]
 
 
 def test_progress_is_reported(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", documents(8, 30))
+    paths = write_corpus(tmp_path / "c", make_texts(8, 30))
     seen: list[bpe.base.Progress] = []
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=1, progress=seen.append)
+    manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", seed=1, progress=seen.append)
     encoded = [each for each in seen if each.stage == "encode"]
     assert encoded[-1].done == encoded[-1].total == sum(path.stat().st_size for path in paths)
     assert (encoded[-1].documents, encoded[-1].tokens) == (30, manifest.tokens)
@@ -375,10 +338,10 @@ def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, t
 
 
 def test_a_large_corpus_with_a_side_empty_gives_a_warning(tmp_path, tokenizer, monkeypatch, caplog):
-    monkeypatch.setattr("bpe.data.encoding._SMALL", 10)
-    paths = corpus(tmp_path / "c", documents(40, 30))
+    monkeypatch.setattr("bpe.data.encoding._MAX_CHECKED_BYTES", 10)
+    paths = write_corpus(tmp_path / "c", make_texts(40, 30))
     with caplog.at_level(logging.WARNING, "bpe"):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1e-9)
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out", validation=1e-9)
     assert "all documents are on one side of the split, train" in caplog.text
 
 

@@ -13,13 +13,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from test_encode_shards import END, WORDS, corpus, documents, files_of, small_groups, sources, tokenizer
+from shard_corpus import (
+    END,
+    WORDS,
+    make_texts,
+    open_sources,
+    read_files,
+    run_until_killed,
+    small_groups,
+    tokenizer,
+    write_corpus,
+)
 
 import bpe
 from bpe.corpus import reading
@@ -37,53 +46,29 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def killed_at(event: int, run: Callable[[], object]) -> bool:
-    """Run in a child process that kills itself at an event, counted from 0; False if the run ended before."""
-    child = os.fork()
-    if child == 0:
-        left = event
-
-        def count(_: str) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        status = 1
-        try:
-            journal.failpoint = count
-            run()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL), "the run failed"
-    return status != 0
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.usefixtures("small_groups")
 def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     """A kill at the first and the last events, and at some between."""
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 8000)
-    paths = corpus(tmp_path / "c", documents(11, 80))
+    paths = write_corpus(tmp_path / "c", make_texts(11, 80))
     events: list[str] = []
     monkeypatch.setattr(journal, "failpoint", events.append)
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
     monkeypatch.setattr(journal, "failpoint", None)
-    expected = files_of(tmp_path / "whole")
+    expected = read_files(tmp_path / "whole")
     for number, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
         out = tmp_path / f"out{event}"
 
         def run(threads: int, out: Path = out) -> bpe.data.Manifest:
-            return encode_shards(sources(paths), tokenizer, out, threads=threads, **WAYS[way])
+            return encode_shards(open_sources(paths), tokenizer, out, threads=threads, **WAYS[way])
 
-        assert killed_at(event, lambda: run(1))
+        assert run_until_killed(event, lambda: run(1))
         if number % 3 == 0:
-            killed_at(event // 2, lambda: run(2))  # once more, with other threads
+            run_until_killed(event // 2, lambda: run(2))  # once more, with other threads
         run(1 + number % 2)
-        assert files_of(out) == expected, f"killed at event {event}, {events[event]}"
+        assert read_files(out) == expected, f"killed at event {event}, {events[event]}"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -91,26 +76,28 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
 def test_kills_one_after_the_other(tmp_path, tokenizer, monkeypatch):
     """Every run gets a little further than the one before, in another number of threads."""
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 8000)
-    paths = corpus(tmp_path / "c", documents(12, 150))
+    paths = write_corpus(tmp_path / "c", make_texts(12, 150))
     for way in ("in order", "shuffled"):
-        encode_shards(sources(paths), tokenizer, tmp_path / f"{way} whole", **WAYS[way])
+        encode_shards(open_sources(paths), tokenizer, tmp_path / f"{way} whole", **WAYS[way])
         out = tmp_path / way
         runs = 0
-        while killed_at(15, lambda out=out, way=way: encode_shards(sources(paths), tokenizer, out, **WAYS[way])):
+        while run_until_killed(
+            15, lambda out=out, way=way: encode_shards(open_sources(paths), tokenizer, out, **WAYS[way])
+        ):
             runs += 1
             assert runs < 30, "no progress"
         assert runs > 1
-        assert files_of(out) == files_of(tmp_path / f"{way} whole")
+        assert read_files(out) == read_files(tmp_path / f"{way} whole")
 
 
 def test_real_kills_at_random_moments(tmp_path, tokenizer):
     """Processes killed from outside, while they run the command line."""
-    paths = corpus(tmp_path / "c", documents(13, 6000))
+    paths = write_corpus(tmp_path / "c", make_texts(13, 6000))
     tokenizer.save(tmp_path / "t.json")
     command = [sys.executable, "-m", "bpe", "encode", *map(str, paths), "--separator", END, "--shard-size", "20000"]
     command += ["-t", str(tmp_path / "t.json"), "--format", "native", "--threads", "2", "--quiet", "-o"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True)
-    expected = files_of(tmp_path / "whole")
+    expected = read_files(tmp_path / "whole")
     random = Random(0)
     out = tmp_path / "out"
     for _ in range(3):
@@ -122,7 +109,7 @@ def test_real_kills_at_random_moments(tmp_path, tokenizer):
         process.kill()
         process.wait()
     subprocess.run([*command, str(out)], check=True)
-    assert files_of(out) == expected
+    assert read_files(out) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -133,7 +120,7 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 4000)
     monkeypatch.setattr(reading, "MAX_READ", 2000)
     for number in range(3):
-        write_with_bad_records(tmp_path / f"{number}{ending}", documents(20 + number, 120))
+        write_with_bad_records(tmp_path / f"{number}{ending}", make_texts(20 + number, 120))
     options = {"separator": END} if ending == ".txt" else {}
 
     def encode(out: str, way: str) -> bpe.data.Manifest:
@@ -148,35 +135,35 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
         whole = encode(f"{way} whole", way)
         assert whole.skipped == 3 * (120 // 7 + 1)
         runs = 0
-        while killed_at(24, lambda way=way: encode(way, way)):
+        while run_until_killed(24, lambda way=way: encode(way, way)):
             runs += 1
             assert runs < 30, "no progress"
         assert runs
         assert encode(way, way) == whole
-        assert files_of(tmp_path / way) == files_of(tmp_path / f"{way} whole")
+        assert read_files(tmp_path / way) == read_files(tmp_path / f"{way} whole")
 
 
 def write_with_bad_records(path: Path, texts: list[str]) -> None:
     """Write documents as a file of the format that its name says, every seventh of them bad."""
-    bad = [number % 7 == 0 for number in range(len(texts))]
-    rows = list(zip(texts, bad, strict=True))
+    bad_rows = [index % 7 == 0 for index in range(len(texts))]
+    rows = list(zip(texts, bad_rows, strict=True))
     if path.suffix == ".parquet":
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        pq.write_table(pa.table({"text": [None if wrong else text for text, wrong in rows]}), path, row_group_size=25)
+        pq.write_table(pa.table({"text": [None if is_bad else text for text, is_bad in rows]}), path, row_group_size=25)
     elif path.suffix == ".jsonl":
-        path.write_text("".join("{\n" if wrong else json.dumps({"text": text}) + "\n" for text, wrong in rows))
+        path.write_text("".join("{\n" if is_bad else json.dumps({"text": text}) + "\n" for text, is_bad in rows))
     elif path.suffix == ".gz":
-        quoted = ("too,many,cells\n" if wrong else f'"{text}",1\n' for text, wrong in rows)
+        quoted = ("too,many,cells\n" if is_bad else f'"{text}",1\n' for text, is_bad in rows)
         path.write_bytes(gzip.compress(("text,n\n" + "".join(quoted)).encode()))
     else:
-        path.write_bytes(b"".join((b"\xff" if wrong else text.encode()) + END.encode() for text, wrong in rows))
+        path.write_bytes(b"".join((b"\xff" if is_bad else text.encode()) + END.encode() for text, is_bad in rows))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.usefixtures("small_groups")
 def test_standard_input_is_read_again_from_its_beginning(tmp_path, tokenizer, monkeypatch, caplog):
     """A run that was killed goes on with the same input, of which it leaves out what it has."""
-    (path,) = corpus(tmp_path / "c", documents(23, 100), 1)
+    (path,) = write_corpus(tmp_path / "c", make_texts(23, 100), 1)
 
     def encode(out: str) -> bpe.data.Manifest:
         with open(path) as file:
@@ -184,11 +171,11 @@ def test_standard_input_is_read_again_from_its_beginning(tmp_path, tokenizer, mo
             return encode_shards(bpe.Sources("-", separator=END), tokenizer, tmp_path / out, shard_size=1500)
 
     encode("whole")
-    assert killed_at(14, lambda: encode("out"))
+    assert run_until_killed(14, lambda: encode("out"))
     with caplog.at_level("INFO", logger="bpe"):
         encode("out")
     assert "the pipe must give the same text from its beginning again" in caplog.text
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")
 
 
 # The journal ----------------------------------------------------------------------------------------------------------
@@ -197,9 +184,9 @@ def test_standard_input_is_read_again_from_its_beginning(tmp_path, tokenizer, mo
 @pytest.fixture
 def begun(tmp_path, tokenizer, small_groups) -> tuple[list[Path], Path]:
     """A folder that was killed after three shards."""
-    paths = corpus(tmp_path / "c", documents(14, 200))
+    paths = write_corpus(tmp_path / "c", make_texts(14, 200))
     out = tmp_path / "out"
-    killed_at(20, lambda: encode_shards(sources(paths), tokenizer, out, shard_size=1500))
+    run_until_killed(20, lambda: encode_shards(open_sources(paths), tokenizer, out, shard_size=1500))
     assert (out / journal.JOURNAL_NAME).read_text().count("\n") > 2
     return paths, out
 
@@ -208,10 +195,10 @@ def test_a_line_that_is_cut_off_is_written_again(begun, tmp_path, tokenizer):
     paths, out = begun
     name = out / journal.JOURNAL_NAME
     whole = name.read_bytes()
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
     name.write_bytes(whole[:-7])
-    encode_shards(sources(paths), tokenizer, out, shard_size=1500)
-    assert files_of(out) == files_of(tmp_path / "whole")
+    encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
+    assert read_files(out) == read_files(tmp_path / "whole")
 
 
 def test_a_damaged_journal_is_refused(begun, tokenizer):
@@ -219,18 +206,18 @@ def test_a_damaged_journal_is_refused(begun, tokenizer):
     name = out / journal.JOURNAL_NAME
     name.write_bytes(b"{]\n" + name.read_bytes())
     with pytest.raises(FormatError, match="no journal"):
-        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"shard_size": 1600}, "shard_size was 1500 and is 1600"),
-    ({"shard_size": 1500, "allowed_special": "all"}, "allow_special was False and is True"),
-    ({"shard_size": 1500, "seed": 1}, "shuffle was None"),
+    ({"shard_size": 1500, "allowed_special": "all"}, r"allowed_special \(--allow-special\) was False and is True"),
+    ({"shard_size": 1500, "seed": 1}, r"seed \(--shuffle\) was None"),
 ])  # fmt: skip
 def test_other_options_are_refused_while_unfinished(begun, tokenizer, arguments, message):
     paths, out = begun
     with pytest.raises(ValueError, match=message):
-        encode_shards(sources(paths), tokenizer, out, **arguments)
+        encode_shards(open_sources(paths), tokenizer, out, **arguments)
 
 
 @pytest.mark.parametrize("shuffle", [None, 1])
@@ -245,7 +232,7 @@ def test_an_attempt_without_a_finished_shard_does_not_block_others(tmp_path, tok
     encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, out)
     assert "has no finished shard; starting anew" in caplog.text
     encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, tmp_path / "whole")
-    assert files_of(out) == files_of(tmp_path / "whole")
+    assert read_files(out) == read_files(tmp_path / "whole")
 
 
 def test_other_files_in_a_failed_attempt_are_left_alone(tmp_path, tokenizer):
@@ -265,50 +252,50 @@ def test_a_source_that_was_written_again_is_refused(begun, tokenizer):
     paths[0].write_bytes(text[:-40] + b"x" * (40 - len(END)) + END.encode())
     os.utime(paths[0], ns=(1, 1))
     with pytest.raises(ValueError, match="a file has been modified since"):
-        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
 
 
 def test_another_tokenizer_is_refused(begun):
     paths, out = begun
     other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(ValueError, match="the tokenizer's fingerprint was"):
-        encode_shards(sources(paths), other, out, shard_size=1500)
+        encode_shards(open_sources(paths), other, out, shard_size=1500)
 
 
 def test_a_finished_shard_that_is_gone_is_an_error(begun, tokenizer):
     paths, out = begun
     (out / "tokens-00001.npy").unlink()
     with pytest.raises(ValueError, match=r"tokens-00001.npy was finished, and is missing now"):
-        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
 
 
 def test_leftovers_are_removed(begun, tokenizer):
     paths, out = begun
     (out / ".tokens-00007.npy.bpe-0123456789abcdef.tmp").write_bytes(b"half")
-    encode_shards(sources(paths), tokenizer, out, shard_size=1500)
-    assert not [name for name in files_of(out) if name.startswith(".")]
+    encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
+    assert not [name for name in read_files(out) if name.startswith(".")]
 
 
 def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
     paths, out = begun
     with journal.lock_folder(out), pytest.raises(ValueError, match="another process is writing to"):
-        encode_shards(sources(paths), tokenizer, out, shard_size=1500)
-    encode_shards(sources(paths), tokenizer, out, shard_size=1500)
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
+    encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
 
 
 def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch, small_groups):
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 5000)
-    paths = corpus(tmp_path / "c", documents(15, 200))
+    paths = write_corpus(tmp_path / "c", make_texts(15, 200))
     way = {"shards": 2, "seed": 1}
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole", **way)
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", **way)
     out = tmp_path / "out"
-    assert killed_at(8, lambda: encode_shards(sources(paths), tokenizer, out, **way))
+    assert run_until_killed(8, lambda: encode_shards(open_sources(paths), tokenizer, out, **way))
     buckets = sorted((out / ".buckets").iterdir())
     assert buckets
     for path in buckets:
         os.truncate(path, 0)  # as after a power failure
-    encode_shards(sources(paths), tokenizer, out, **way)
-    assert files_of(out) == files_of(tmp_path / "whole")
+    encode_shards(open_sources(paths), tokenizer, out, **way)
+    assert read_files(out) == read_files(tmp_path / "whole")
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -317,9 +304,9 @@ def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch,
 @pytest.mark.parametrize("way", ["in order", "shuffled"])
 @pytest.mark.usefixtures("small_groups")
 def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, monkeypatch, way):
-    paths = corpus(tmp_path / "c", documents(16, 2000))
+    paths = write_corpus(tmp_path / "c", make_texts(16, 2000))
     read: list[int] = []
-    begin = grouping.DocumentGroups._begin_group
+    begin = grouping._GroupBlocks.begin_group
 
     def counted(self: Any) -> None:
         read.append(1)
@@ -329,22 +316,22 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
         if event in ("written", "bucketed"):
             raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
 
-    monkeypatch.setattr(grouping.DocumentGroups, "_begin_group", counted)
+    monkeypatch.setattr(grouping._GroupBlocks, "begin_group", counted)
     monkeypatch.setattr(journal, "failpoint", fails)
     with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
     assert len(read) < 10
-    names = [name for name in files_of(tmp_path / "out") if not name.startswith(".buckets")]
+    names = [name for name in read_files(tmp_path / "out") if not name.startswith(".buckets")]
     assert sorted(names) == ["journal.jsonl", "tokenizer.json"]
     monkeypatch.setattr(journal, "failpoint", None)
-    encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole", **WAYS[way])
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", **WAYS[way])
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")
 
 
 def test_a_full_disk_names_the_file_and_goes_on_with_room(tmp_path, tokenizer):
     """A limit on the size of files stands for the full disk."""
-    paths = corpus(tmp_path / "c", documents(17, 4000))
+    paths = write_corpus(tmp_path / "c", make_texts(17, 4000))
     tokenizer.save(tmp_path / "t.json")
     command = [sys.executable, "-m", "bpe", "encode", *map(str, paths), "--separator", END, "--quiet"]
     command += ["-t", str(tmp_path / "t.json"), "--format", "native", "-o", str(tmp_path / "out")]
@@ -356,15 +343,15 @@ def test_a_full_disk_names_the_file_and_goes_on_with_room(tmp_path, tokenizer):
     failed = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False)
     assert failed.returncode == 1
     assert re.search(r"error: .*out/tokens-00000\.npy: File too large", failed.stderr), failed.stderr
-    assert not [name for name in files_of(tmp_path / "out") if name.endswith(".tmp")]
+    assert not [name for name in read_files(tmp_path / "out") if name.endswith(".tmp")]
     subprocess.run(command, check=True)
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")
 
 
 @pytest.mark.usefixtures("small_groups")
 def test_an_interrupt_says_what_is_finished(tmp_path, tokenizer, monkeypatch):
-    paths = corpus(tmp_path / "c", documents(18, 200))
+    paths = write_corpus(tmp_path / "c", make_texts(18, 200))
     seen = 0
 
     def interrupt(_: bpe.base.Progress) -> None:
@@ -374,19 +361,19 @@ def test_an_interrupt_says_what_is_finished(tmp_path, tokenizer, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match=r"\d+ shards finished in .*out; the same command goes on from there"):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out", shard_size=1500, progress=interrupt)
-    encode_shards(sources(paths), tokenizer, tmp_path / "out", shard_size=1500)
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out", shard_size=1500, progress=interrupt)
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out", shard_size=1500)
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")
 
 
 def test_a_long_document_in_a_file_with_others(tmp_path, tokenizer, small_groups):
     """Groups begin within the document, so the place to go on from lies before it."""
     texts = ["low", WORDS * 100, "new", WORDS * 150, WORDS, "", WORDS * 80]
-    paths = corpus(tmp_path / "c", texts, 1)
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=10)
+    paths = write_corpus(tmp_path / "c", texts, 1)
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", shard_size=10)
     for event in range(0, 40, 8):
         out = tmp_path / f"out{event}"
-        killed_at(event, lambda out=out: encode_shards(sources(paths), tokenizer, out, shard_size=10))
-        encode_shards(sources(paths), tokenizer, out, shard_size=10, threads=2)
-        assert files_of(out) == files_of(tmp_path / "whole")
+        run_until_killed(event, lambda out=out: encode_shards(open_sources(paths), tokenizer, out, shard_size=10))
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=10, threads=2)
+        assert read_files(out) == read_files(tmp_path / "whole")

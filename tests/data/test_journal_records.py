@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from test_encode_shards import END, corpus, documents, files_of, small_groups, sources, tokenizer
+from shard_corpus import END, make_texts, open_sources, read_files, small_groups, tokenizer, write_corpus
 
 import bpe
 from bpe.data import Manifest, encode_shards, journal, outputs
@@ -46,7 +46,7 @@ class Begun:
 
     def __init__(self, folder: Path, tokenizer: bpe.Tokenizer, way: str, paths: list[Path] | None = None) -> None:
         self._folder, self._tokenizer, self._options = folder, tokenizer, WAYS[way]
-        self._paths = paths or corpus(folder / "corpus", documents(31, 150))
+        self._paths = paths or write_corpus(folder / "corpus", make_texts(31, 150))
         self._expected = self._encode("whole")
         self.steps = 0
 
@@ -64,10 +64,10 @@ class Begun:
         self.lines = (folder / "half" / journal.JOURNAL_NAME).read_bytes().splitlines(keepends=True)
 
     def _encode(self, name: str) -> dict[str, bytes]:
-        plain = ".txt" in self._paths[0].name
-        given = sources(self._paths) if plain else bpe.Sources(self._paths)
-        encode_shards(given, self._tokenizer, self._folder / name, threads=1, **self._options)
-        return files_of(self._folder / name)
+        is_text = ".txt" in self._paths[0].name
+        corpus = open_sources(self._paths) if is_text else bpe.Sources(self._paths)
+        encode_shards(corpus, self._tokenizer, self._folder / name, threads=1, **self._options)
+        return read_files(self._folder / name)
 
     def refuses(self, data: bytes) -> bool:
         """Whether a run with this journal is refused; else its result must be right."""
@@ -75,10 +75,10 @@ class Begun:
         shutil.copytree(self._folder / "half", self._folder / "out")
         (self._folder / "out" / journal.JOURNAL_NAME).write_bytes(data)
         try:
-            found = self._encode("out")
+            contents = self._encode("out")
         except ValueError as error:
             return "remove" in str(error) or bool(pytest.fail(f"{error} names no fix"))
-        assert found == self._expected
+        assert contents == self._expected
         return False
 
 
@@ -94,52 +94,52 @@ def test_bytes(begun: Begun) -> None:
     data, random = b"".join(begun.lines), Random(0)
     assert not begun.refuses(data)
     for _ in range(25):
-        at, changed = random.randrange(len(data)), bytearray(data)
+        offset, changed_data = random.randrange(len(data)), bytearray(data)
         if random.random() < 0.6:
-            changed[at] ^= 1 << random.randrange(8)
+            changed_data[offset] ^= 1 << random.randrange(8)
         elif random.random() < 0.5:
-            del changed[at : at + random.randrange(1, 30)]
+            del changed_data[offset : offset + random.randrange(1, 30)]
         else:
-            changed[at : at + 4] = random.choice([bytes(4), b'"', b"0", b"\n", b"\xff"])
-        begun.refuses(bytes(changed))
+            changed_data[offset : offset + 4] = random.choice([bytes(4), b'"', b"0", b"\n", b"\xff"])
+        begun.refuses(bytes(changed_data))
     for length in (len(data) - 1, len(data) - 20):  # as after a crash
         assert not begun.refuses(data[:length])
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def find_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        yield from places(value[key], (*path, key))
+        yield from find_paths(value[key], (*path, key))
 
 
 def test_values_with_a_right_checksum(begun: Begun) -> None:
     random = Random(1)
     accepted = 0
     for _ in range(30):
-        number = random.randrange(1, len(begun.lines))
-        record = json.loads(begun.lines[number])
+        index = random.randrange(1, len(begun.lines))
+        record = json.loads(begun.lines[index])
         del record["crc32"]
-        path = random.choice([each for each in places(record) if each and each[0] != "used"])
-        holder = record
+        path = random.choice([keys for keys in find_paths(record) if keys and keys[0] != "used"])
+        parent = record
         for key in path[:-1]:
-            holder = holder[key]
-        old = holder[path[-1]]
+            parent = parent[key]
+        old = parent[path[-1]]
         values = [None, -1, 0, 1.5, "x", [], {}, 2**70, True, [old]]
         values += [old + 1, old - 1, old + 20] * 3 if type(old) is int else []
         values += [old[:-1], old + old[:1], old[::-1]] * 3 if isinstance(old, list) else []
-        holder[path[-1]] = random.choice(values)
+        parent[path[-1]] = random.choice(values)
         line = journal._spell_line(record)
-        accepted += not begun.refuses(b"".join([*begun.lines[:number], line, *begun.lines[number + 1 :]]))
+        accepted += not begun.refuses(b"".join([*begun.lines[:index], line, *begun.lines[index + 1 :]]))
     assert accepted < 15  # values that change nothing
 
 
 def test_lines(begun: Begun) -> None:
-    for number in range(1, len(begun.lines)):
-        before, line, after = begun.lines[:number], begun.lines[number], begun.lines[number + 1 :]
-        begun.refuses(b"".join([*before, *after]))
-        begun.refuses(b"".join([*before, line, line, *after]))
-    deep = b"[" * 5000 + b"]" * 5000
-    for line in (b"7\n", b"null\n", b"\n", b'{"crc32": 1}\n', deep + b"\n", b'{"next": ' + b"9" * 5000 + b"}\n"):
+    for index in range(1, len(begun.lines)):
+        lines_before, line, lines_after = begun.lines[:index], begun.lines[index], begun.lines[index + 1 :]
+        begun.refuses(b"".join([*lines_before, *lines_after]))
+        begun.refuses(b"".join([*lines_before, line, line, *lines_after]))
+    deep_list = b"[" * 5000 + b"]" * 5000
+    for line in (b"7\n", b"null\n", b"\n", b'{"crc32": 1}\n', deep_list + b"\n", b'{"next": ' + b"9" * 5000 + b"}\n"):
         assert begun.refuses(b"".join([*begun.lines, line]))
         assert begun.refuses(b"".join([line, *begun.lines[1:]]))
 
@@ -154,12 +154,12 @@ def test_the_error_names_the_line_the_rule_and_the_fix(begun: Begun, tmp_path: P
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_what_is_no_file_is_no_journal(tmp_path: Path, tokenizer: bpe.Tokenizer) -> None:
-    (path,) = corpus(tmp_path / "corpus", ["low"], 1)
+    (path,) = write_corpus(tmp_path / "corpus", ["low"], 1)
     for name, make in (("folder", os.mkdir), ("pipe", os.mkfifo), ("link", lambda at: os.symlink("/dev/zero", at))):
         (tmp_path / name).mkdir()
         make(tmp_path / name / journal.JOURNAL_NAME)
         with pytest.raises(FormatError, match="this is no journal"):
-            encode_shards(sources([path]), tokenizer, tmp_path / name)
+            encode_shards(open_sources([path]), tokenizer, tmp_path / name)
 
 
 def test_finished_shards_are_compared_with_their_files(begun: Begun, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_manifest_that_cannot_be_opened_is_not_written(tmp_path: Path) -> None
     assert not os.listdir(tmp_path)
 
 
-def one_file(folder: Path, name: str, texts: list[str]) -> Path:
+def write_file(folder: Path, name: str, texts: list[str]) -> Path:
     """A file of this name, whose endings say what it is."""
     path = folder / name
     kind, _, packed = name.partition(".")[2].partition(".")
@@ -202,13 +202,13 @@ def one_file(folder: Path, name: str, texts: list[str]) -> Path:
         return path
     if kind == "csv":
         rows = io.StringIO()
-        lines = [["text"], *([each.replace(" low", "\nlow")] for each in texts)]
+        lines = [["text"], *([text.replace(" low", "\nlow")] for text in texts)]
         csv.writer(rows, lineterminator="\n").writerows(lines)
         data = rows.getvalue().encode()
     elif kind == "jsonl":
-        data = b"".join(json.dumps({"text": each}).encode() + b"\n" for each in texts)
+        data = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
     else:
-        data = "".join(each + END for each in texts).encode()
+        data = "".join(text + END for text in texts).encode()
     path.write_bytes({"": bytes, "gz": gzip.compress, "xz": lzma.compress}[packed](data))
     return path
 
@@ -222,25 +222,25 @@ def test_forged_positions_in_files_of_all_kinds(
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 6000)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
-    texts = [each or "low" for each in documents(37, 150)]
-    begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
-    last = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
+    texts = [text or "low" for text in make_texts(37, 150)]
+    begun = Begun(tmp_path, tokenizer, way, [write_file(tmp_path, name, texts)])
+    last_index = max(i for i, line in enumerate(begun.lines) if json.loads(line).get("next"))
     changes = [{0: 1}, {1: 1}, {1: -7}, {2: 1}, {3: 1}, {3: -1}, {4: 1}, {4: -1}, {3: -1, 4: 1}, {3: 1, 4: -1}]
     changes += [{2: 1, 3: -1}, {1: 1, 2: -15}, {1: 9, 3: -1, 4: 1}]
-    assert not begun.refuses(b"".join(begun.lines[: last + 1]))
+    assert not begun.refuses(b"".join(begun.lines[: last_index + 1]))
     for change in changes:
-        record = json.loads(begun.lines[last])
+        record = json.loads(begun.lines[last_index])
         del record["crc32"]
         for index, step in change.items():
             record["next"][index] += step
-        begun.refuses(b"".join([*begun.lines[:last], journal._spell_line(record)]))
+        begun.refuses(b"".join([*begun.lines[:last_index], journal._spell_line(record)]))
 
 
 # Going on with what has changed ---------------------------------------------------------------------------------------
 
 
-def lines_of(number: int, bad: bool) -> bytes:
-    lines = [json.dumps({"text": f"low lower {number} {i}" * (i % 7 * 5)}).encode() + b"\n" for i in range(60)]
+def make_lines(index: int, bad: bool) -> bytes:
+    lines = [json.dumps({"text": f"low lower {index} {i}" * (i % 7 * 5)}).encode() + b"\n" for i in range(60)]
     return b"".join([b'{"text": \n' if bad else lines[0], *lines[1:]])
 
 
@@ -254,13 +254,13 @@ def test_only_what_finished_steps_used_must_be_the_same(
     monkeypatch.chdir(tmp_path)
     names = [f"{number}.jsonl" for number in range(4)]
     for number, name in enumerate(names):
-        Path(name).write_bytes(lines_of(number, number == 2))
+        Path(name).write_bytes(make_lines(number, number == 2))
     with pytest.raises(FormatError, match=r"2\.jsonl, line 1"):
         encode_shards(bpe.Sources(names), tokenizer, "out", **WAYS[way])
     assert Path("out", journal.JOURNAL_NAME).read_text().count("\n") > 1
     options: dict[str, Any] = {}
     if change == "mended":
-        Path(names[2]).write_bytes(lines_of(2, bad=False))
+        Path(names[2]).write_bytes(make_lines(2, bad=False))
     elif change == "left out":
         del names[2]
     elif change == "skipped":
@@ -268,7 +268,7 @@ def test_only_what_finished_steps_used_must_be_the_same(
     elif change == "renamed":
         names, options = [f"./{name}" for name in names], {"on_error": "skip"}
     else:
-        Path(names[0]).write_bytes(lines_of(9, bad=False))
+        Path(names[0]).write_bytes(make_lines(9, bad=False))
         with pytest.raises(ValueError, match="out was made from other sources"):
             encode_shards(bpe.Sources(names, on_error="skip"), tokenizer, "out", **WAYS[way])
         return
@@ -282,7 +282,7 @@ def test_only_what_finished_steps_used_must_be_the_same(
     monkeypatch.setattr(journal, "failpoint", None)
     encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
     encode_shards(bpe.Sources(names, **options), tokenizer, "whole", **WAYS[way])
-    assert files_of(Path("out")) == files_of(Path("whole"))
+    assert read_files(Path("out")) == read_files(Path("whole"))
 
 
 @pytest.mark.parametrize("way", ["in order", "split", "in buckets"])
@@ -297,7 +297,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
-    texts = [each or "low" for each in documents(37, 150)]
+    texts = [each or "low" for each in make_texts(37, 150)]
     marked = [*texts]
     marked[120] = "@"  # becomes a byte that no text has
     path, given = tmp_path / name, {"separator": END} if ".txt" in name else {}
@@ -306,7 +306,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
         encode_shards(bpe.Sources(path, **given), tokenizer, tmp_path / out, threads=1, **WAYS[way])
 
     def put(texts: list[str], time: int) -> None:
-        replaced = one_file(tmp_path, name, texts)
+        replaced = write_file(tmp_path, name, texts)
         if "@" in texts and name != "a.parquet":
             packed = {".gz": gzip, ".xz": lzma}.get(path.suffix)
             data = replaced.read_bytes() if packed is None else packed.decompress(replaced.read_bytes())
@@ -332,7 +332,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     shutil.copytree(tmp_path / "out", tmp_path / "other")
     encode("out")
     encode("whole")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")
     put(other, 3000)
     with pytest.raises(ValueError, match=r"made from other sources: the size of|been modified since"):
         encode("other")

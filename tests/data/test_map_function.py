@@ -35,16 +35,16 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def model(kind: str = "byte") -> bpe.Tokenizer:
+def make_tokenizer(kind: str = "byte") -> bpe.Tokenizer:
     return bpe.train(texts=TEXTS, num_merges=40, **KINDS[kind])
 
 
-TOK = model()
+TOK = make_tokenizer()
 EXPECTED = [row.tolist() for row in TOK.encode_batch(TEXTS)]
 
 
-def lists(rows: Any) -> list[list[int]]:
-    return [[int(number) for number in row] for row in rows]
+def to_lists(rows: Any) -> list[list[int]]:
+    return [[int(token_id) for token_id in row] for row in rows]
 
 
 # The function itself, without datasets --------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_batches_rows_and_nulls() -> None:
     batch = encode({"text": ["low", None, "lower"], "id": [1, 2, 3]})
     expected = TOK.encode_batch(["low", "", "lower"], append="<|end|>", prepend=1)
     assert [*batch] == ["input_ids", "n"]
-    assert lists(batch["input_ids"]) == expected.to_list()
+    assert to_lists(batch["input_ids"]) == expected.to_list()
     assert {row.dtype for row in batch["input_ids"]} == {np.dtype(np.int32)}
     assert batch["n"].tolist() == expected.lengths.tolist()
     assert encode({"text": "lower"})["input_ids"].tolist() == expected[2].tolist()
@@ -63,50 +63,54 @@ def test_batches_rows_and_nulls() -> None:
 
 
 def test_special_tokens_are_text_unless_allowed() -> None:
-    plain, allowed = map_function(TOK), map_function(TOK, allowed_special={"<|end|>"})
-    assert lists(plain({"text": TEXTS[:1]})["input_ids"]) == [TOK.encode(TEXTS[0]).tolist()]
-    assert allowed({"text": TEXTS[:1]})["input_ids"][0][-1] == TOK.token_id("<|end|>")
+    encode, encode_allowed = map_function(TOK), map_function(TOK, allowed_special={"<|end|>"})
+    assert to_lists(encode({"text": TEXTS[:1]})["input_ids"]) == [TOK.encode(TEXTS[0]).tolist()]
+    assert encode_allowed({"text": TEXTS[:1]})["input_ids"][0][-1] == TOK.token_id("<|end|>")
 
 
 def test_wrong_options_are_refused_when_the_function_is_made() -> None:
-    for options, kind, said in (
+    for options, kind, message in (
         ({"append": "<|no|>"}, ValueError, "no"),
         ({"allowed_special": {"<|no|>"}}, ValueError, "no"),
         ({"length": "input_ids"}, ValueError, "output and length are both 'input_ids'; they must be two columns"),
         ({"column": 3}, TypeError, "column is 3, an int; it must be a str, the name of a column"),
         ({"output": None}, TypeError, "output is None; it must be a str, the name of a column"),
     ):
-        with pytest.raises(kind, match=said):  # type: ignore[arg-type]
+        with pytest.raises(kind, match=message):  # type: ignore[arg-type]
             map_function(TOK, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pickles_are_equal_for_equal_tokenizers(kind: str, tmp_path: Path) -> None:
     """A tokenizer that is trained twice, loaded from a file or pickled gives one and the same pickle."""
-    tok = model(kind)
+    tok = make_tokenizer(kind)
     tok.save(tmp_path / "tokenizer.json")
     tok.encode_batch(TEXTS)
-    others = [model(kind), bpe.Tokenizer.load(tmp_path / "tokenizer.json"), pickle.loads(pickle.dumps(tok))]
+    equal_tokenizers = [
+        make_tokenizer(kind),
+        bpe.Tokenizer.load(tmp_path / "tokenizer.json"),
+        pickle.loads(pickle.dumps(tok)),
+    ]
     first = pickle.dumps(map_function(tok))
-    for other in others:
-        again = map_function(other)
-        assert pickle.dumps(again) == first
-        assert again == map_function(tok)
-        assert hash(again) == hash(map_function(tok))
-    again = pickle.loads(first)
-    assert isinstance(again, MapFunction)
-    assert again.tokenizer == tok
-    assert pickle.dumps(again) == first
-    assert lists(again({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS).to_list()
+    for equal_tokenizer in equal_tokenizers:
+        equal_function = map_function(equal_tokenizer)
+        assert pickle.dumps(equal_function) == first
+        assert equal_function == map_function(tok)
+        assert hash(equal_function) == hash(map_function(tok))
+    equal_function = pickle.loads(first)
+    assert isinstance(equal_function, MapFunction)
+    assert equal_function.tokenizer == tok
+    assert pickle.dumps(equal_function) == first
+    assert to_lists(equal_function({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS).to_list()
     assert pickle.dumps(map_function(tok, length="n")) != first
     assert map_function(tok, length="n") != map_function(tok)
 
 
 def test_pickle_of_a_real_vocabulary(shared_vocab: Callable[[str], Path]) -> None:
     tok = bpe.Tokenizer.from_tiktoken(shared_vocab("cl100k_base.tiktoken"), "cl100k", {"<|endoftext|>": 100257})
-    again = pickle.loads(pickle.dumps(map_function(tok, append="<|endoftext|>")))
-    assert again.tokenizer == tok
-    assert lists(again({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS, append=100257).to_list()
+    unpickled = pickle.loads(pickle.dumps(map_function(tok, append="<|endoftext|>")))
+    assert unpickled.tokenizer == tok
+    assert to_lists(unpickled({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS, append=100257).to_list()
 
 
 @pytest.mark.parametrize("batch", [{"content": ["low"]}, {"content": "low"}])
@@ -148,10 +152,10 @@ def dataset(datasets: Any, tmp_path: Path) -> Any:
     return datasets.load_from_disk(tmp_path / "dataset")
 
 
-@pytest.mark.parametrize("form", [None, "arrow", "numpy", "pandas"])
+@pytest.mark.parametrize("format_name", [None, "arrow", "numpy", "pandas"])
 @pytest.mark.parametrize("processes", [None, 1, 2])
-def test_map(dataset: Any, form: str | None, processes: int | None) -> None:
-    encoded = dataset.with_format(form).map(
+def test_map(dataset: Any, format_name: str | None, processes: int | None) -> None:
+    encoded = dataset.with_format(format_name).map(
         map_function(TOK, length="length"), batched=True, batch_size=33, num_proc=processes
     )
     encoded = encoded.with_format(None)
@@ -180,24 +184,24 @@ def test_batches_of_empty_texts(datasets: Any) -> None:
     texts = ["", "", None, "", "low", "", None]
     dataset = datasets.Dataset.from_dict({"text": texts})
     expected = [TOK.encode(text or "").tolist() for text in texts]
-    for form in (None, "arrow", "pandas"):
-        encoded = dataset.with_format(form).map(map_function(TOK, output="ids"), batched=True, batch_size=2)
+    for format_name in (None, "arrow", "pandas"):
+        encoded = dataset.with_format(format_name).map(map_function(TOK, output="ids"), batched=True, batch_size=2)
         assert [*encoded.with_format(None)["ids"]] == expected
         assert encoded.features["ids"].feature.dtype == "int32"
 
 
 def test_a_second_map_is_read_from_the_cache(dataset: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for number, form in enumerate((None, "arrow")):
+    for index, format_name in enumerate((None, "arrow")):
         for processes in (None, 2):
-            formatted = dataset.with_format(form)
+            formatted = dataset.with_format(format_name)
             call = {"batched": True, "num_proc": processes}
             first = formatted.map(map_function(TOK, allowed_special={"<|a|>", "<|b|>", "<|end|>"}), **call)
             with monkeypatch.context() as patch:
                 patch.setattr(MapFunction, "__call__", lambda *_: pytest.fail("encoded again"))
                 tok = pickle.loads(pickle.dumps(TOK))
-                again = formatted.map(map_function(tok, allowed_special=["<|end|>", "<|b|>", "<|a|>"]), **call)
-            assert again._fingerprint == first._fingerprint, number
-            assert again.cache_files == first.cache_files
+                cached = formatted.map(map_function(tok, allowed_special=["<|end|>", "<|b|>", "<|a|>"]), **call)
+            assert cached._fingerprint == first._fingerprint, index
+            assert cached.cache_files == first.cache_files
 
 
 FINGERPRINTS = """
@@ -221,9 +225,9 @@ print(Hasher.hash(encode), dataset.map(encode, batched=True)._fingerprint)
 def test_fingerprints_are_equal_in_every_process(datasets: Any, tmp_path: Path) -> None:
     """Another process has another seed for the hashes of str, and the tokenizer may have been used before."""
     TOK.save(tmp_path / "tokenizer.json")
-    found = set()
+    outputs = set()
     for seed, used in (("1", "new"), ("2", "used"), ("3", "new")):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", FINGERPRINTS, str(tmp_path / "tokenizer.json"), used],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
@@ -231,19 +235,19 @@ def test_fingerprints_are_equal_in_every_process(datasets: Any, tmp_path: Path) 
             check=True,
             timeout=120,
         )
-        found.add(done.stdout)
-    assert len(found) == 1, found
+        outputs.add(process.stdout)
+    assert len(outputs) == 1, outputs
     loaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
     encode = map_function(loaded, allowed_special={"<|end|>", "<|a|>", "<|b|>"}, append="<|end|>")
-    assert found.pop().split()[0] == datasets.fingerprint.Hasher.hash(encode)
+    assert outputs.pop().split()[0] == datasets.fingerprint.Hasher.hash(encode)
 
 
 def test_streaming(datasets: Any) -> None:
     """`IterableDataset.map` takes the same function."""
     dataset = datasets.Dataset.from_dict({"text": TEXTS}).to_iterable_dataset()
-    for form in (None, "arrow"):
-        encoded = dataset.with_format(form).map(map_function(TOK), batched=True, batch_size=16).with_format(None)
-        assert lists(row["input_ids"] for row in encoded) == EXPECTED
+    for format_name in (None, "arrow"):
+        encoded = dataset.with_format(format_name).map(map_function(TOK), batched=True, batch_size=16).with_format(None)
+        assert to_lists(row["input_ids"] for row in encoded) == EXPECTED
 
 
 def test_one_thread_in_the_processes_of_multiprocess() -> None:

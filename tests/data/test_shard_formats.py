@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_readers import READERS, flat, read_folder
+from shard_readers import READERS, flatten, read_folder
 
 from bpe import TokenBatch
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
@@ -26,11 +26,11 @@ from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError
 
 NEEDS_ARROW = ("parquet", "arrow")
-DOCUMENTS = [form for form in FORMATS if FORMATS[form].holds]
+DOCUMENTS = [format_name for format_name in FORMATS if FORMATS[format_name].holds]
 
 
-def skip_without_arrow(form: str) -> None:
-    if form in NEEDS_ARROW:
+def skip_without_arrow(format_name: str) -> None:
+    if format_name in NEEDS_ARROW:
         pytest.importorskip("pyarrow")
 
 
@@ -40,46 +40,48 @@ documents = st.lists(
 )
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("format_name", FORMATS)
 @settings(max_examples=30)
-@given(written=documents, size=st.one_of(st.none(), st.integers(1, 60)), large=st.sampled_from([0, 65235, 2**31 - 301]))
-def test_documents_are_read_back(tmp_path_factory: Any, form: str, written: Any, size: Any, large: int) -> None:
-    skip_without_arrow(form)
-    written = [[number + large for number in document] for document in written]
+@given(docs=documents, size=st.one_of(st.none(), st.integers(1, 60)), offset=st.sampled_from([0, 65235, 2**31 - 301]))
+def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
+    skip_without_arrow(format_name)
+    docs = [[token_id + offset for token_id in document] for document in docs]
     out = tmp_path_factory.mktemp("out")
-    largest = max((max(document, default=0) for document in written), default=0)
+    largest = max((max(document, default=0) for document in docs), default=0)
     try:
-        FORMATS[form].dtype(largest)
+        FORMATS[format_name].choose_dtype(largest)
     except ValueError:
-        assert form == "nanogpt"
+        assert format_name == "nanogpt"
         return
-    manifest = write_shards(written, out, format=form, shard_size=size)
-    found = read_folder(out, form)
-    if form in DOCUMENTS:
-        assert found == written
+    manifest = write_shards(docs, out, format=format_name, shard_size=size)
+    documents_read = read_folder(out, format_name)
+    if format_name in DOCUMENTS:
+        assert documents_read == docs
     else:
-        assert flat(found) == flat(written)
-    assert (manifest.documents, manifest.tokens) == (len(written), sum(map(len, written)))
+        assert flatten(documents_read) == flatten(docs)
+    assert (manifest.documents, manifest.tokens) == (len(docs), sum(map(len, docs)))
     assert Manifest.read(out) == manifest
     if size is not None:  # a shard ends with the document that reaches the size
         tokens = [shard.tokens for shard in manifest.shards]
         assert all(count >= size for count in tokens[:-1])
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_bytes_do_not_depend_on_the_calls(
+    format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One call, or one for every id: the files are the same."""
-    skip_without_arrow(form)
-    monkeypatch.setattr(columns, "_TOKENS", 5)
-    monkeypatch.setattr(columns, "_DOCUMENTS", 3)
-    monkeypatch.setattr(dolma, "_PIECE", 50)
+    skip_without_arrow(format_name)
+    monkeypatch.setattr(columns, "_GROUP_TOKENS", 5)
+    monkeypatch.setattr(columns, "_GROUP_DOCUMENTS", 3)
+    monkeypatch.setattr(dolma, "_PIECE_BYTES", 50)
     rng = np.random.default_rng(0)
     lengths = rng.integers(0, 6, 50)
     ids = rng.integers(0, 500, lengths.sum()).astype(np.uint32)
-    done = []
+    contents = []
     for name in ("once", "often"):
         (tmp_path / name).mkdir()
-        writer = FORMATS[form].writer(tmp_path / name, "x", FORMATS[form].dtype(500))
+        writer = FORMATS[format_name].open_writer(tmp_path / name, "x", FORMATS[format_name].choose_dtype(500))
         if name == "once":
             writer.write(ids, lengths)
         else:
@@ -89,17 +91,17 @@ def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeyp
                     part = ids[position : position + min(length, 1)]
                     position += len(part)
                     last = i >= length - 1
-                    writer.write(part, np.array([len(part)]), begins=i == 0, ends=last)
+                    writer.write(part, np.array([len(part)]), begins_document=i == 0, ends_document=last)
         assert (writer.documents, writer.tokens) == (50, len(ids))
         files = writer.finish()
-        done.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
-        assert files[0].name == FORMATS[form].names("x")[0]
-        assert {*os.listdir(tmp_path / name)} == {*FORMATS[form].names("x")}
-    assert done[0] == done[1]
-    if form in DOCUMENTS:
+        contents.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
+        assert files[0].name == FORMATS[format_name].name_files("x")[0]
+        assert {*os.listdir(tmp_path / name)} == {*FORMATS[format_name].name_files("x")}
+    assert contents[0] == contents[1]
+    if format_name in DOCUMENTS:
         bounds = [0, *np.cumsum(lengths).tolist()]
         expected = [ids[a:b].tolist() for a, b in pairwise(bounds)]
-        assert READERS[form](tmp_path / "once" / FORMATS[form].names("x")[0]) == expected
+        assert READERS[format_name](tmp_path / "once" / FORMATS[format_name].name_files("x")[0]) == expected
 
 
 # Files of other writers -----------------------------------------------------------------------------------------------
@@ -109,12 +111,12 @@ def test_masks_of_datatrove(tmp_path: Path) -> None:
     """Its own writer's masks are read and converted, and what is written here is what it writes."""
     tokenizer = pytest.importorskip("datatrove.pipeline.tokens.tokenizer")
     docs = [([1, 2, 3], [0, 1, 1]), ([], []), ([70_000], [0])]
-    theirs = tokenizer.TokenizedFile(
+    peer_file = tokenizer.TokenizedFile(
         str(tmp_path / "theirs"), "00000.ds", save_loss_metadata=True, token_size=4, save_final_metadata=True
     )
     for ids, mask in docs:
-        theirs.write(ids, np.array(mask, dtype=np.float64))
-    theirs.close()
+        peer_file.write(ids, np.array(mask, dtype=np.float64))
+    peer_file.close()
     shards = TokenShards(tmp_path / "theirs")
     assert shards.has_masks
     assert shards.masks(0, 4).tolist() == [0, 1, 1, 0]
@@ -186,23 +188,23 @@ def test_multimodal_datasets_of_megatron_are_refused(tmp_path: Path) -> None:
 # Golden bytes ---------------------------------------------------------------------------------------------------------
 
 
-def written(tmp_path: Path, form: str, docs: list[list[int]], **options: Any) -> dict[str, bytes]:
-    write_shards(docs, tmp_path, format=form, **options)
+def write_and_read_files(tmp_path: Path, format_name: str, docs: list[list[int]], **options: Any) -> dict[str, bytes]:
+    write_shards(docs, tmp_path, format=format_name, **options)
     return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "manifest.json"}
 
 
 def test_golden_native(tmp_path: Path) -> None:
-    head = b"\x93NUMPY\x01\x00v\x00{'descr': '%s', 'fortran_order': False, 'shape': (%d,)}"
-    found = written(tmp_path, "native", [[1, 2], [], [65535]])
-    assert found == {
-        "tokens-00000.npy": (head % (b"<u2", 3)).ljust(127) + b"\n" + b"\x01\x00\x02\x00\xff\xff",
-        "tokens-00000.offsets.npy": (head % (b"<i8", 4)).ljust(127) + b"\n" + struct.pack("<4q", 0, 2, 2, 3),
+    header = b"\x93NUMPY\x01\x00v\x00{'descr': '%s', 'fortran_order': False, 'shape': (%d,)}"
+    files = write_and_read_files(tmp_path, "native", [[1, 2], [], [65535]])
+    assert files == {
+        "tokens-00000.npy": (header % (b"<u2", 3)).ljust(127) + b"\n" + b"\x01\x00\x02\x00\xff\xff",
+        "tokens-00000.offsets.npy": (header % (b"<i8", 4)).ljust(127) + b"\n" + struct.pack("<4q", 0, 2, 2, 3),
     }
 
 
 def test_golden_megatron(tmp_path: Path) -> None:
-    found = written(tmp_path, "megatron", [[1, 2], [], [65536]])
-    assert found == {
+    files = write_and_read_files(tmp_path, "megatron", [[1, 2], [], [65536]])
+    assert files == {
         "tokens-00000.bin": struct.pack("<3i", 1, 2, 65536),
         "tokens-00000.idx": bytes.fromhex(
             "4d4d494449445800 00 0100000000000000 04 0300000000000000 0400000000000000"
@@ -214,21 +216,21 @@ def test_golden_megatron(tmp_path: Path) -> None:
 
 
 def test_golden_nanogpt_and_llmc(tmp_path: Path) -> None:
-    found = written(tmp_path / "a", "nanogpt", [[1, 2], []], end_of_text=7)
-    assert found == {"tokens-00000.bin": struct.pack("<4H", 1, 2, 7, 7)}
-    found = written(tmp_path / "b", "llmc", [[1, 2], []], end_of_text=7)
-    assert found == {
+    files = write_and_read_files(tmp_path / "a", "nanogpt", [[1, 2], []], end_of_text=7)
+    assert files == {"tokens-00000.bin": struct.pack("<4H", 1, 2, 7, 7)}
+    files = write_and_read_files(tmp_path / "b", "llmc", [[1, 2], []], end_of_text=7)
+    assert files == {
         "tokens-00000.bin": struct.pack("<3i", 20240520, 1, 4) + bytes(1012) + struct.pack("<4H", 7, 1, 2, 7)
     }
-    found = written(tmp_path / "c", "llmc", [[1, 2], []], end_of_text=70000)
-    assert found == {
+    files = write_and_read_files(tmp_path / "c", "llmc", [[1, 2], []], end_of_text=70000)
+    assert files == {
         "tokens-00000.bin": struct.pack("<3i", 20240801, 7, 4) + bytes(1012) + struct.pack("<4I", 70000, 1, 2, 70000)
     }
 
 
 def test_golden_datatrove(tmp_path: Path) -> None:
-    found = written(tmp_path, "datatrove", [[1, 2], []], end_of_text=7)
-    assert found == {
+    files = write_and_read_files(tmp_path, "datatrove", [[1, 2], []], end_of_text=7)
+    assert files == {
         "tokens-00000.ds": struct.pack("<4H", 1, 2, 7, 7),
         "tokens-00000.ds.index": struct.pack("<2Q", 3, 4),
         "tokens-00000.ds.metadata": b"unknown|2\n4\n4.00 T",
@@ -236,7 +238,9 @@ def test_golden_datatrove(tmp_path: Path) -> None:
 
 
 def test_golden_dolma(tmp_path: Path) -> None:
-    writer = FORMATS["dolma"].writer(tmp_path, "x", np.dtype("<u2"), info=ShardInfo(source='a,"b"', first_document=5))
+    writer = FORMATS["dolma"].open_writer(
+        tmp_path, "x", np.dtype("<u2"), info=ShardInfo(source='a,"b"', first_document=5)
+    )
     writer.write(np.array([1, 2, 3], dtype=np.uint32), np.array([2, 0, 1]))
     writer.finish()
     assert (tmp_path / "x.npy").read_bytes() == struct.pack("<3H", 1, 2, 3)
@@ -256,41 +260,43 @@ def test_datatrove_numbers_for_people() -> None:
 # Loss masks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["native", "parquet", "arrow"])
-def test_masks_are_read_back(form: str, tmp_path: Path) -> None:
-    skip_without_arrow(form)
+@pytest.mark.parametrize("format_name", ["native", "parquet", "arrow"])
+def test_masks_are_read_back(format_name: str, tmp_path: Path) -> None:
+    skip_without_arrow(format_name)
     pairs = [([5, 6, 7], [0, 1, 1]), ([], []), ([8], [255]), ([9, 9], [True, False])]
-    manifest = write_shards(pairs, tmp_path, format=form, masks=True, shard_size=4)
+    manifest = write_shards(pairs, tmp_path, format=format_name, masks=True, shard_size=4)
     assert manifest.masks
     masks: list[list[int]] = []
     for shard in manifest.shards:
         path = tmp_path / shard.files[0].name
-        if form == "native":
-            flat = np.load(tmp_path / f"{shard.stem}.mask.npy")
-            assert flat.dtype == np.uint8
+        if format_name == "native":
+            flatten = np.load(tmp_path / f"{shard.stem}.mask.npy")
+            assert flatten.dtype == np.uint8
             bounds = np.load(tmp_path / f"{shard.stem}.offsets.npy").tolist()
-            masks += [flat[a:b].tolist() for a, b in pairwise(bounds)]
+            masks += [flatten[a:b].tolist() for a, b in pairwise(bounds)]
         else:
             import pyarrow as pa
             import pyarrow.parquet as pq
 
-            table = pq.read_table(path) if form == "parquet" else pa.ipc.open_file(path).read_all()
+            table = pq.read_table(path) if format_name == "parquet" else pa.ipc.open_file(path).read_all()
             masks += table.column("loss_mask").to_pylist()
     assert masks == [list(map(int, mask)) for _, mask in pairs]
-    assert read_folder(tmp_path, form) == [ids for ids, _ in pairs]
+    assert read_folder(tmp_path, format_name) == [ids for ids, _ in pairs]
 
 
-@pytest.mark.parametrize("form", ["megatron", "nanogpt", "llmc", "dolma"])
-def test_other_formats_refuse_masks(form: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"{form} shards cannot hold loss masks; native, datatrove, parquet and arrow"):
-        write_shards([([1], [1])], tmp_path, format=form, masks=True)
+@pytest.mark.parametrize("format_name", ["megatron", "nanogpt", "llmc", "dolma"])
+def test_other_formats_refuse_masks(format_name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=f"{format_name} shards cannot hold loss masks; native, datatrove, parquet and arrow"
+    ):
+        write_shards([([1], [1])], tmp_path, format=format_name, masks=True)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_shard_without_masks_replaces_one_with_masks(tmp_path: Path) -> None:
     """The old mask must not be taken for the new shard's."""
     for masks in (True, False):
-        writer = FORMATS["native"].writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
+        writer = FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
         writer.write(np.array([1, 2]), np.array([2]), mask=np.array([0, 1], dtype=np.uint8) if masks else None)
         writer.finish()
     assert not FORMATS["native"].open(tmp_path / "x.npy").has_masks
@@ -300,7 +306,7 @@ def test_a_shard_without_masks_replaces_one_with_masks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "largest", "message"),
+    ("format_name", "largest", "message"),
     [
         ("nanogpt", 65536, "nanogpt shards hold ids up to 65535; formats with 32-bit ids, such as native"),
         ("megatron", 2**31, "megatron shards hold ids up to 2147483647"),
@@ -308,31 +314,35 @@ def test_a_shard_without_masks_replaces_one_with_masks(tmp_path: Path) -> None:
         ("native", -1, "largest_id is -1"),
     ],
 )
-def test_largest_id_decides(form: str, largest: int, message: str, tmp_path: Path) -> None:
+def test_largest_id_decides(format_name: str, largest: int, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        write_shards(iter([[1]]), tmp_path / "out", format=form, largest_id=largest)
+        write_shards(iter([[1]]), tmp_path / "out", format=format_name, largest_id=largest)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_dtypes(form: str) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_dtypes(format_name: str) -> None:
     names = {"nanogpt": ["uint16"], "megatron": ["uint16", "int32"]}
     names |= {arrow: ["uint16", "int32", "uint32"] for arrow in NEEDS_ARROW}
     limits = {"uint16": 65535, "int32": 2**31 - 1, "uint32": 2**32 - 1}
     least = 0
-    for name in names.get(form, ["uint16", "uint32"]):
-        assert FORMATS[form].dtype(least).name == FORMATS[form].dtype(limits[name]).name == name
+    for name in names.get(format_name, ["uint16", "uint32"]):
+        assert (
+            FORMATS[format_name].choose_dtype(least).name
+            == FORMATS[format_name].choose_dtype(limits[name]).name
+            == name
+        )
         least = limits[name] + 1
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_an_id_that_does_not_fit_is_refused(form: str, tmp_path: Path) -> None:
-    skip_without_arrow(form)
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_an_id_that_does_not_fit_is_refused(format_name: str, tmp_path: Path) -> None:
+    skip_without_arrow(format_name)
     with pytest.raises(ValueError, match="id 65536 does not fit the shard's dtype, uint16"):
-        write_shards([[1], [65536]], tmp_path, format=form, largest_id=9)
+        write_shards([[1], [65536]], tmp_path, format=format_name, largest_id=9)
     with pytest.raises(ValueError, match="out of range"):
-        write_shards([[1], [-1]], tmp_path, format=form, largest_id=9)
-    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+        write_shards([[1], [-1]], tmp_path, format=format_name, largest_id=9)
+    writer = FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
     for bad in (np.array([-1]), np.array([2**40]), np.array([70000], dtype=np.uint32)):
         with pytest.raises(ValueError, match="does not fit"):
             writer.write(bad, np.array([1]))
@@ -342,23 +352,23 @@ def test_an_id_that_does_not_fit_is_refused(form: str, tmp_path: Path) -> None:
 
 def test_a_document_too_long_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(megatron.MegatronWriter, "max_document", 5)  # instead of 2**31 - 1
-    writer = FORMATS["megatron"].writer(tmp_path, "x", np.dtype("<u2"))
-    writer.write(np.arange(7), np.array([3, 4]), ends=False)
+    writer = FORMATS["megatron"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer.write(np.arange(7), np.array([3, 4]), ends_document=False)
     with pytest.raises(ValueError, match="a document has 6 tokens or more; megatron holds documents of at most 5: use"):
-        writer.write(np.arange(3), np.array([2, 1]), begins=False)
-    writer.write(np.arange(2), np.array([1, 1]), begins=False)  # the refused call has left no trace
+        writer.write(np.arange(3), np.array([2, 1]), begins_document=False)
+    writer.write(np.arange(2), np.array([1, 1]), begins_document=False)  # the refused call has left no trace
     writer.finish()
     assert READERS["megatron"](tmp_path / "x.bin") == [[0, 1, 2], [3, 4, 5, 6, 0], [1]]
-    assert FORMATS["megatron"].writer(tmp_path, "y", np.dtype("<u2")).discard() is None
+    assert FORMATS["megatron"].open_writer(tmp_path, "y", np.dtype("<u2")).discard() is None
 
 
 def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its encoder would need too much memory; Arrow, with the same columns, needs none."""
-    monkeypatch.setattr(columns, "_PARQUET_DOCUMENT", 5)  # instead of 2**27
-    for form in ("parquet", "arrow"):
-        writer = FORMATS[form].writer(tmp_path, form, np.dtype("<u2"))
+    monkeypatch.setattr(columns, "_MAX_PARQUET_DOCUMENT", 5)  # instead of 2**27
+    for format_name in ("parquet", "arrow"):
+        writer = FORMATS[format_name].open_writer(tmp_path, format_name, np.dtype("<u2"))
         writer.write(np.arange(5), np.array([5]))
-        if form == "parquet":
+        if format_name == "parquet":
             with pytest.raises(ValueError, match="6 tokens or more; parquet holds documents of at most 5: use native"):
                 writer.write(np.arange(6), np.array([6]))
         else:
@@ -369,7 +379,7 @@ def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
-    writer = FORMATS["llmc"].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS["llmc"].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.tokens = 2**31 - 2  # type: ignore[misc]
     with pytest.raises(ValueError, match="would have 2147483648 tokens; llmc files hold at most 2147483647: pass a sh"):
         writer.write(np.arange(2), np.array([2]))
@@ -377,18 +387,18 @@ def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
 
 
 def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
-    writer = FORMATS["native"].writer(tmp_path, "x", np.dtype("<u2"))
-    with pytest.raises(ValueError, match="begins is False, but the last document is complete"):
-        writer.write(np.arange(2), np.array([2]), begins=False)
-    writer.write(np.arange(2), np.array([2]), ends=False)
-    with pytest.raises(ValueError, match="begins is True, but the last document is not complete"):
+    writer = FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    with pytest.raises(ValueError, match="begins_document is False, but the last document is complete"):
+        writer.write(np.arange(2), np.array([2]), begins_document=False)
+    writer.write(np.arange(2), np.array([2]), ends_document=False)
+    with pytest.raises(ValueError, match="begins_document is True, but the last document is not complete"):
         writer.write(np.arange(2), np.array([2]))
     with pytest.raises(ValueError, match="add up to 3, but there are 2 ids"):
-        writer.write(np.arange(2), np.array([3]), begins=False)
+        writer.write(np.arange(2), np.array([3]), begins_document=False)
     with pytest.raises(ValueError, match="add up to 2, but"):
-        writer.write(np.arange(2), np.array([3, -1]), begins=False)
+        writer.write(np.arange(2), np.array([3, -1]), begins_document=False)
     with pytest.raises(ValueError, match="has no loss masks, but this call has one"):
-        writer.write(np.arange(2), np.array([2]), begins=False, mask=np.ones(2, dtype=np.uint8))
+        writer.write(np.arange(2), np.array([2]), begins_document=False, mask=np.ones(2, dtype=np.uint8))
     with pytest.raises(ValueError, match="not complete; write the rest"):
         writer.finish()
     writer.discard()
@@ -398,19 +408,19 @@ def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
 # Whole or not at all --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_discard_leaves_nothing(form: str, tmp_path: Path) -> None:
-    skip_without_arrow(form)
-    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_discard_leaves_nothing(format_name: str, tmp_path: Path) -> None:
+    skip_without_arrow(format_name)
+    writer = FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(200_000) % 60_000, np.full(2000, 100))
     assert all(name.startswith(".") for name in os.listdir(tmp_path))
     writer.discard()
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_full_disk_is_named_and_leaves_nothing(form: str, tmp_path: Path) -> None:
-    skip_without_arrow(form)
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_full_disk_is_named_and_leaves_nothing(format_name: str, tmp_path: Path) -> None:
+    skip_without_arrow(format_name)
     resource = pytest.importorskip("resource")
     rng = np.random.default_rng(0)
     ids = rng.integers(0, 60_000, 400_000).astype(np.uint32)
@@ -418,17 +428,19 @@ def test_a_full_disk_is_named_and_leaves_nothing(form: str, tmp_path: Path) -> N
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
     try:
         with pytest.raises(OSError, match=r"File too large") as caught:
-            write_shards([ids[i : i + 100] for i in range(0, len(ids), 100)], tmp_path, format=form)
+            write_shards([ids[i : i + 100] for i in range(0, len(ids), 100)], tmp_path, format=format_name)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.filename == str(tmp_path / FORMATS[form].names("tokens-00000")[0])
+    assert caught.value.filename == str(tmp_path / FORMATS[format_name].name_files("tokens-00000")[0])
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_file_that_makes_it_valid_comes_last(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_file_that_makes_it_valid_comes_last(
+    format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every file is on the disk before the first gets its name, and a failure between two names leaves no shard."""
-    skip_without_arrow(form)
+    skip_without_arrow(format_name)
     log: list[str] = []
     replace, fsync = os.replace, os.fsync
 
@@ -442,29 +454,29 @@ def test_the_file_that_makes_it_valid_comes_last(form: str, tmp_path: Path, monk
 
     monkeypatch.setattr(os, "replace", logged)
     monkeypatch.setattr(os, "fsync", lambda file: (log.append("sync"), fsync(file)))
-    writer = FORMATS[form].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
     writer.finish()
     names = [name for name in log if name != "sync"]
     assert log == ["sync"] * len(names) + names + ["sync"]
     last = {"native": "x.offsets.npy", "megatron": "x.idx", "datatrove": "x.ds.index", "dolma": "x.csv.gz"}
-    assert names[-1] == last.get(form, FORMATS[form].names("x")[0])
+    assert names[-1] == last.get(format_name, FORMATS[format_name].name_files("x")[0])
 
-    writer = FORMATS[form].writer(tmp_path, "y", np.dtype("<u2"))
+    writer = FORMATS[format_name].open_writer(tmp_path, "y", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
     failing.append(names[-1].replace("x.", "y."))
     with pytest.raises(OSError, match="Input/output error"):
         writer.finish()
-    assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[form].names("x"))
+    assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[format_name].name_files("x"))
 
 
-@pytest.mark.parametrize("form", ["native", "megatron", "datatrove", "nanogpt"])
-def test_the_index_is_not_held_in_memory(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", ["native", "megatron", "datatrove", "nanogpt"])
+def test_the_index_is_not_held_in_memory(format_name: str, tmp_path: Path) -> None:
     """The peak of memory is the same for four times as many documents of one token."""
     step, peaks = 20_000, []
     ids, lengths = np.zeros(step, dtype=np.uint32), np.ones(step, dtype=np.int64)
     for calls in (2, 40, 100):  # the first warms up
-        writer = FORMATS[form].writer(tmp_path, f"x{calls}", np.dtype("<u2"))
+        writer = FORMATS[format_name].open_writer(tmp_path, f"x{calls}", np.dtype("<u2"))
         tracemalloc.start()
         for _ in range(calls):
             writer.write(ids, lengths)
@@ -477,12 +489,12 @@ def test_the_index_is_not_held_in_memory(form: str, tmp_path: Path) -> None:
 def test_a_long_document_is_not_held_in_memory(tmp_path: Path) -> None:
     """Arrow's record batch has the whole document, from a temporary file."""
     pa = pytest.importorskip("pyarrow")
-    writer = FORMATS["arrow"].writer(tmp_path, "x", np.dtype("<u2"))
+    writer = FORMATS["arrow"].open_writer(tmp_path, "x", np.dtype("<u2"))
     ids = np.arange(1 << 20, dtype=np.uint32) & 0xFFFF
     pool = pa.default_memory_pool()
     most = max(pool.max_memory(), pa.total_allocated_bytes() + (20 << 20))  # other tests of this process count, too
     for i in range(24):  # 50 MB
-        writer.write(ids, np.array([len(ids)]), begins=i == 0, ends=i == 23)
+        writer.write(ids, np.array([len(ids)]), begins_document=i == 0, ends_document=i == 23)
     writer.finish()
     assert pool.max_memory() <= most
     table = pa.ipc.open_file(tmp_path / "x.arrow").read_all()
@@ -523,14 +535,14 @@ def test_arguments_of_write_shards(tmp_path: Path) -> None:
 
 
 def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_BATCH", 100)
+    monkeypatch.setattr(writing, "_BATCH_IDS", 100)
 
-    def failing() -> Any:
+    def yield_then_fail() -> Any:
         yield from [[1, 2, 3]] * 2000
         raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):
-        write_shards(failing(), tmp_path, largest_id=3, shard_size=1000)
+        write_shards(yield_then_fail(), tmp_path, largest_id=3, shard_size=1000)
     assert os.listdir(tmp_path) == []
 
 
@@ -542,7 +554,7 @@ def test_checksums_are_combined(first: bytes, second: bytes) -> None:
     assert combine_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 
-def change(path: Path, **values: Any) -> None:
+def change_manifest(path: Path, **values: Any) -> None:
     manifest = json.loads(path.read_text())
     for name, value in values.items():
         *inner, last = name.split("__")
@@ -573,7 +585,7 @@ def change(path: Path, **values: Any) -> None:
 )
 def test_a_damaged_manifest_is_refused(values: Any, message: str, tmp_path: Path) -> None:
     write_shards([[1, 2], [3]], tmp_path)
-    change(tmp_path / "manifest.json", **values)
+    change_manifest(tmp_path / "manifest.json", **values)
     with pytest.raises(ValueError, match=rf"manifest\.json, .*{message}"):
         Manifest.read(tmp_path)
     (tmp_path / "manifest.json").write_bytes(b"{")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_encode_shards import corpus, documents, rows_of, small_groups, sources, tokenizer
+from shard_corpus import make_texts, open_sources, read_rows, small_groups, tokenizer, write_corpus
 
 from bpe.data import encode_shards
 from bpe.data.grouping import choose_validation, hash_documents
-from bpe.data.shuffling import Buckets, count_buckets, find_bucket, gather_documents, hash_positions
+from bpe.data.shuffling import Buckets, count_buckets, find_buckets, gather_documents, hash_positions
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
 
@@ -28,16 +28,16 @@ def mixed(word: int) -> int:
 
 
 @given(st.integers(0, 1 << 80), st.integers(0, 99), st.integers(0, 1 << 40), st.integers(0, 1 << 40))
-def test_keys(seed, part, file, number):
+def test_keys(seed, part, file, index):
     key = mixed(seed & ((1 << 64) - 1))
-    for word in (seed >> 64, part, 100, file, number):
+    for word in (seed >> 64, part, 100, file, index):
         key = mixed(key ^ word)
-    assert hash_positions(seed, (part, 100), np.array([file]), np.array([number])).tolist() == [key]
+    assert hash_positions(seed, (part, 100), np.array([file]), np.array([index])).tolist() == [key]
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(1, 1 << 20))
 def test_buckets_of_keys(keys, count):
-    assert find_bucket(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
+    assert find_buckets(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.randoms())
@@ -47,14 +47,14 @@ def test_gather(sizes, random):
     starts = np.cumsum(lengths) - lengths
     order = list(range(len(sizes)))
     random.shuffle(order)
-    expected = [number for each in order for number in range(starts[each], starts[each] + sizes[each])]
-    chosen = np.array(order, dtype=np.int64)
-    assert gather_documents(ids, starts[chosen], lengths[chosen]).tolist() == expected
+    expected = [position for row in order for position in range(starts[row], starts[row] + sizes[row])]
+    rows = np.array(order, dtype=np.int64)
+    assert gather_documents(ids, starts[rows], lengths[rows]).tolist() == expected
 
 
 def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr("bpe.data.shuffling._BATCH", 10)
-    monkeypatch.setattr("bpe.data.shuffling._MOST_IDS", 5)  # mapped rather than read
+    monkeypatch.setattr("bpe.data.shuffling._BATCH_IDS", 10)
+    monkeypatch.setattr("bpe.data.shuffling._MAX_READ_IDS", 5)  # mapped rather than read
     buckets = Buckets(tmp_path, 1, np.dtype("<u2"))
     buckets.begin()
     lengths = np.array([3, 25, 0, 10, 4])
@@ -68,8 +68,8 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
         1,
         2,
     ]
-    whole = [(part[1].tolist(), part[2], part[3]) for part in parts]
-    assert whole == [
+    shapes = [(part[1].tolist(), part[2], part[3]) for part in parts]
+    assert shapes == [
         ([4], True, True), ([10, 0], True, True), ([10], True, False), ([10], False, False), ([5], False, True),
         ([3], True, True),
     ]  # fmt: skip
@@ -84,55 +84,55 @@ def test_the_number_of_buckets(size, shards):
 
 @pytest.mark.usefixtures("small_groups")
 def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, tokenizer):
-    texts = documents(21, 300)
-    paths = corpus(tmp_path / "c", texts)
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=9, shards=4)
-    numbers = [(file, number) for file in range(3) for number in range(100)]
-    keys = hash_positions(9, (0, 1), *(np.array(each) for each in zip(*numbers, strict=True)))
+    texts = make_texts(21, 300)
+    paths = write_corpus(tmp_path / "c", texts)
+    manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", seed=9, shards=4)
+    positions = [(file, index_in_file) for file in range(3) for index_in_file in range(100)]
+    keys = hash_positions(9, (0, 1), *(np.array(column) for column in zip(*positions, strict=True)))
     order = np.argsort(keys, kind="stable")
-    rows = rows_of(tmp_path / "out")
+    rows = read_rows(tmp_path / "out")
     assert rows == [tokenizer.encode(texts[index]).tolist() for index in order.tolist()]
-    sizes = np.bincount(find_bucket(keys, 4), minlength=4).tolist()
+    sizes = np.bincount(find_buckets(keys, 4), minlength=4).tolist()
     assert [shard.documents for shard in manifest.shards] == sizes
     assert not (tmp_path / "out" / ".buckets").exists()
-    encode_shards(sources(paths), tokenizer, tmp_path / "other", seed=10, shards=4)
-    assert rows_of(tmp_path / "other") != rows
-    assert Counter(map(tuple, rows_of(tmp_path / "other"))) == Counter(map(tuple, rows))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "other", seed=10, shards=4)
+    assert read_rows(tmp_path / "other") != rows
+    assert Counter(map(tuple, read_rows(tmp_path / "other"))) == Counter(map(tuple, rows))
 
 
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("options", [{"shard_size": 2000}, {"seed": 4, "shards": 3}, {"format": "megatron"}])
 def test_duplicates_are_on_one_side(tmp_path, tokenizer, options):
-    texts = documents(22, 100) * 3
-    paths = corpus(tmp_path / "c", texts)
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=0.25, **options)
+    texts = make_texts(22, 100) * 3
+    paths = write_corpus(tmp_path / "c", texts)
+    manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", validation=0.25, **options)
     limit = int(0.25 * 2**64)
     expected = {False: Counter(), True: Counter()}
     for text in texts:
         digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
         expected[digest < limit][tuple(tokenizer.encode(text).tolist())] += 1
-    assert Counter(map(tuple, rows_of(tmp_path / "out", "train"))) == expected[False]
-    assert Counter(map(tuple, rows_of(tmp_path / "out", "val"))) == expected[True]
+    assert Counter(map(tuple, read_rows(tmp_path / "out", "train"))) == expected[False]
+    assert Counter(map(tuple, read_rows(tmp_path / "out", "val"))) == expected[True]
     assert {shard.split for shard in manifest.shards} == {"train", "val"}
     if "seed" not in options:
-        sides = {False: [], True: []}
+        rows_by_split = {False: [], True: []}
         for text in texts:
             digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-            sides[digest < limit].append(tokenizer.encode(text).tolist())
-        assert rows_of(tmp_path / "out", "train") == sides[False]
-        assert rows_of(tmp_path / "out", "val") == sides[True]
+            rows_by_split[digest < limit].append(tokenizer.encode(text).tolist())
+        assert read_rows(tmp_path / "out", "train") == rows_by_split[False]
+        assert read_rows(tmp_path / "out", "val") == rows_by_split[True]
 
 
 def test_all_or_nothing_for_validation(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", ["low", "new", "low"])
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1)
+    paths = write_corpus(tmp_path / "c", ["low", "new", "low"])
+    manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", validation=1)
     assert [shard.stem for shard in manifest.shards] == ["val-00000"]
     hashes = hash_documents(b"low", np.array([0]), np.array([3]))
     assert not choose_validation(hashes, 0).any()
 
 
 def test_nanogpt_has_two_files(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", documents(23, 50))
-    encode_shards(sources(paths), tokenizer, tmp_path / "out", format="nanogpt", validation=0.5, seed=0)
+    paths = write_corpus(tmp_path / "c", make_texts(23, 50))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out", format="nanogpt", validation=0.5, seed=0)
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["manifest.json", "tokenizer.json", "train.bin", "val.bin"]

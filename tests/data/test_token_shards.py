@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_readers import flat
+from shard_corpus import write_divided_shards
+from shard_readers import flatten
 
 import bpe
-from bpe.data import Manifest, TokenShards, convert_shards, write_shards
-from bpe.data.formats import FORMATS, reading
-from bpe.data.formats._mapping import Mapping
-from bpe.data.manifest import ShardEntry
-from bpe.data.writing import write_batches
+from bpe.data import TokenShards, convert_shards, write_shards
+from bpe.data.formats import FORMATS
+from bpe.data.formats._mapping import FileMapping
 
 MAPPED = ["native", "megatron", "nanogpt", "llmc", "datatrove", "dolma"]
 RECORDED = ["native", "megatron", "datatrove", "dolma"]
@@ -31,11 +30,11 @@ documents = st.lists(st.one_of(st.just([]), st.lists(st.integers(0, 300), max_si
 
 def check(shards: TokenShards, docs: list[list[int]]) -> None:
     """Compare every method with the naive lists."""
-    ids = flat(docs)
+    ids = flatten(docs)
     starts = np.cumsum([0, *map(len, docs)]).tolist()
     assert (shards.n_documents, shards.n_tokens) == (len(docs), len(ids))
     assert len(shards.documents) == len(docs)
-    assert [each.tolist() for each in shards.documents] == docs
+    assert [document.tolist() for document in shards.documents] == docs
     assert shards.tokens(0, len(ids)).tolist() == ids
     assert shards.document_bounds(0, len(docs)).tolist() == starts
     rng = np.random.default_rng(len(ids))
@@ -44,47 +43,47 @@ def check(shards: TokenShards, docs: list[list[int]]) -> None:
         assert shards.tokens(a, b).tolist() == ids[a:b]
         a, b = sorted(rng.integers(0, len(docs) + 1, 2).tolist())
         assert shards.document_bounds(a, b).tolist() == starts[a : b + 1]
-        assert [each.tolist() for each in shards.documents[a:b]] == docs[a:b]
+        assert [document.tolist() for document in shards.documents[a:b]] == docs[a:b]
     for i in range(-len(docs), len(docs)):
         assert shards.documents[i].tolist() == docs[i]
     for part in (slice(None, None, -1), slice(1, None, 3), slice(-3, 0, -2), slice(5, 2)):
-        assert [each.tolist() for each in shards.documents[part]] == docs[part]
-        assert [each.tolist() for each in shards.documents[part][::-1]] == docs[part][::-1]
-    holders = [number for number, document in enumerate(docs) for _ in document]
-    assert [shards.document_at(position) for position in range(len(ids))] == holders
+        assert [document.tolist() for document in shards.documents[part]] == docs[part]
+        assert [document.tolist() for document in shards.documents[part][::-1]] == docs[part][::-1]
+    document_of_token = [index for index, document in enumerate(docs) for _ in document]
+    assert [shards.document_at(position) for position in range(len(ids))] == document_of_token
 
 
-@pytest.mark.parametrize("form", RECORDED)
+@pytest.mark.parametrize("format_name", RECORDED)
 @settings(max_examples=25)
-@given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)), large=st.sampled_from([0, 70_000]))
-def test_like_lists(tmp_path_factory: Any, form: str, docs: Any, size: Any, large: int) -> None:
-    docs = [[number + large for number in document] for document in docs]
+@given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)), offset=st.sampled_from([0, 70_000]))
+def test_like_lists(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
+    docs = [[token_id + offset for token_id in document] for document in docs]
     folder = tmp_path_factory.mktemp("shards")
-    write_shards(docs, folder, format=form, shard_size=size)
+    write_shards(docs, folder, format=format_name, shard_size=size)
     shards = TokenShards(folder)
-    assert shards.format == form
+    assert shards.format == format_name
     check(shards, docs)
     check(pickle.loads(pickle.dumps(shards)), docs)
     (folder / "manifest.json").unlink()
-    found = TokenShards(folder)
-    assert found.format == form
-    assert found.fingerprint == TokenShards(folder).fingerprint != shards.fingerprint
-    check(found, docs)
+    without_manifest = TokenShards(folder)
+    assert without_manifest.format == format_name
+    assert without_manifest.fingerprint == TokenShards(folder).fingerprint != shards.fingerprint
+    check(without_manifest, docs)
 
 
-@pytest.mark.parametrize("form", ["nanogpt", "llmc"])
+@pytest.mark.parametrize("format_name", ["nanogpt", "llmc"])
 @settings(max_examples=25)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)))
-def test_documents_by_their_end_of_text(tmp_path_factory: Any, form: str, docs: Any, size: Any) -> None:
+def test_documents_by_their_end_of_text(tmp_path_factory: Any, format_name: str, docs: Any, size: Any) -> None:
     folder = tmp_path_factory.mktemp("shards")
-    manifest = write_shards(docs, folder, format=form, shard_size=size, end_of_text=END)
-    framed = [[*document, END] if form == "nanogpt" else [END, *document] for document in docs]
+    manifest = write_shards(docs, folder, format=format_name, shard_size=size, end_of_text=END)
+    framed = [[*document, END] if format_name == "nanogpt" else [END, *document] for document in docs]
     shards = TokenShards(folder, end_of_text=END)
     check(shards, framed)
     check(pickle.loads(pickle.dumps(shards)), framed)
     whole = TokenShards(folder)  # without it, a shard is one document
     assert whole.n_documents == sum(shard.tokens > 0 for shard in manifest.shards)
-    assert whole.tokens(0, whole.n_tokens).tolist() == flat(framed)
+    assert whole.tokens(0, whole.n_tokens).tolist() == flatten(framed)
 
 
 def test_ids_outside_documents_are_documents_too(tmp_path: Path) -> None:
@@ -143,12 +142,12 @@ def test_masks(tmp_path: Path) -> None:
 # Files and folders ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", MAPPED)
-def test_thousands_of_shards_need_no_open_files(form: str, tmp_path: Path) -> None:
-    docs = [[END, i] if form == "llmc" else [i, END] for i in range(30)]
-    write_shards(docs, tmp_path, shard_size=2, format=form)
+@pytest.mark.parametrize("format_name", MAPPED)
+def test_thousands_of_shards_need_no_open_files(format_name: str, tmp_path: Path) -> None:
+    docs = [[END, i] if format_name == "llmc" else [i, END] for i in range(30)]
+    write_shards(docs, tmp_path, shard_size=2, format=format_name)
     before = len(os.listdir("/dev/fd"))
-    shards = TokenShards(tmp_path, end_of_text=END if form in ("nanogpt", "llmc") else None)
+    shards = TokenShards(tmp_path, end_of_text=END if format_name in ("nanogpt", "llmc") else None)
     assert len(os.listdir("/dev/fd")) == before
     assert len(shards.shards) == 30
     assert [document.tolist() for document in shards.documents] == docs
@@ -159,7 +158,7 @@ def test_a_mapping_has_the_bytes_of_the_file(start: int, size: int, tmp_path: Pa
     data = np.random.default_rng(0).bytes(20_000)
     (tmp_path / "x").write_bytes(data)
     with open(tmp_path / "x", "rb") as file:
-        view = memoryview(Mapping(file.fileno(), start, size))  # lives longer than the file object and the mapping
+        view = memoryview(FileMapping(file.fileno(), start, size))  # lives longer than the file object and the mapping
     assert view.readonly
     assert view == data[start : start + size]
 
@@ -168,22 +167,22 @@ def test_a_mapping_that_cannot_be(tmp_path: Path) -> None:
     with open(tmp_path / "x", "w+b") as file:
         for start, size in ((0, 0), (1, 2**63 - 1), (2**63, 1), (2**63 - 1, 2**63 - 1)):
             with pytest.raises(ValueError, match="cannot be mapped; there must be at least one"):
-                Mapping(file.fileno(), start, size)
+                FileMapping(file.fileno(), start, size)
         with pytest.raises(OSError, match=r"Cannot allocate memory; see sysctl vm.max_map_count|Invalid argument"):
-            Mapping(file.fileno(), 0, 1 << 62)
+            FileMapping(file.fileno(), 0, 1 << 62)
         closed = file.fileno()
     with pytest.raises(OSError, match="Bad file descriptor"):
-        Mapping(closed, 0, 1)
+        FileMapping(closed, 0, 1)
 
 
-@pytest.mark.parametrize("form", MAPPED)
-def test_one_file(form: str, tmp_path: Path) -> None:
-    write_shards([[1, 2], [3]], tmp_path, format=form)
-    path = tmp_path / FORMATS[form].names("tokens-00000")[0]
+@pytest.mark.parametrize("format_name", MAPPED)
+def test_one_file(format_name: str, tmp_path: Path) -> None:
+    write_shards([[1, 2], [3]], tmp_path, format=format_name)
+    path = tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
     shards = TokenShards(path)
-    assert shards.format == form
+    assert shards.format == format_name
     assert shards.tokens(0, 3).tolist() == [1, 2, 3]
-    if form == "megatron":  # by the index, or by the common prefix, as Megatron names a dataset
+    if format_name == "megatron":  # by the index, or by the common prefix, as Megatron names a dataset
         assert TokenShards(path.with_suffix(".idx")).fingerprint == shards.fingerprint
         assert TokenShards(path.with_suffix("")).fingerprint == shards.fingerprint
     with pytest.raises(ValueError, match=r"split is 'train', but .* is not a folder"):
@@ -209,12 +208,12 @@ def test_formats_do_not_mix(tmp_path: Path) -> None:
         TokenShards(tmp_path / "a")
 
 
-@pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_columns_cannot_be_mapped(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", ["parquet", "arrow"])
+def test_columns_cannot_be_mapped(format_name: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    write_shards([[1]], tmp_path, format=form)
+    write_shards([[1]], tmp_path, format=format_name)
     with pytest.raises(
-        ValueError, match=rf'{form} shards cannot be memory-mapped.*convert_shards\(path, out, "native"'
+        ValueError, match=rf'{format_name} shards cannot be memory-mapped.*convert_shards\(path, out, "native"'
     ):
         TokenShards(tmp_path)
 
@@ -240,30 +239,20 @@ def test_an_unfinished_folder_is_refused(tmp_path: Path) -> None:
         TokenShards(tmp_path)
 
 
-def divided(folder: Path, form: str = "native") -> None:
-    """Shards of a divided corpus: 5 documents for training, 2 for validation."""
-    entries: list[ShardEntry] = []
-    for split, count in (("train", 5), ("val", 2)):
-        batch = reading.DocumentBatch(np.full(count, count), np.ones(count, dtype=np.int64), True, True, None)
-        stem = {"stem": split, "split": split}
-        entries += write_batches([batch], FORMATS[form], folder, np.dtype("<u2"), **stem)
-    Manifest(form, "uint16", tuple(entries)).write(folder)
-
-
-@pytest.mark.parametrize("form", MAPPED)
+@pytest.mark.parametrize("format_name", MAPPED)
 @pytest.mark.parametrize("with_manifest", [True, False])
-def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
-    divided(tmp_path, form)
+def test_splits(format_name: str, with_manifest: bool, tmp_path: Path) -> None:
+    write_divided_shards(tmp_path, format_name)
     if not with_manifest:
         (tmp_path / "manifest.json").unlink()
     with pytest.raises(ValueError, match="has a training and a validation part; pass split='train', 'val' or 'all'"):
         TokenShards(tmp_path)
     parts = {split: TokenShards(tmp_path, split=split) for split in ("train", "val", "all")}
-    found = {split: part.tokens(0, part.n_tokens).tolist() for split, part in parts.items()}
-    assert found == {"train": [5] * 5, "val": [2] * 2, "all": [5] * 5 + [2] * 2}
+    tokens = {split: part.tokens(0, part.n_tokens).tolist() for split, part in parts.items()}
+    assert tokens == {"train": [5] * 5, "val": [2] * 2, "all": [5] * 5 + [2] * 2}
     assert len({part.fingerprint for part in parts.values()}) == 3
-    again = pickle.loads(pickle.dumps(parts["val"]))
-    assert again.tokens(0, 2).tolist() == [2, 2]
+    unpickled = pickle.loads(pickle.dumps(parts["val"]))
+    assert unpickled.tokens(0, 2).tolist() == [2, 2]
     with pytest.raises(ValueError, match=r"split is 'test', but .* has only a training and a validation part"):
         TokenShards(tmp_path, split="test")
     with pytest.raises(ValueError, match="split is 'dev'; it must be"):
@@ -286,22 +275,22 @@ def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_names_of_other_tools(names: list[str], splits: list[str | None], tmp_path: Path) -> None:
     """A mixture is refused until the call says which part; what has no name beside validation is for training."""
-    for number, name in enumerate(names):
-        np.array([number], dtype=np.uint16).tofile(tmp_path / name)
+    for index, name in enumerate(names):
+        np.array([index], dtype=np.uint16).tofile(tmp_path / name)
     with pytest.raises(ValueError, match=r"part; pass split='train'.*'all'"):
         TokenShards(tmp_path)
     expected: dict[str, list[int]] = {"all": [*range(len(names))]}
-    for number, each in enumerate(splits):
-        wanted = each or ("train" if "train" not in splits else None)
-        if wanted is not None:
-            expected.setdefault(wanted, []).append(number)
-    for split, numbers in expected.items():
+    for index, split_in_name in enumerate(splits):
+        expected_split = split_in_name or ("train" if "train" not in splits else None)
+        if expected_split is not None:
+            expected.setdefault(expected_split, []).append(index)
+    for split, indices in expected.items():
         shards = TokenShards(tmp_path, split)
-        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == numbers
+        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == indices
     convert_shards(tmp_path, tmp_path / "out", drop_boundaries=True)  # the manifest has them
-    for split, numbers in expected.items():
+    for split, indices in expected.items():
         shards = TokenShards(tmp_path / "out", split)
-        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == numbers
+        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == indices
 
 
 def test_names_that_are_no_mixture(tmp_path: Path) -> None:
@@ -367,39 +356,39 @@ def test_other_processes(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
 # A shard in batches ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", list(FORMATS))
+@pytest.mark.parametrize("format_name", list(FORMATS))
 @settings(max_examples=25)
-@given(docs=documents, most=st.integers(1, 20), masks=st.booleans())
-def test_batches_of_a_shard(tmp_path_factory: Any, form: str, docs: Any, most: int, masks: bool) -> None:
-    if form in ("parquet", "arrow"):
+@given(docs=documents, max_tokens=st.integers(1, 20), masks=st.booleans())
+def test_batches_of_a_shard(tmp_path_factory: Any, format_name: str, docs: Any, max_tokens: int, masks: bool) -> None:
+    if format_name in ("parquet", "arrow"):
         pytest.importorskip("pyarrow")
-    masks = masks and "masks" in FORMATS[form].holds
+    masks = masks and "masks" in FORMATS[format_name].holds
     folder = tmp_path_factory.mktemp("shards")
-    wanted = [(ids, [number % 2 for number in ids]) for ids in docs]
-    write_shards(wanted if masks else docs, folder, format=form, masks=masks)
-    shard = FORMATS[form].open(folder / FORMATS[form].names("tokens-00000")[0])
+    masked_documents = [(ids, [token_id % 2 for token_id in ids]) for ids in docs]
+    write_shards(masked_documents if masks else docs, folder, format=format_name, masks=masks)
+    shard = FORMATS[format_name].open(folder / FORMATS[format_name].name_files("tokens-00000")[0])
     assert shard.has_masks == masks
-    found: list[tuple[list[int], list[int]]] = []
+    documents_read: list[tuple[list[int], list[int]]] = []
     ended = True
-    for batch in shard.batches(most):
-        assert len(batch.ids) <= most
+    for batch in shard.batches(max_tokens):
+        assert len(batch.ids) <= max_tokens
         assert int(batch.lengths.sum()) == len(batch.ids)
-        assert batch.begins == ended
+        assert batch.begins_document == ended
         assert (batch.mask is not None) == masks
         position = 0
-        for number, length in enumerate(batch.lengths.tolist()):
-            if number or batch.begins:
-                found.append(([], []))
-            found[-1][0].extend(batch.ids[position : position + length].tolist())
+        for token_id, length in enumerate(batch.lengths.tolist()):
+            if token_id or batch.begins_document:
+                documents_read.append(([], []))
+            documents_read[-1][0].extend(batch.ids[position : position + length].tolist())
             if batch.mask is not None:
-                found[-1][1].extend(batch.mask[position : position + length].tolist())
+                documents_read[-1][1].extend(batch.mask[position : position + length].tolist())
             position += length
-        ended = batch.ends
+        ended = batch.ends_document
     assert ended
-    if form in ("nanogpt", "llmc"):
-        assert flat(ids for ids, _ in found) == flat(docs)
+    if format_name in ("nanogpt", "llmc"):
+        assert flatten(ids for ids, _ in documents_read) == flatten(docs)
     else:
-        assert found == (wanted if masks else [(ids, []) for ids in docs])
+        assert documents_read == (masked_documents if masks else [(ids, []) for ids in docs])
 
 
 # Megatron datasets of other writers -----------------------------------------------------------------------------------

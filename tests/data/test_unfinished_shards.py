@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_encode_shards import files_of
-from test_encode_shards_resume import killed_at
+from shard_corpus import read_files, run_until_killed
 
 from bpe.cli import main
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, journal, verify, write_shards
@@ -18,10 +17,10 @@ from bpe.errors import FormatError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-DOCS = [[number, number + 1] for number in range(30)]
+DOCS = [[token_id, token_id + 1] for token_id in range(30)]
 
 
-def parts(folder: Path) -> None:
+def write_parts(folder: Path) -> None:
     """Shards in the folders of parts."""
     shards = []
     for name in ("0", "1"):
@@ -40,7 +39,7 @@ CALLS: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-def raises(read: Callable[[], object]) -> bool:
+def is_refused(read: Callable[[], object]) -> bool:
     try:
         read()
     except (FormatError, FileNotFoundError):
@@ -48,11 +47,11 @@ def raises(read: Callable[[], object]) -> bool:
     return False
 
 
-def refused(out: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+def is_refused_by_all(out: Path, capsys: pytest.CaptureFixture[str]) -> bool:
     """Whether the folder is refused, by every reader."""
     copy, lines = out.parent / "copy", verify(out)
-    answers = {raises(lambda: TokenShards(out)), raises(lambda: Blocks(TokenShards(out), 2))}
-    answers |= {raises(lambda: convert_shards(out, copy)), main(["verify", str(out), "--quiet"]) == 1}
+    answers = {is_refused(lambda: TokenShards(out)), is_refused(lambda: Blocks(TokenShards(out), 2))}
+    answers |= {is_refused(lambda: convert_shards(out, copy)), main(["verify", str(out), "--quiet"]) == 1}
     answers.add(bool(lines) and all("manifest" in line for line in lines))
     shutil.rmtree(copy, ignore_errors=True)
     capsys.readouterr()
@@ -63,40 +62,40 @@ def refused(out: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 @pytest.mark.parametrize("name", CALLS)
 def test_kills(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    parts(tmp_path / "source")
+    write_parts(tmp_path / "source")
     events: list[str] = []
     monkeypatch.setattr(journal, "failpoint", events.append)
     CALLS[name](tmp_path / "source", tmp_path / "whole")
     monkeypatch.setattr(journal, "failpoint", None)
     for event in range(0, len(events), 1 + len(events) // 6):
         out = tmp_path / f"out{event}"
-        assert killed_at(event, lambda out=out: CALLS[name](tmp_path / "source", out))
+        assert run_until_killed(event, lambda out=out: CALLS[name](tmp_path / "source", out))
         assert (out / journal.JOURNAL_NAME).exists()
         inner = [path.parent for path in out.glob("*/*.npy")]
         if events[event] == "manifest written":
             TokenShards(out)
             continue
-        assert refused(out, capsys)
+        assert is_refused_by_all(out, capsys)
         assert all((path / journal.JOURNAL_NAME).exists() or events[event] == "manifest" for path in inner)
         CALLS[name](tmp_path / "source", out)  # the same call again
-        assert files_of(out) == files_of(tmp_path / "whole")
+        assert read_files(out) == read_files(tmp_path / "whole")
 
 
 def test_a_later_call_with_fewer_shards_leaves_none_of_the_others(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert killed_at(8, lambda: write_shards(DOCS, out, shard_size=4))
+    assert run_until_killed(8, lambda: write_shards(DOCS, out, shard_size=4))
     assert len([*out.glob("*.offsets.npy")]) > 2
     with pytest.raises(ValueError, match="id -1 is out of range"):  # after an error the mark stays
         write_shards([[1], [-1]], out, shard_size=4, largest_id=31)
     with pytest.raises(FormatError, match="not finished: run the same command again"):
         TokenShards(out)
     write_shards(DOCS[:2], out, shard_size=4, largest_id=31)
-    assert sorted(files_of(out)) == ["manifest.json", "tokens-00000.npy", "tokens-00000.offsets.npy"]
+    assert sorted(read_files(out)) == ["manifest.json", "tokens-00000.npy", "tokens-00000.offsets.npy"]
 
 
 def test_another_call_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert killed_at(4, lambda: write_shards(DOCS, out, shard_size=4))
+    assert run_until_killed(4, lambda: write_shards(DOCS, out, shard_size=4))
     with pytest.raises(ValueError, match="format was 'native' and is 'megatron'"):
         write_shards(DOCS, out, shard_size=4, format="megatron")
     write_shards(DOCS, tmp_path / "source")

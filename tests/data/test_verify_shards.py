@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_encode_shards import END, corpus, documents, rows_of, small_groups, sources, tokenizer
+from shard_corpus import END, make_texts, open_sources, read_rows, small_groups, tokenizer, write_corpus
 
 import bpe
 from bpe.data import Manifest, TokenShards, encode_shards, merge_manifests, verify
@@ -25,8 +25,8 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @pytest.mark.parametrize("options", [{"shard_size": 1500}, {"seed": 2, "validation": 0.3}])
 def test_sound_shards(tmp_path, tokenizer, name, options, caplog):
-    paths = corpus(tmp_path / "c", documents(31, 80))
-    encode_shards(sources(paths), tokenizer, tmp_path / "out", format=name, **options)
+    paths = write_corpus(tmp_path / "c", make_texts(31, 80))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out", format=name, **options)
     assert verify(tmp_path / "out") == []
     assert not caplog.records
 
@@ -40,7 +40,7 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
-def longer(path: Path) -> None:
+def append_byte(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\0")
 
 
@@ -65,12 +65,12 @@ def rewrite(out: Path, ids: np.ndarray) -> None:
     change_manifest(change)(out)
 
 
-def shifted(out: Path) -> None:
+def shift_ids(out: Path) -> None:
     ids = np.load(out / "tokens-00000.npy")
     rewrite(out, np.roll(ids, 1))
 
 
-def unknown_id(out: Path) -> None:
+def write_unknown_id(out: Path) -> None:
     ids = np.load(out / "tokens-00000.npy")
     ids[7] = 60_000
     rewrite(out, ids)
@@ -81,12 +81,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte of offsets": (lambda out: flip(out / "tokens-00000.offsets.npy", 145), "offsets.npy: its CRC-32 is"),
     "a missing file": (lambda out: (out / "tokens-00001.npy").unlink(), "tokens-00001.npy: the file is missing"),
     "a longer file": (
-        lambda out: longer(out / "tokens-00001.npy"),
+        lambda out: append_byte(out / "tokens-00001.npy"),
         r"tokens-00001.npy: it has \d+ b",
     ),
     "another shard": (lambda out: shutil.copy(out / "tokens-00000.npy", out / "tokens-00009.npy"), "not in the manif"),
-    "other ids": (shifted, r"document \d+ differs from the ids of the text in the sources"),
-    "an unknown id": (unknown_id, "id 60000 at position 7 is none of the tokenizer's ids"),
+    "other ids": (shift_ids, r"document \d+ differs from the ids of the text in the sources"),
+    "an unknown id": (write_unknown_id, "id 60000 at position 7 is none of the tokenizer's ids"),
     "no tokenizer": (lambda out: (out / "tokenizer.json").unlink(), "tokenizer.json: the file is missing"),
     "another tokenizer": (
         lambda out: bpe.train(texts=["low"], vocab_size=257).save(out / "tokenizer.json"),
@@ -113,26 +113,28 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory, tokenizer) -> Path:
+def sound_folder(tmp_path_factory, tokenizer) -> Path:
     folder = tmp_path_factory.mktemp("sound")
-    encode_shards(sources(corpus(folder / "c", documents(32, 80))), tokenizer, folder / "out", shard_size=4000)
+    encode_shards(
+        open_sources(write_corpus(folder / "c", make_texts(32, 80))), tokenizer, folder / "out", shard_size=4000
+    )
     return folder / "out"
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_found(tmp_path, sound, kind):
+def test_damage_is_found(tmp_path, sound_folder, kind):
     out = tmp_path / "out"
-    shutil.copytree(sound, out)
+    shutil.copytree(sound_folder, out)
     damage, message = DAMAGE[kind]
     damage(out)
-    found = verify(out)
-    assert found
-    assert any(re.search(message, line) for line in found), found
+    defects = verify(out)
+    assert defects
+    assert any(re.search(message, line) for line in defects), defects
 
 
-def test_an_unfinished_folder(tmp_path, sound):
+def test_an_unfinished_folder(tmp_path, sound_folder):
     out = tmp_path / "out"
-    shutil.copytree(sound, out)
+    shutil.copytree(sound_folder, out)
     (out / "manifest.json").rename(out / "journal.jsonl")
     assert verify(out) == ["manifest.json: the shards are not finished; run the same command again"]
     with pytest.raises(FileNotFoundError):
@@ -140,8 +142,8 @@ def test_an_unfinished_folder(tmp_path, sound):
 
 
 def test_sources_that_changed_or_are_gone(tmp_path, tokenizer, caplog):
-    paths = corpus(tmp_path / "c", documents(33, 40))
-    encode_shards(sources(paths), tokenizer, tmp_path / "out")
+    paths = write_corpus(tmp_path / "c", make_texts(33, 40))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out")
     text = paths[0].read_bytes()
     paths[0].write_bytes(text.replace(b"low", b"new"))
     assert any("differs from the ids of the text" in line for line in verify(tmp_path / "out"))
@@ -154,8 +156,8 @@ def test_sources_that_changed_or_are_gone(tmp_path, tokenizer, caplog):
 
 
 def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
-    texts = [f"{number} low" for number in range(40)]
-    encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", seed=1)
+    texts = [f"{i} low" for i in range(40)]
+    encode_shards(open_sources(write_corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", seed=1)
     ids = np.load(tmp_path / "out" / "tokens-00000.npy")
     rewrite(tmp_path / "out", np.flip(ids))
     assert any("is not in shard 0, where it belongs" in line for line in verify(tmp_path / "out"))
@@ -166,32 +168,32 @@ def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
 
 @pytest.mark.parametrize("options", [{}, {"validation": 0.3}, {"seed": 1}])
 def test_parts_are_the_whole(tmp_path, tokenizer, options):
-    texts = documents(34, 200)
-    paths = corpus(tmp_path / "c", texts, 7)
-    for number in range(3):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", rank=number, world=3, **options)
-    merged = merge_manifests([tmp_path / "out" / f"{number}" for number in (2, 0, 1)], tmp_path / "out")
+    texts = make_texts(34, 200)
+    paths = write_corpus(tmp_path / "c", texts, 7)
+    for rank in range(3):
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out" / f"{rank}", rank=rank, world=3, **options)
+    merged = merge_manifests([tmp_path / "out" / f"{rank}" for rank in (2, 0, 1)], tmp_path / "out")
     assert merged == Manifest.read(tmp_path / "out")
     assert verify(tmp_path / "out") == []
     expected = [tokenizer.encode(text).tolist() for text in texts]
     if "seed" in options:
-        assert sorted(rows_of(tmp_path / "out")) == sorted(expected)
+        assert sorted(read_rows(tmp_path / "out")) == sorted(expected)
     elif "validation" in options:
-        encode_shards(sources(paths), tokenizer, tmp_path / "whole", **options)
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", **options)
         for split in ("train", "val"):
-            assert rows_of(tmp_path / "out", split) == rows_of(tmp_path / "whole", split)
+            assert read_rows(tmp_path / "out", split) == read_rows(tmp_path / "whole", split)
     else:
-        assert rows_of(tmp_path / "out") == expected
+        assert read_rows(tmp_path / "out") == expected
     assert merged.documents == 200
     assert (tmp_path / "out" / "tokenizer.json").exists()
-    again = merge_manifests([tmp_path / "out" / f"{number}" for number in range(3)], tmp_path / "out")
+    again = merge_manifests([tmp_path / "out" / f"{rank}" for rank in range(3)], tmp_path / "out")
     assert again == merged
 
 
 def test_damage_in_a_part(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", documents(35, 60), 4)
-    for number in range(2):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", rank=number, world=2)
+    paths = write_corpus(tmp_path / "c", make_texts(35, 60), 4)
+    for rank in range(2):
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out" / f"{rank}", rank=rank, world=2)
     merge_manifests([tmp_path / "out" / "0", tmp_path / "out" / "1"], tmp_path / "out")
     flip(tmp_path / "out" / "1" / "tokens-00000.npy", 150)
     assert [line.partition(":")[0] for line in verify(tmp_path / "out")] == ["1/tokens-00000.npy"]
@@ -200,37 +202,39 @@ def test_damage_in_a_part(tmp_path, tokenizer):
 @pytest.mark.parametrize("value", [None, -1, 1.5, "x", [], {}, [1], [[1]], 2**70, True])
 def test_facts_of_a_manifest_that_do_not_fit_are_named(tmp_path, tokenizer, value):
     """verify and merge_manifests read the sources again by them."""
-    paths = corpus(tmp_path / "c", documents(38, 10), 2)
-    for number in range(2):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / str(number), rank=number, world=2)
+    paths = write_corpus(tmp_path / "c", make_texts(38, 10), 2)
+    for rank in range(2):
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out" / str(rank), rank=rank, world=2)
     path = tmp_path / "out" / "0" / "manifest.json"
-    whole = json.loads(path.read_text())
-    for group, key in [("options", key) for key in whole["options"]] + [("sources", key) for key in whole["sources"]]:
-        manifest = json.loads(json.dumps(whole))
+    original = json.loads(path.read_text())
+    for group, key in [("options", key) for key in original["options"]] + [
+        ("sources", key) for key in original["sources"]
+    ]:
+        manifest = json.loads(json.dumps(original))
         manifest[group][key] = value
         path.write_text(json.dumps(manifest))
         for line in verify(tmp_path / "out" / "0", samples=4):
             assert line.startswith((f"manifest.json: {group}.{key}: it is", "sources: ", "tokens-00000"))
-        if value != whole[group][key] and (group, key) != ("sources", "part"):  # which differs between parts
+        if value != original[group][key] and (group, key) != ("sources", "part"):  # which differs between parts
             with pytest.raises(ValueError, match=rf"{group}\.{key}: it is|differ in (options|sources|count of parts)"):
                 merge_manifests([tmp_path / "out" / "0", tmp_path / "out" / "1"], tmp_path / "out")
 
 
 def test_parts_that_name_the_same_sources_in_other_ways(tmp_path, tokenizer, monkeypatch):
-    paths = corpus(tmp_path / "c", documents(37, 20), 2)
+    paths = write_corpus(tmp_path / "c", make_texts(37, 20), 2)
     monkeypatch.chdir(tmp_path)
-    for number, names in enumerate((["c/0.txt", "c/1.txt"], [f"./{path.relative_to(tmp_path)}" for path in paths])):
-        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{number}", rank=number, world=2)
+    for rank, names in enumerate((["c/0.txt", "c/1.txt"], [f"./{path.relative_to(tmp_path)}" for path in paths])):
+        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{rank}", rank=rank, world=2)
     merge_manifests(["out/0", "out/1"], "out")
     assert TokenShards("out").n_documents == 20
 
 
 def test_what_are_no_parts_of_one_corpus(tmp_path, tokenizer):
-    paths = corpus(tmp_path / "c", documents(36, 60), 4)
+    paths = write_corpus(tmp_path / "c", make_texts(36, 60), 4)
     out = tmp_path / "out"
 
-    def part(name: str, number: int, count: int, **options: object) -> Path:
-        encode_shards(sources(paths), tokenizer, out / name, rank=number, world=count, **options)  # type: ignore[arg-type]
+    def part(name: str, rank: int, count: int, **options: object) -> Path:
+        encode_shards(open_sources(paths), tokenizer, out / name, rank=rank, world=count, **options)  # type: ignore[arg-type]
         return out / name
 
     first, second = part("a", 0, 2), part("b", 1, 2)
@@ -245,14 +249,14 @@ def test_what_are_no_parts_of_one_corpus(tmp_path, tokenizer):
     ]:
         with pytest.raises(ValueError, match=message):
             merge_manifests(parts, out)
-    encode_shards(sources(paths), tokenizer, out / "e")  # no part
+    encode_shards(open_sources(paths), tokenizer, out / "e")  # no part
     with pytest.raises(ValueError, match="the folder e is given 2 times; give each folder once"):
         merge_manifests([out / "e", out / "b" / ".." / "e"], out)
     (second / "manifest.json").rename(second / "journal.jsonl")
     with pytest.raises(FormatError, match="it is not finished"):
         merge_manifests([first, second], out)
     assert not (out / "manifest.json").exists()
-    encode_shards(sources(paths), tokenizer, tmp_path / "whole")
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "whole")
     shutil.copytree(first, tmp_path / "whole" / "a")
     with pytest.raises(ValueError, match="has shards and a manifest of its own"):
         merge_manifests([tmp_path / "whole" / "a"], tmp_path / "whole")

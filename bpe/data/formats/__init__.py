@@ -13,7 +13,7 @@ Invariants: ids, lengths and counts that a format cannot hold are refused; a sha
 one that makes the shard valid; nothing of a file is used before its header and sizes are checked. Cost: linear;
 memory is bounded by a batch, and for Parquet by its longest document.
 
->>> FORMATS["megatron"].dtype(largest_id=100_000)
+>>> FORMATS["megatron"].choose_dtype(largest_id=100_000)
 dtype('int32')
 """
 
@@ -24,7 +24,7 @@ from functools import partial
 from bpe.data.formats.columns import ColumnShard, ColumnWriter
 from bpe.data.formats.dolma import DolmaWriter, open_dolma
 from bpe.data.formats.flat import (
-    LLMC_HEADER,
+    LLMC_HEADER_BYTES,
     DatatroveWriter,
     LLMCWriter,
     NativeWriter,
@@ -37,8 +37,8 @@ from bpe.data.formats.megatron import MegatronWriter, open_megatron
 from bpe.data.formats.shard_format import ShardFormat, ShardWriter
 from bpe.formats.id_files import HEADER_SIZE
 
-_16_OR_32_BITS = ("<u2", "<u4")
-_MASKED = frozenset({"documents", "masks"})
+_UINT16_OR_UINT32 = ("<u2", "<u4")
+_DOCUMENTS_AND_MASKS = frozenset({"documents", "masks"})
 
 #: All formats, by their names.
 FORMATS: dict[str, ShardFormat] = {
@@ -46,11 +46,11 @@ FORMATS: dict[str, ShardFormat] = {
     for shard_format in (
         ShardFormat(
             "native",
-            _16_OR_32_BITS,
+            _UINT16_OR_UINT32,
             (".npy", ".offsets.npy"),
             NativeWriter,
             open_native,
-            holds=_MASKED,
+            holds=_DOCUMENTS_AND_MASKS,
             mask_suffix=".mask.npy",
             header_size=HEADER_SIZE,
         ),
@@ -62,7 +62,7 @@ FORMATS: dict[str, ShardFormat] = {
                 (f".{name}",),
                 ColumnWriter,
                 partial(ColumnShard, name),
-                holds=_MASKED,
+                holds=_DOCUMENTS_AND_MASKS,
             )
             for name in ("parquet", "arrow")
         ),
@@ -71,24 +71,24 @@ FORMATS: dict[str, ShardFormat] = {
         ),
         ShardFormat(
             "llmc",
-            _16_OR_32_BITS,
+            _UINT16_OR_UINT32,
             (".bin",),
             LLMCWriter,
             open_llmc,
             holds=frozenset(),
-            header_size=LLMC_HEADER,
+            header_size=LLMC_HEADER_BYTES,
             bos_eos=(True, False),
         ),
         ShardFormat(
             "datatrove",
-            _16_OR_32_BITS,
+            _UINT16_OR_UINT32,
             (".ds", ".ds.index", ".ds.metadata"),
             DatatroveWriter,
             open_datatrove,
-            holds=_MASKED,
+            holds=_DOCUMENTS_AND_MASKS,
             mask_suffix=".ds.loss",
             bos_eos=(False, True),
         ),
-        ShardFormat("dolma", _16_OR_32_BITS, (".npy", ".csv.gz"), DolmaWriter, open_dolma),
+        ShardFormat("dolma", _UINT16_OR_UINT32, (".npy", ".csv.gz"), DolmaWriter, open_dolma),
     )
 }

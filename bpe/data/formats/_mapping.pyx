@@ -17,7 +17,7 @@ cdef extern from "sys/mman.h" nogil:
     int munmap(void* address, size_t length)
 
 
-cdef class Mapping:
+cdef class FileMapping:
     """Some bytes of a file, as an object with the buffer protocol; unmapped when nothing refers to it any more.
 
     The caller checks that the file has them: reading beyond its end kills the process.

@@ -20,7 +20,7 @@ import numpy as np
 from bpe.base.offsets import offsets_of
 from bpe.batch import id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool
-from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, find_size, make_one_document
+from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, find_size, make_one_document
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.errors import FormatError, short_repr
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: The names of the columns.
-IDS, MASK = "input_ids", "loss_mask"
+IDS_COLUMN, MASK_COLUMN = "input_ids", "loss_mask"
 #: A row group or record batch ends with the document that reaches one of these numbers.
-_TOKENS, _DOCUMENTS = 1 << 22, 1 << 18
+_GROUP_TOKENS, _GROUP_DOCUMENTS = 1 << 22, 1 << 18
 #: The longest document of a Parquet shard: some 3.5 GB of memory while it is written.
-_PARQUET_DOCUMENT = 1 << 27
+_MAX_PARQUET_DOCUMENT = 1 << 27
 #: Rows are read in batches of this many.
-_ROWS = 1 << 12
+_BATCH_ROWS = 1 << 12
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-class _Rows:
+class _GroupColumn:
     """Numbers of one column of a row group: in memory, or in a temporary file if they are many."""
 
     def __init__(self, folder: Path, dtype: np.dtype[Any]) -> None:
@@ -51,7 +51,7 @@ class _Rows:
 
     def append(self, values: NDArray[Any]) -> None:
         self.length += len(values)
-        if self._spool is None and self.length > 2 * _TOKENS:
+        if self._spool is None and self.length > 2 * _GROUP_TOKENS:
             self._spool = Spool(self._folder, self._dtype.str)
             for part in self._parts:
                 self._spool.append(part)
@@ -62,7 +62,7 @@ class _Rows:
             self._spool.append(values)
 
     def take(self) -> NDArray[Any]:
-        """All numbers; the column is empty afterwards."""
+        """Return all numbers; the column is empty afterwards."""
         self.length = 0
         if self._spool is None:
             values = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=self._dtype)
@@ -79,7 +79,7 @@ class _Rows:
             self._spool = None
 
 
-class _Sink:
+class _PyArrowFile:
     """A file object for pyarrow over a file of a shard."""
 
     def __init__(self, file: ShardFile) -> None:
@@ -94,7 +94,7 @@ class _Sink:
         return size
 
     def tell(self) -> int:
-        """The number of bytes written."""
+        """Return the number of bytes written."""
         return self._position
 
     def flush(self) -> None:
@@ -112,18 +112,18 @@ class ColumnWriter(ShardWriter):
         self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
     ) -> None:
         if shard_format.name == "parquet":
-            self.max_document = _PARQUET_DOCUMENT
+            self.max_document = _MAX_PARQUET_DOCUMENT
         self._arrow = pa = load_pyarrow(f"writing {shard_format.name}")
-        self._sink: _Sink | None = None
-        self._columns: dict[str, _Rows] = {}
-        types = {IDS: dtype} | ({MASK: np.dtype("u1")} if masks else {})
+        self._output: _PyArrowFile | None = None
+        self._columns: dict[str, _GroupColumn] = {}
+        types = {IDS_COLUMN: dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
         schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
         super().__init__(shard_format, folder, stem, dtype, masks=masks, info=info)
-        self._columns = {column: _Rows(folder, kind) for column, kind in types.items()}
+        self._columns = {column: _GroupColumn(folder, kind) for column, kind in types.items()}
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
-        self._rows, self._group_end = 0, 0
-        self._sink = _Sink(self._files[0])
-        file = pa.PythonFile(self._sink, mode="w")
+        self._n_rows, self._group_end = 0, 0
+        self._output = _PyArrowFile(self._files[0])
+        file = pa.PythonFile(self._output, mode="w")
         if shard_format.name == "arrow":
             self._writer: Any = pa.ipc.new_file(file, schema)
         else:
@@ -133,8 +133,8 @@ class ColumnWriter(ShardWriter):
 
     def discard(self) -> None:
         """Remove the temporary files."""
-        if self._sink is not None:
-            self._sink.discarded = True
+        if self._output is not None:
+            self._output.discarded = True
             with suppress(OSError, ValueError):
                 self._writer.close()  # else it closes itself later, and reports errors that nobody can handle
         for column in self._columns.values():
@@ -144,23 +144,23 @@ class ColumnWriter(ShardWriter):
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
         start = 0  # in ids
         while len(ends):
-            capacity = _TOKENS - self._columns[IDS].length
+            capacity = _GROUP_TOKENS - self._columns[IDS_COLUMN].length
             count = int(np.searchsorted(ends, self.tokens + start + capacity)) + 1
-            count = min(count, _DOCUMENTS - self._rows, len(ends))
+            count = min(count, _GROUP_DOCUMENTS - self._n_rows, len(ends))
             stop = int(ends[count - 1]) - self.tokens
             self._append(ids[start:stop], None if mask is None else mask[start:stop])
             self._lengths.append(np.diff(ends[:count], prepend=self._group_end))
-            self._rows += count
+            self._n_rows += count
             self._group_end = int(ends[count - 1])
             start, ends = stop, ends[count:]
-            if self._rows >= _DOCUMENTS or self._columns[IDS].length >= _TOKENS:
+            if self._n_rows >= _GROUP_DOCUMENTS or self._columns[IDS_COLUMN].length >= _GROUP_TOKENS:
                 self._write_group()
         self._append(ids[start:], None if mask is None else mask[start:])
 
     def _append(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
-        self._columns[IDS].append(ids)
+        self._columns[IDS_COLUMN].append(ids)
         if mask is not None:
-            self._columns[MASK].append(mask)
+            self._columns[MASK_COLUMN].append(mask)
 
     def _write_group(self) -> None:
         """Write the gathered documents as a row group or record batch."""
@@ -172,10 +172,10 @@ class ColumnWriter(ShardWriter):
             self._writer.write_batch(batch)
         else:
             self._writer.write_table(pa.Table.from_batches([batch]))
-        self._lengths, self._rows = [], 0
+        self._lengths, self._n_rows = [], 0
 
     def _make_headers(self) -> list[bytes]:
-        if self._rows:
+        if self._n_rows:
             self._write_group()
         self._writer.close()
         return [b""]
@@ -191,11 +191,11 @@ class ColumnShard(Shard):
         del validate  # rows are checked when they are read
         self._shard_format = shard_format
         find_size(path)
-        with self._name_errors(path), self._open_batches(path) as (schema, rows, _):
+        with self._name_errors(path), self._open_batches(path) as (schema, n_rows, _):
             self._check_schema(path, schema)
-            self._has_masks = MASK in schema.names
+            self._has_masks = MASK_COLUMN in schema.names
         super().__init__(path, None, make_one_document(0))
-        self._rows = rows
+        self._n_rows = n_rows
 
     def __repr__(self) -> str:
         return f"Shard({self.name!r}, {self.n_documents} documents)"
@@ -203,7 +203,7 @@ class ColumnShard(Shard):
     @property
     def n_documents(self) -> int:
         """The number of documents."""
-        return self._rows
+        return self._n_rows
 
     @property
     def n_tokens(self) -> int:
@@ -216,54 +216,56 @@ class ColumnShard(Shard):
         return self._has_masks
 
     def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
-        """The documents in order; see `Shard.batches`."""
+        """Yield the documents in order; see `Shard.batches`."""
         with self._name_errors(self.path), self._open_batches(self.path) as (_, _, batches):
             for batch in batches:
                 batch.validate(full=True)
                 yield from self._open_batch(batch).batches(max_tokens)
 
     def _open_batch(self, batch: Any) -> Shard:
-        """The documents of a record batch, checked, as a shard in memory."""
-        columns = [batch.column(name) for name in (IDS, MASK) if name in batch.schema.names]
+        """Check the documents of a record batch, and return them as a shard in memory."""
+        columns = [batch.column(name) for name in (IDS_COLUMN, MASK_COLUMN) if name in batch.schema.names]
         if any(column.null_count or column.flatten().null_count for column in columns):
-            raise FormatError(f"it has null rows or ids; every row of {IDS} must be a list of ids", path=self.path)
+            raise FormatError(
+                f"it has null rows or ids; every row of {IDS_COLUMN} must be a list of ids", path=self.path
+            )
         values = [column.flatten().to_numpy(zero_copy_only=False) for column in columns]
         lengths = [column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64) for column in columns]
         mask = None
         if len(values) > 1:
             if not np.array_equal(lengths[0], lengths[1]):
-                raise FormatError(f"a row of {MASK} is not as long as its row of {IDS}", path=self.path)
+                raise FormatError(f"a row of {MASK_COLUMN} is not as long as its row of {IDS_COLUMN}", path=self.path)
             mask = values[1].astype(np.uint8, copy=False)
-        return Shard(self.path, id_array(values[0]), Offsets(offsets_of(lengths[0])), mask=mask)
+        return Shard(self.path, id_array(values[0]), DocumentOffsets(offsets_of(lengths[0])), mask=mask)
 
     def _check_schema(self, path: Path, schema: Any) -> None:
         types = load_pyarrow().types
-        for name in (IDS, MASK):
+        for name in (IDS_COLUMN, MASK_COLUMN):
             kind = schema.field(name).type if name in schema.names else None
-            if kind is None and name == MASK:
+            if kind is None and name == MASK_COLUMN:
                 continue
             if kind is None or not (types.is_list(kind) or types.is_large_list(kind)):
                 raise FormatError(f"its column {name} is {kind}; it must be a list of integers", path=path)
-            if not types.is_integer(kind.value_type) or (name == MASK and str(kind.value_type) != "uint8"):
+            if not types.is_integer(kind.value_type) or (name == MASK_COLUMN and str(kind.value_type) != "uint8"):
                 raise FormatError(f"its column {name} is {kind}; it must be a list of integers", path=path)
 
     @contextmanager
     def _open_batches(self, path: Path) -> Iterator[tuple[Any, int, Iterator[Any]]]:
-        """The schema, the number of rows, and the record batches of the file."""
+        """Open the file: its schema, its number of rows, and its record batches."""
         pa = load_pyarrow(f"reading {self._shard_format}")
-        names = [IDS, MASK]
+        names = [IDS_COLUMN, MASK_COLUMN]
         if self._shard_format == "arrow":
             with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
-                count = range(file.num_record_batches)
-                rows = sum(file.get_batch(i).num_rows for i in count)
-                yield file.schema, rows, (file.get_batch(i) for i in count)
+                indices = range(file.num_record_batches)
+                n_rows = sum(file.get_batch(i).num_rows for i in indices)
+                yield file.schema, n_rows, (file.get_batch(i) for i in indices)
             return
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            wanted = [name for name in names if name in schema.names]
-            yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_ROWS, columns=wanted)
+            present = [name for name in names if name in schema.names]
+            yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_BATCH_ROWS, columns=present)
 
     @contextmanager
     def _name_errors(self, path: Path) -> Iterator[None]:

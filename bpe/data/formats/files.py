@@ -13,15 +13,15 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import AtomicFile
-from bpe.data.formats._mapping import Mapping
+from bpe.data.formats._mapping import FileMapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Arrays are converted, summed, written and read in pieces of this many bytes, which stay in the processor's cache.
-PIECE = 1 << 19
+PIECE_BYTES = 1 << 19
 #: A file is synced to the disk each time it has grown by this many bytes, so that the wait at its end is short.
-SYNC = 16 << 20
+SYNC_BYTES = 16 << 20
 #: The CRC-32 polynomial, reversed: bit 31 - k is the coefficient of x**k.
 _POLYNOMIAL = 0xEDB88320
 
@@ -56,12 +56,12 @@ class ShardFile:
     def write(self, data: Any) -> int:
         """Write bytes (an object with the buffer protocol, contiguous)."""
         view = memoryview(data).cast("B")
-        for start in range(0, len(view), PIECE):
-            piece = view[start : start + PIECE]
+        for start in range(0, len(view), PIECE_BYTES):
+            piece = view[start : start + PIECE_BYTES]
             self._crc = self._crc32(piece, self._crc)
             self._file.write(piece)
         self._size += len(view)
-        if self._size - self._synced >= SYNC:
+        if self._size - self._synced >= SYNC_BYTES:
             self._atomic.sync()
             self._synced = self._size
         return len(view)
@@ -72,9 +72,9 @@ class ShardFile:
             if len(array):
                 self.write(np.ascontiguousarray(array).view(np.uint8))
             return
-        step = PIECE // dtype.itemsize
-        if len(self._buffer) != PIECE:
-            self._buffer = np.empty(PIECE, dtype=np.uint8)
+        step = PIECE_BYTES // dtype.itemsize
+        if len(self._buffer) != PIECE_BYTES:
+            self._buffer = np.empty(PIECE_BYTES, dtype=np.uint8)
         buffer = self._buffer.view(dtype)
         for start in range(0, len(array), step):
             piece = array[start : start + step]
@@ -102,7 +102,7 @@ class ShardFile:
 
 
 def _has_same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether integers that fit both dtypes have the same bytes in both."""
+    """Check whether integers that fit both dtypes have the same bytes in both."""
     return array.dtype.itemsize == dtype.itemsize and array.dtype.newbyteorder("<") == array.dtype
 
 
@@ -110,7 +110,7 @@ def _has_same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 
 class Spool:
-    """Numbers in an unnamed temporary file in a folder: written once, then read in order. It never holds them all.
+    """Numbers in an unnamed temporary file: written once, then read in order, without keeping all in memory.
 
     Without a folder, the file is in the system's folder for temporary files.
     """
@@ -133,26 +133,26 @@ class Spool:
     def append(self, values: NDArray[Any]) -> None:
         """Add numbers at the end."""
         data = np.ascontiguousarray(values, dtype=self.dtype)
-        with _naming_folder(self._folder):
+        with _name_folder_in_errors(self._folder):
             self._file.write(data.data if len(data) else b"")
         self.length += len(data)
 
-    def pieces(self) -> Iterator[NDArray[Any]]:
-        """The numbers in arrays of bounded size."""
-        with _naming_folder(self._folder):
+    def read_pieces(self) -> Iterator[NDArray[Any]]:
+        """Yield the numbers in arrays of bounded size."""
+        with _name_folder_in_errors(self._folder):
             self._file.flush()
             self._file.seek(0)
-        while data := self._file.read(PIECE):
+        while data := self._file.read(PIECE_BYTES):
             yield np.frombuffer(data, dtype=self.dtype)
 
     def map_numbers(self) -> NDArray[Any]:
-        """All numbers, memory-mapped. The file ends as if discarded; its content lives as long as the array."""
+        """Map all numbers into memory. The file ends as if discarded; its content lives as long as the array."""
         try:
-            with _naming_folder(self._folder):
+            with _name_folder_in_errors(self._folder):
                 self._file.flush()
                 if not self.length:
                     return np.empty(0, dtype=self.dtype)
-                mapping = Mapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
+                mapping = FileMapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
                 return np.frombuffer(mapping.view(), dtype=self.dtype)
         finally:
             self.discard()
@@ -163,7 +163,7 @@ class Spool:
             self._file.close()
 
 
-class _naming_folder:  # noqa: N801 (a context manager that reads like a function)
+class _name_folder_in_errors:  # noqa: N801 (a context manager that reads like a function)
     """Name the folder in OSErrors of an unnamed temporary file."""
 
     def __init__(self, folder: Path) -> None:
@@ -183,7 +183,7 @@ class _naming_folder:  # noqa: N801 (a context manager that reads like a functio
 
 @cache
 def find_crc32() -> Callable[[Any, int], int]:
-    """`zlib.crc32`, or the same function of `isal`, ten times as fast, where that is installed."""
+    """Return `zlib.crc32`, or where `isal` is installed its function, ten times as fast."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -192,8 +192,8 @@ def find_crc32() -> Callable[[Any, int], int]:
     return faster
 
 
-def combine_crc32(first: int, second: int, size: int) -> int:
-    """The CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's size in bytes.
+def combine_crc32(first_crc: int, second_crc: int, size: int) -> int:
+    """Compute the CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's in bytes.
 
     >>> combine_crc32(zlib.crc32(b"ab"), zlib.crc32(b"cde"), 3) == zlib.crc32(b"abcde")
     True
@@ -204,11 +204,11 @@ def combine_crc32(first: int, second: int, size: int) -> int:
             power = _multiply(power, square)
         square = _multiply(square, square)
         size >>= 1
-    return _multiply(first, power) ^ second
+    return _multiply(first_crc, power) ^ second_crc
 
 
 def _multiply(a: int, b: int) -> int:
-    """The product of two polynomials over GF(2) modulo the CRC's; bit 31 is the coefficient of x**0."""
+    """Multiply two polynomials over GF(2) modulo the CRC's; bit 31 is the coefficient of x**0."""
     result = 0
     for bit in range(31, -1, -1):
         if a >> bit & 1:

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.data.formats.reading import (
-    Ends,
-    Offsets,
+    DocumentEnds,
+    DocumentOffsets,
     Shard,
     check_rising,
     find_dtype,
@@ -44,12 +44,12 @@ from bpe.formats.id_files import MAX_HEADER, NpyHeader, npy_header, parse_npy_he
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_OFFSETS, _END, _MASK = np.dtype("<i8"), np.dtype("<u8"), np.dtype("u1")
+_OFFSET_DTYPE, _END_DTYPE, _MASK_DTYPE = np.dtype("<i8"), np.dtype("<u8"), np.dtype("u1")
 #: llm.c's magic numbers and versions by the dtype of the ids, and the size of its header in bytes.
-_LLMC = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
-LLMC_HEADER = 256 * 4
+_LLMC_VERSIONS = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
+LLMC_HEADER_BYTES = 256 * 4
 #: The largest accepted size of datatrove's metadata in bytes.
-_MAX_METADATA = 1 << 16
+_MAX_METADATA_BYTES = 1 << 16
 
 
 # native ---------------------------------------------------------------------------------------------------------------
@@ -59,29 +59,31 @@ def open_native(path: Path, validate: bool) -> Shard:
     """Open a native shard by the path of its ids."""
     stem = path.name.removesuffix(".npy")
     offsets_path, mask_path = (path.with_name(f"{stem}.{name}.npy") for name in ("offsets", "mask"))
-    header = _read_header(path, ("<u2", "<u4"))
-    beside = _read_header(offsets_path, ("<i8",))
-    if not beside.length:
+    ids_header = _read_header(path, ("<u2", "<u4"))
+    offsets_header = _read_header(offsets_path, ("<i8",))
+    if not offsets_header.length:
         raise FormatError("it is empty; it must have one number more than there are documents", path=offsets_path)
-    ids = map_numbers(path, header.dtype, header.start, header.length)
-    offsets = map_numbers(offsets_path, _OFFSETS, beside.start, beside.length)
+    ids = map_numbers(path, ids_header.dtype, ids_header.start, ids_header.length)
+    offsets = map_numbers(offsets_path, _OFFSET_DTYPE, offsets_header.start, offsets_header.length)
     if validate:
-        check_rising(offsets_path, _OFFSETS, beside.start, beside.length, header.length, first=0)
-    elif offsets[-1] != header.length:
-        raise FormatError(f"its last offset is {offsets[-1]}; it must be {header.length}", path=offsets_path)
+        check_rising(
+            offsets_path, _OFFSET_DTYPE, offsets_header.start, offsets_header.length, ids_header.length, first=0
+        )
+    elif offsets[-1] != ids_header.length:
+        raise FormatError(f"its last offset is {offsets[-1]}; it must be {ids_header.length}", path=offsets_path)
     mask = None
     files: tuple[Path, ...] = (path, offsets_path)
     if mask_path.exists():
-        third = _read_header(mask_path, ("|u1",))
-        if third.length != header.length:
-            raise FormatError(f"it has {third.length} bytes; there are {header.length} ids", path=mask_path)
-        mask = map_numbers(mask_path, _MASK, third.start, third.length)
+        mask_header = _read_header(mask_path, ("|u1",))
+        if mask_header.length != ids_header.length:
+            raise FormatError(f"it has {mask_header.length} bytes; there are {ids_header.length} ids", path=mask_path)
+        mask = map_numbers(mask_path, _MASK_DTYPE, mask_header.start, mask_header.length)
         files = (*files, mask_path)
-    return Shard(path, ids, Offsets(offsets), mask=mask, files=files)
+    return Shard(path, ids, DocumentOffsets(offsets), mask=mask, files=files)
 
 
 def _read_header(path: Path, dtypes: tuple[str, ...]) -> NpyHeader:
-    """The header of a .npy file of one of these dtypes; the file has exactly the size that it declares."""
+    """Read the header of a .npy file of one of these dtypes; the file must have the size that it declares."""
     size = find_size(path)
     with open(path, "rb") as file:
         header = parse_npy_header(file.read(MAX_HEADER), str(path))
@@ -98,15 +100,15 @@ class NativeWriter(ShardWriter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._files[-1].write(np.zeros(1, dtype=_OFFSETS))
+        self._files[-1].write(np.zeros(1, dtype=_OFFSET_DTYPE))
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
-        self._files[-1].write_array(ends, _OFFSETS)
+        self._files[-1].write_array(ends, _OFFSET_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
-        headers = [npy_header(self._dtype, self.tokens), npy_header(_OFFSETS, self.documents + 1)]
+        headers = [npy_header(self._dtype, self.tokens), npy_header(_OFFSET_DTYPE, self.documents + 1)]
         if self._masks:
-            headers.insert(1, npy_header(_MASK, self.tokens))
+            headers.insert(1, npy_header(_MASK_DTYPE, self.tokens))
         return headers
 
 
@@ -127,19 +129,21 @@ def open_llmc(path: Path, validate: bool) -> Shard:
     del validate
     size = find_size(path)
     with open(path, "rb") as file:
-        data = file.read(LLMC_HEADER)
-    if len(data) < LLMC_HEADER:
-        raise FormatError(f"it has {size} bytes; its header takes {LLMC_HEADER}", path=path)
+        data = file.read(LLMC_HEADER_BYTES)
+    if len(data) < LLMC_HEADER_BYTES:
+        raise FormatError(f"it has {size} bytes; its header takes {LLMC_HEADER_BYTES}", path=path)
     magic, version, count = np.frombuffer(data, dtype="<i4", count=3).tolist()
-    names = [name for name, numbers in _LLMC.items() if numbers == (magic, version)]
+    names = [name for name, numbers in _LLMC_VERSIONS.items() if numbers == (magic, version)]
     if not names:
-        known = " or ".join(f"{a} and {b}" for a, b in _LLMC.values())
-        raise FormatError(f"its magic number and version are {magic} and {version}; they must be {known}", path=path)
+        accepted = " or ".join(f"{magic_} and {version_}" for magic_, version_ in _LLMC_VERSIONS.values())
+        raise FormatError(f"its magic number and version are {magic} and {version}; they must be {accepted}", path=path)
     dtype = np.dtype(names[0])
-    expected = LLMC_HEADER + count * dtype.itemsize
+    expected = LLMC_HEADER_BYTES + count * dtype.itemsize
     if count < 0 or expected != size:
         raise FormatError(f"its header declares {count} ids, {expected} bytes; the file has {size}", path=path)
-    return Shard(path, map_numbers(path, dtype, LLMC_HEADER, count), make_one_document(count), has_boundaries=False)
+    return Shard(
+        path, map_numbers(path, dtype, LLMC_HEADER_BYTES, count), make_one_document(count), has_boundaries=False
+    )
 
 
 class LLMCWriter(ShardWriter):
@@ -148,8 +152,8 @@ class LLMCWriter(ShardWriter):
     max_tokens = (1 << 31) - 1
 
     def _make_headers(self) -> list[bytes]:
-        header = np.zeros(LLMC_HEADER // 4, dtype="<i4")
-        header[:3] = *_LLMC[self._dtype.name], self.tokens
+        header = np.zeros(LLMC_HEADER_BYTES // 4, dtype="<i4")
+        header[:3] = *_LLMC_VERSIONS[self._dtype.name], self.tokens
         return [header.tobytes()]
 
 
@@ -158,12 +162,12 @@ class LLMCWriter(ShardWriter):
 
 def open_datatrove(path: Path, validate: bool) -> Shard:
     """Open a datatrove shard by the path of its ids."""
-    index, metadata, loss = (path.with_name(path.name + end) for end in (".index", ".metadata", ".loss"))
+    index, metadata, loss = (path.with_name(path.name + suffix) for suffix in (".index", ".metadata", ".loss"))
     size, index_size = find_size(path), find_size(index)
-    if index_size % _END.itemsize:
+    if index_size % _END_DTYPE.itemsize:
         raise FormatError(f"it has {index_size} bytes, which is no whole number of uint64 ends", path=index)
-    count = index_size // _END.itemsize
-    ends = map_numbers(index, _END, 0, count)
+    count = index_size // _END_DTYPE.itemsize
+    ends = map_numbers(index, _END_DTYPE, 0, count)
     tokens = int(ends[-1]) if count else 0
     declared = None
     files: tuple[Path, ...] = (path, index)
@@ -171,21 +175,21 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
         declared, files = _check_metadata(metadata, tokens), (path, index, metadata)
     dtype = find_dtype(path, size, tokens, declared)
     if validate and count:
-        check_rising(index, _END, 0, count, tokens)
+        check_rising(index, _END_DTYPE, 0, count, tokens)
     mask = None
     if loss.exists():
         mask, files = _open_mask(loss, tokens, validate), (*files, loss)
-    return Shard(path, map_numbers(path, dtype, 0, tokens), Ends(ends, tokens), mask=mask, files=files)
+    return Shard(path, map_numbers(path, dtype, 0, tokens), DocumentEnds(ends, tokens), mask=mask, files=files)
 
 
 def _check_metadata(path: Path, tokens: int) -> str | None:
     """Check the metadata's number of tokens; returns the dtype by its size of an id, if it has one."""
-    if find_size(path) > _MAX_METADATA:
-        raise FormatError(f"it has more than {_MAX_METADATA} bytes; it must have three lines", path=path)
+    if find_size(path) > _MAX_METADATA_BYTES:
+        raise FormatError(f"it has more than {_MAX_METADATA_BYTES} bytes; it must have three lines", path=path)
     lines = path.read_bytes().decode("utf-8", "replace").split("\n")
     if len(lines) < 2 or not re.fullmatch(r"\d{1,20}", lines[1]) or int(lines[1]) != tokens:
-        second = short_repr(lines[1] if len(lines) > 1 else "")
-        raise FormatError(f"its second line is {second}; it must be {tokens}, the number of tokens", path=path)
+        second_line = short_repr(lines[1] if len(lines) > 1 else "")
+        raise FormatError(f"its second line is {second_line}; it must be {tokens}, the number of tokens", path=path)
     width = lines[0].rpartition("|")[2] if "|" in lines[0] else ""
     if width not in ("", "2", "4"):
         raise FormatError(f"its first line is {short_repr(lines[0])}; it must end in |2 or |4", path=path)
@@ -193,7 +197,7 @@ def _check_metadata(path: Path, tokens: int) -> str | None:
 
 
 def _open_mask(path: Path, tokens: int, validate: bool) -> NDArray[np.uint8]:
-    """The loss mask, memory-mapped; FormatError unless it has a byte for each id, 0 or 1."""
+    """Map the loss mask into memory; FormatError unless it has a byte for each id, 0 or 1."""
     if find_size(path) != tokens:
         raise FormatError(f"it has {find_size(path)} bytes; there are {tokens} ids", path=path)
     if validate:
@@ -217,17 +221,17 @@ class DatatroveWriter(ShardWriter):
         super().__init__(*args, **options)
 
     def _check_documents(
-        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins: bool, mask: NDArray[np.uint8] | None
+        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins_document: bool, mask: NDArray[np.uint8] | None
     ) -> NDArray[np.int64]:
         """Refuse weights in masks, too."""
         if mask is not None and mask.max(initial=0) > 1:
             raise ValueError(
                 f"the mask has the value {mask.max()}; datatrove shards hold 0 and 1: use native, parquet or arrow"
             )
-        return super()._check_documents(ids, lengths, begins, mask)
+        return super()._check_documents(ids, lengths, begins_document, mask)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
-        self._files[-1].write_array(ends, _END)
+        self._files[-1].write_array(ends, _END_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
         lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.tokens), f"{spell_metric(self.tokens)}T"
@@ -236,7 +240,7 @@ class DatatroveWriter(ShardWriter):
 
 
 def spell_metric(count: int) -> str:
-    """A number with three digits and an SI prefix, as `humanize.metric` writes it.
+    """Spell a number with three digits and an SI prefix, as `humanize.metric` does.
 
     >>> spell_metric(5), spell_metric(1_500), spell_metric(12_345_678)
     ('5.00 ', '1.50 k', '12.3 M')

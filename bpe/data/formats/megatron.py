@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
 #: The dtype codes of ids that this module reads.
-_CODES: dict[int, np.dtype[Any]] = {
+_ID_DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
     4: np.dtype("<i4"),
     5: np.dtype("<i8"),
     8: np.dtype("<u2"),
 }
 #: The other codes, which are of no use for ids.
-_OTHER_CODES = {2: "int8", 3: "int16", 6: "float64", 7: "float32"}
-_LENGTH, _POINTER = np.dtype("<i4"), np.dtype("<i8")
+_UNUSABLE_DTYPES = {2: "int8", 3: "int16", 6: "float64", 7: "float32"}
+_LENGTH_DTYPE, _POINTER_DTYPE = np.dtype("<i4"), np.dtype("<i8")
 #: The indices of documents are written in pieces of this many.
-_PIECE = 1 << 16
+_PIECE_INDICES = 1 << 16
 
 
 def open_megatron(path: Path, validate: bool) -> Shard:
@@ -50,15 +50,15 @@ def open_megatron(path: Path, validate: bool) -> Shard:
     if size % dtype.itemsize:
         raise FormatError(f"it has {size} bytes, which is no whole number of {dtype} ids", path=path)
     tokens = size // dtype.itemsize
-    lengths_at = _HEADER.size
-    pointers_at = lengths_at + sequences * _LENGTH.itemsize
-    indices_at = pointers_at + sequences * _POINTER.itemsize
+    lengths_start = _HEADER.size
+    pointers_start = lengths_start + sequences * _LENGTH_DTYPE.itemsize
+    indices_start = pointers_start + sequences * _POINTER_DTYPE.itemsize
     if validate:
-        _check_sequences(index, lengths_at, pointers_at, sequences, dtype.itemsize, size)
-        check_rising(index, _POINTER, indices_at, entries, sequences, first=0)
-    documents = _Sequences(
-        map_numbers(index, _POINTER, pointers_at, sequences),
-        map_numbers(index, _POINTER, indices_at, entries),
+        _check_sequences(index, lengths_start, pointers_start, sequences, dtype.itemsize, size)
+        check_rising(index, _POINTER_DTYPE, indices_start, entries, sequences, first=0)
+    documents = _SequenceBounds(
+        map_numbers(index, _POINTER_DTYPE, pointers_start, sequences),
+        map_numbers(index, _POINTER_DTYPE, indices_start, entries),
         dtype.itemsize,
         tokens,
     )
@@ -66,7 +66,7 @@ def open_megatron(path: Path, validate: bool) -> Shard:
 
 
 def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
-    """(dtype, number of sequences, number of document indices) of an index, whose size agrees with them."""
+    """Read (dtype, number of sequences, number of document indices) of an index, and check its size."""
     size = find_size(index)
     with open(index, "rb") as file:
         data = file.read(_HEADER.size)
@@ -75,12 +75,16 @@ def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
     _, version, code, sequences, entries = _HEADER.unpack(data)
     if version != 1:
         raise FormatError(f"its version is {version}; it must be 1", path=index, where="offset 9")
-    if code not in _CODES:
+    if code not in _ID_DTYPES:
         rule = "token ids are 1 (uint8), 4 (int32), 5 (int64) or 8 (uint16): write the dataset again with one of these"
         raise FormatError(
-            f"its dtype code is {code} ({_OTHER_CODES.get(code, 'unknown')}); {rule}", path=index, where="offset 17"
+            f"its dtype code is {code} ({_UNUSABLE_DTYPES.get(code, 'unknown')}); {rule}", path=index, where="offset 17"
         )
-    expected = _HEADER.size + sequences * (_LENGTH.itemsize + _POINTER.itemsize) + entries * _POINTER.itemsize
+    expected = (
+        _HEADER.size
+        + sequences * (_LENGTH_DTYPE.itemsize + _POINTER_DTYPE.itemsize)
+        + entries * _POINTER_DTYPE.itemsize
+    )
     if size == expected + sequences > expected:
         raise FormatError(
             f"it has the modes of its {sequences} sequences, as a multimodal dataset has, which no format here holds; "
@@ -90,34 +94,37 @@ def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
     if expected != size or not entries:
         counts = f"{sequences} sequences and {entries} document indices"
         raise FormatError(f"its header declares {counts}, {expected} bytes; the file has {size}", path=index)
-    return _CODES[code], sequences, entries
+    return _ID_DTYPES[code], sequences, entries
 
 
-def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int, width: int, size: int) -> None:
+def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count: int, width: int, size: int) -> None:
     """Check that sequences follow each other without gaps and end with the ids' file."""
-    expected, first = 0, 0
-    lengths = read_numbers(index, _LENGTH, lengths_at, count)
-    for pointers in read_numbers(index, _POINTER, pointers_at, count):
+    expected, first_sequence = 0, 0
+    lengths = read_numbers(index, _LENGTH_DTYPE, lengths_start, count)
+    for pointers in read_numbers(index, _POINTER_DTYPE, pointers_start, count):
         sizes = next(lengths).astype(np.int64) * width
         starts = expected + offsets_of(sizes)
-        wrong = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
-        if len(wrong):
-            at = int(wrong[0])
-            what = f"sequence {first + at} has length {sizes[at] // width} and pointer {pointers[at]}"
-            raise FormatError(f"{what}; sequences must follow each other, this one at {starts[at]}", path=index)
-        expected, first = int(starts[-1]), first + len(pointers)
+        wrong_sequences = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
+        if len(wrong_sequences):
+            i = int(wrong_sequences[0])
+            raise FormatError(
+                f"sequence {first_sequence + i} has length {sizes[i] // width} and pointer {pointers[i]}; sequences "
+                f"must follow each other, this one at {starts[i]}",
+                path=index,
+            )
+        expected, first_sequence = int(starts[-1]), first_sequence + len(pointers)
     if expected != size:
         raise FormatError(f"its sequences have {expected} bytes; the file of ids has {size}", path=index)
 
 
-class _Sequences(DocumentBounds):
+class _SequenceBounds(DocumentBounds):
     """Documents of one sequence or several, by byte pointers."""
 
     def __init__(self, pointers: NDArray[Any], indices: NDArray[Any], width: int, tokens: int) -> None:
         super().__init__(len(indices) - 1, tokens)
         self._pointers, self._indices, self._width = pointers, indices, width
 
-    def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
+    def _read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
         sequences = self._indices[first : last + 1]
         if sequences.min() < 0 or sequences.max() > len(self._pointers):
             raise FormatError(f"documents {first} to {last} do not lie within the shard's sequences")
@@ -126,16 +133,16 @@ class _Sequences(DocumentBounds):
         bounds[inside] = self._pointers[sequences[inside]] // self._width
         return bounds
 
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The documents that hold the ids at positions."""
+    def find_documents(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the documents that hold the ids at positions."""
         sequences = self._pointers.searchsorted(positions * self._width, side="right") - 1
         return self._indices.searchsorted(sequences, side="right") - 1
 
-    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where documents start."""
+    def find_starts(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find where documents start."""
         if not len(self._pointers):  # documents without ids
-            return np.zeros(len(numbers), dtype=np.int64)
-        sequences = self._indices[numbers]
+            return np.zeros(len(documents), dtype=np.int64)
+        sequences = self._indices[documents]
         inside = (sequences >= 0) & (sequences < len(self._pointers))
         return np.where(inside, self._pointers[np.where(inside, sequences, 0)] // self._width, self.tokens)
 
@@ -154,15 +161,15 @@ class MegatronWriter(ShardWriter):
 
     def _make_headers(self) -> list[bytes]:
         index, count = self._files[1], self.documents
-        code = next(code for code, dtype in _CODES.items() if dtype == self._dtype)
+        code = next(code for code, dtype in _ID_DTYPES.items() if dtype == self._dtype)
         index.write(_HEADER.pack(_MAGIC, 1, code, count, count + 1))
-        for lengths in self._lengths.pieces():
-            index.write_array(lengths, _LENGTH)
+        for lengths in self._lengths.read_pieces():
+            index.write_array(lengths, _LENGTH_DTYPE)
         position = 0
-        for lengths in self._lengths.pieces():
+        for lengths in self._lengths.read_pieces():
             ends = position + np.cumsum(lengths, dtype=np.int64)
-            index.write_array((ends - lengths) * self._dtype.itemsize, _POINTER)
+            index.write_array((ends - lengths) * self._dtype.itemsize, _POINTER_DTYPE)
             position = int(ends[-1])
-        for start in range(0, count + 1, _PIECE):
-            index.write_array(np.arange(start, min(start + _PIECE, count + 1)), _POINTER)
+        for start in range(0, count + 1, _PIECE_INDICES):
+            index.write_array(np.arange(start, min(start + _PIECE_INDICES, count + 1)), _POINTER_DTYPE)
         return [b"", b""]

@@ -7,13 +7,13 @@ offsets are checked in pieces, without loading them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bpe.data.formats._mapping import Mapping
+from bpe.data.formats._mapping import FileMapping
 from bpe.data.formats.files import Spool
 from bpe.errors import FormatError, check_int
 
@@ -36,8 +36,8 @@ class DocumentBounds(ABC):
     def __init__(self, count: int, tokens: int) -> None:
         self.count, self.tokens = count, tokens
 
-    def bounds(self, first: int, last: int) -> NDArray[np.int64]:
-        """The starts of the documents from `first` to `last`, both included; `last` may be `count`, which is the end.
+    def read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        """Read the starts of documents `first` to `last`, both included; `last` may be `count`, which is the end.
 
         Raises:
             FormatError: if they do not rise within the shard, because the file has changed since it was checked.
@@ -45,73 +45,73 @@ class DocumentBounds(ABC):
         """
         if not 0 <= first <= last <= self.count:
             raise IndexError(f"documents {first} to {last} are out of range; the shard has {self.count}")
-        bounds = self._bounds(first, last)
+        bounds = self._read_bounds(first, last)
         if bounds[0] < 0 or bounds[-1] > self.tokens or (bounds[1:] < bounds[:-1]).any():
             raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.tokens} tokens")
         return bounds
 
-    def span(self, index: int) -> tuple[int, int]:
-        """The start and the end of a document; see `bounds`."""
-        start, end = self.bounds(index, index + 1).tolist()
+    def read_span(self, index: int) -> tuple[int, int]:
+        """Read the start and the end of a document; see `read_bounds`."""
+        start, end = self.read_bounds(index, index + 1).tolist()
         return start, end
 
     @abstractmethod
-    def _bounds(self, first: int, last: int) -> NDArray[np.int64]: ...
+    def _read_bounds(self, first: int, last: int) -> NDArray[np.int64]: ...
 
     @abstractmethod
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The documents that hold the ids at positions, 0 <= position < tokens: int64."""
+    def find_documents(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the documents that hold the ids at positions, 0 <= position < tokens: int64."""
 
     @abstractmethod
-    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where documents start, 0 <= number < count: int64. Callers check them: the file may have changed."""
+    def find_starts(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find where documents start, 0 <= document < count: int64. Callers check them: the file may have changed."""
 
 
-class Offsets(DocumentBounds):
+class DocumentOffsets(DocumentBounds):
     """Documents by their starts and the end of the last one: n + 1 numbers, from 0 to the number of ids."""
 
     def __init__(self, offsets: NDArray[Any]) -> None:
         super().__init__(len(offsets) - 1, int(offsets[-1]))
         self._offsets = offsets
 
-    def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
+    def _read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
         return np.array(self._offsets[first : last + 1], dtype=np.int64)
 
-    def span(self, index: int) -> tuple[int, int]:
-        """The start and the end of a document; see `bounds`."""
+    def read_span(self, index: int) -> tuple[int, int]:
+        """Read the start and the end of a document; see `read_bounds`."""
         start, end = self._offsets[index : index + 2].tolist()
         if not 0 <= start <= end <= self.tokens:
             raise FormatError(f"document {index} does not lie within the shard's {self.tokens} tokens")
         return start, end
 
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The documents that hold the ids at positions."""
+    def find_documents(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the documents that hold the ids at positions."""
         return self._offsets.searchsorted(positions, side="right") - 1
 
-    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where documents start."""
-        return self._offsets[numbers].astype(np.int64, copy=False)
+    def find_starts(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find where documents start."""
+        return self._offsets[documents].astype(np.int64, copy=False)
 
 
-class Ends(DocumentBounds):
+class DocumentEnds(DocumentBounds):
     """Documents by their ends: n numbers, the last of which is the number of ids."""
 
     def __init__(self, ends: NDArray[Any], tokens: int) -> None:
         super().__init__(len(ends), tokens)
         self._ends = ends
 
-    def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
+    def _read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
         bounds = np.zeros(last - first + 1, dtype=np.int64)
         bounds[0 if first else 1 :] = self._ends[max(first - 1, 0) : last]
         return bounds
 
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The documents that hold the ids at positions."""
+    def find_documents(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the documents that hold the ids at positions."""
         return self._ends.searchsorted(positions.astype(self._ends.dtype), side="right").astype(np.int64)
 
-    def starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where documents start."""
-        return np.where(numbers > 0, self._ends[numbers - 1], self._ends.dtype.type(0)).astype(np.int64)
+    def find_starts(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find where documents start."""
+        return np.where(documents > 0, self._ends[documents - 1], self._ends.dtype.type(0)).astype(np.int64)
 
 
 class Shard:
@@ -171,10 +171,10 @@ class Shard:
     @property
     def offsets(self) -> NDArray[np.int64]:
         """The starts of all documents and the end of the last: int64, n + 1 long, in memory."""
-        return self.documents.bounds(0, self.n_documents)
+        return self.documents.read_bounds(0, self.n_documents)
 
     def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
-        """The documents in order, in batches of at most `max_tokens` ids, as `ShardWriter.write` takes them.
+        """Yield the documents in order, in batches of at most `max_tokens` ids, as `ShardWriter.write` takes them.
 
         A batch has at most `max_tokens` documents, too. Longer documents are divided.
         """
@@ -182,28 +182,37 @@ class Shard:
         assert self.ids is not None
         first = position = 0  # the first document that is not complete, and the next id
         while first < self.n_documents:
-            bounds = self.documents.bounds(first, min(first + min(max_tokens, NUMBERS_AT_ONCE), self.n_documents))
-            begins = position == int(bounds[0])
-            fitting = int(np.searchsorted(bounds[1:], position + max_tokens, side="right"))
-            ends = fitting > 0
-            stop = int(bounds[fitting]) if ends else position + max_tokens
-            inner = bounds[1:fitting] if ends else bounds[:0]
+            bounds = self.documents.read_bounds(first, min(first + min(max_tokens, NUMBERS_AT_ONCE), self.n_documents))
+            begins_document = position == int(bounds[0])
+            n_fitting = int(np.searchsorted(bounds[1:], position + max_tokens, side="right"))
+            ends_document = n_fitting > 0
+            stop = int(bounds[n_fitting]) if ends_document else position + max_tokens
+            inner = bounds[1:n_fitting] if ends_document else bounds[:0]
             lengths = np.diff(inner, prepend=position, append=stop)
             mask = None if self.mask is None else self.mask[position:stop]
-            yield DocumentBatch(self.ids[position:stop], lengths, begins, ends, mask)
-            first, position = first + fitting, stop
+            yield DocumentBatch(self.ids[position:stop], lengths, begins_document, ends_document, mask)
+            first, position = first + n_fitting, stop
+
+
+def have_masks(shards: Iterable[Shard], path: Path) -> bool:
+    """Check whether shards have loss masks; FormatError, which names their folder, if only some have."""
+    values = {shard.has_masks for shard in shards}
+    if len(values) > 1:
+        raise FormatError("some of its shards have loss masks and some have none", path=path)
+    return True in values
 
 
 class DocumentBatch(NamedTuple):
     """Consecutive documents: their ids, the number of ids of each, and their loss mask.
 
-    With `begins` False the first continues a document of the batch before; with `ends` False the last one continues.
+    With `begins_document` False the first continues a document of the batch before; with `ends_document` False the last
+    one continues in the next batch.
     """
 
     ids: NDArray[Any]
     lengths: NDArray[np.int64]
-    begins: bool
-    ends: bool
+    begins_document: bool
+    ends_document: bool
     mask: NDArray[np.uint8] | None
 
 
@@ -211,14 +220,14 @@ class DocumentBatch(NamedTuple):
 
 
 def find_size(path: Path) -> int:
-    """The size of a regular file in bytes; FormatError if it is missing."""
+    """Find the size of a regular file in bytes; FormatError if it is missing."""
     if not path.is_file():
         raise FormatError("the file is missing; a shard needs all of its files", path=path)
     return path.stat().st_size
 
 
 def map_numbers(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
-    """`count` numbers from byte `start` of a file, memory-mapped, read-only; the file must hold them.
+    """Map `count` numbers from byte `start` of a file into memory, read-only; the file must hold them.
 
     If `start` is no address of such numbers, as after a header of odd length, they are read instead.
     """
@@ -234,11 +243,11 @@ def map_numbers(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
         numbers.flags.writeable = False
         return numbers
     with open(path, "rb") as file:
-        return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
+        return np.frombuffer(FileMapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
 
 def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
-    """`count` numbers from byte `start` of a file, in pieces, read and not mapped: they do not stay in memory."""
+    """Read `count` numbers from byte `start` of a file, in pieces that do not stay in memory."""
     with open(path, "rb") as file:
         file.seek(start)
         while count:
@@ -256,28 +265,28 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, max_offset: int
         FormatError: naming the number that breaks the rule.
 
     """
-    before, index = 0, 0
+    last_number, index = 0, 0
     for piece in read_numbers(path, dtype, start, count):
         if index == 0 and first is not None and piece[0] != first:
             raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
         previous = np.empty_like(piece)
-        previous[0], previous[1:] = before, piece[:-1]
-        wrong = np.flatnonzero((piece > max_offset) | (piece < previous))
-        if len(wrong):
-            place = int(wrong[0])
+        previous[0], previous[1:] = last_number, piece[:-1]
+        wrong_indices = np.flatnonzero((piece > max_offset) | (piece < previous))
+        if len(wrong_indices):
+            wrong_index = int(wrong_indices[0])
             raise FormatError(
-                f"offset {index + place} is {piece[place]}; offsets must never fall and be at most {max_offset}, "
-                "the tokens",
+                f"offset {index + wrong_index} is {piece[wrong_index]}; offsets must never fall and be at most "
+                f"{max_offset}, the tokens",
                 path=path,
             )
-        before = int(piece[-1])
+        last_number = int(piece[-1])
         index += len(piece)
-    if before != max_offset:
-        raise FormatError(f"its last offset is {before}; it must be {max_offset}, the number of tokens", path=path)
+    if last_number != max_offset:
+        raise FormatError(f"its last offset is {last_number}; it must be {max_offset}, the number of tokens", path=path)
 
 
 def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
-    """The dtype of ids in formats that do not record it, uint16 or uint32, by the file's size and their number.
+    """Find the dtype of ids that a format does not record, uint16 or uint32, from the file's size and their number.
 
     `declared` is the dtype that another file gives; it must agree.
     """
@@ -285,13 +294,13 @@ def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) 
         if size == tokens * np.dtype(name).itemsize:
             return np.dtype(name)
     widths = (2, 4) if declared is None else (np.dtype(declared).itemsize,)
-    takes = " or ".join(str(tokens * width) for width in widths)
-    raise FormatError(f"it has {size} bytes; {tokens} ids take {takes}", path=path)
+    rule = " or ".join(str(tokens * width) for width in widths)
+    raise FormatError(f"it has {size} bytes; {tokens} ids take {rule}", path=path)
 
 
-def make_one_document(tokens: int) -> Offsets:
-    """The documents of a shard whose boundaries are not recorded: all of it, or none if it is empty."""
-    return Offsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
+def make_one_document(tokens: int) -> DocumentOffsets:
+    """Make the bounds of a shard that does not record its documents: all of it is one, or none if it is empty."""
+    return DocumentOffsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
 
 
 def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
@@ -301,7 +310,7 @@ def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
     file, so that memory is bounded.
     """
     check_int("end_of_text", end_of_text, 0, 0xFFFFFFFF)
-    ids, last = shard.ids, 0
+    ids, last_bound = shard.ids, 0
     assert ids is not None
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
@@ -310,7 +319,7 @@ def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
             bounds = bounds[bounds > 0]
             if len(bounds):
                 spool.append(bounds)
-                last = int(bounds[-1])
-        if last < len(ids):
+                last_bound = int(bounds[-1])
+        if last_bound < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
-        return Shard(shard.path, ids, Offsets(spool.map_numbers()))
+        return Shard(shard.path, ids, DocumentOffsets(spool.map_numbers()))

@@ -46,7 +46,7 @@ class ShardFormat:
         name: the name, as in `--format`.
         dtypes: the dtypes of ids, the smallest first.
         suffixes: the ends of the names of a shard's files, the main one first; the second file makes the shard valid.
-        new_writer: makes a `ShardWriter` of the arguments of `writer`.
+        new_writer: makes a `ShardWriter` of the arguments of `open_writer`.
         reader: called as reader(path, validate): opens a shard by the path of its main file.
         holds: what the format stores beside the ids: "documents", "masks".
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
@@ -65,8 +65,8 @@ class ShardFormat:
     header_size: int = 0
     bos_eos: tuple[bool, bool] = (False, False)
 
-    def dtype(self, largest_id: int) -> np.dtype[Any]:
-        """The smallest dtype of the format that holds ids up to `largest_id`; ValueError if none does."""
+    def choose_dtype(self, largest_id: int) -> np.dtype[Any]:
+        """Choose the smallest dtype of the format that holds ids up to `largest_id`; ValueError if none does."""
         largest_id = check_int("largest_id", largest_id, 0)
         for dtype in self.dtypes:
             if largest_id <= np.iinfo(dtype).max:
@@ -75,8 +75,8 @@ class ShardFormat:
         larger = "" if max_id > 0xFFFF else "; formats with 32-bit ids, such as native, hold it"
         raise ValueError(f"the largest id is {largest_id}; {self.name} shards hold ids up to {max_id}{larger}")
 
-    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
-        """The names of a shard's files, the main one first; ValueError for masks that the format cannot hold."""
+    def name_files(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
+        """Name a shard's files, the main one first; ValueError for masks that the format cannot hold."""
         if masks and "masks" not in self.holds:
             raise ValueError(
                 f"{self.name} shards cannot hold loss masks; native, datatrove, parquet and arrow shards can"
@@ -84,10 +84,10 @@ class ShardFormat:
         suffixes = (*self.suffixes, self.mask_suffix) if masks and self.mask_suffix else self.suffixes
         return tuple(stem + suffix for suffix in suffixes)
 
-    def writer(
+    def open_writer(
         self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo = ShardInfo()
     ) -> ShardWriter:
-        """Start a shard whose files begin with `stem`, in an existing folder; ids of a dtype that `dtype` returned."""
+        """Start a shard whose files begin with `stem`, in an existing folder; `dtype` comes from `choose_dtype`."""
         return self.new_writer(self, folder, stem, dtype, masks=masks, info=info)
 
     def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
@@ -112,7 +112,7 @@ class ShardWriter:
 
     Args:
         shard_format: the format.
-        folder, stem, dtype, masks, info: as for `ShardFormat.writer`.
+        folder, stem, dtype, masks, info: as for `ShardFormat.open_writer`.
 
     Attributes:
         tokens, documents: the numbers written so far; a document counts when it is complete.
@@ -130,14 +130,14 @@ class ShardWriter:
         self._stale_mask = (
             None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
         )
-        self._largest = int(np.iinfo(dtype).max)
+        self._max_id = int(np.iinfo(dtype).max)
         self._last_end = 0  # of the last complete document
         self._is_open = False
         self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
         self._spools: list[Spool] = []
-        main, *others = shard_format.names(stem, masks=masks)
+        main, *other_names = shard_format.name_files(stem, masks=masks)
         try:
-            for name in (main, *reversed(others)):
+            for name in (main, *reversed(other_names)):
                 self._files.append(ShardFile(folder / name, shard_format.header_size))
         except BaseException:
             self.discard()
@@ -157,35 +157,36 @@ class ShardWriter:
         ids: NDArray[Any],
         lengths: NDArray[np.int64],
         *,
-        begins: bool = True,
-        ends: bool = True,
+        begins_document: bool = True,
+        ends_document: bool = True,
         mask: NDArray[np.uint8] | None = None,
     ) -> None:
         """Write documents: `ids` of all of them, and the number of ids of each.
 
-        With `begins=False` the first document continues the last one of the previous call; with `ends=False` the last
-        one continues in the next call. `mask` has one byte for each id (0: no loss for this token).
+        With `begins_document=False` the first document continues the last one of the previous call; with
+        `ends_document=False` the last one continues in the next call. `mask` has one byte for each id (0: no loss for
+        this token).
 
         Raises:
             ValueError: for ids, lengths or counts that the format cannot hold; nothing of this call is written then.
             OSError: for a write error, such as a full disk; it names the file.
 
         """
-        positions = self._check_documents(ids, lengths, begins, mask)
+        positions = self._check_documents(ids, lengths, begins_document, mask)
         if not len(lengths):
             return
-        done = positions if ends else positions[:-1]
-        self._write(ids, done, mask)
+        complete_ends = positions if ends_document else positions[:-1]
+        self._write(ids, complete_ends, mask)
         self.tokens += len(ids)
-        if len(done):
-            self._last_end = int(done[-1])
-            self.documents += len(done)
-        self._is_open = not ends
+        if len(complete_ends):
+            self._last_end = int(complete_ends[-1])
+            self.documents += len(complete_ends)
+        self._is_open = not ends_document
 
     def finish(self) -> list[WrittenFile]:
         """Write everything to the disk, and rename the files into place, the one that makes the shard valid last."""
         if self._is_open:
-            raise ValueError("the last document is not complete; write the rest of it with begins=False first")
+            raise ValueError("the last document is not complete; write the rest of it with begins_document=False first")
         committed: list[Path] = []
         written = []
         try:
@@ -203,7 +204,7 @@ class ShardWriter:
                     path.unlink()
             self.discard()
             raise
-        if self._stale_mask is not None:  # of a shard that this one replaces
+        if self._stale_mask is not None:  # of a replaced shard of the same name
             self._stale_mask.unlink(missing_ok=True)
         return written
 
@@ -237,19 +238,23 @@ class ShardWriter:
     # Checks -----------------------------------------------------------------------------------------------------------
 
     def _check_documents(
-        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins: bool, mask: NDArray[np.uint8] | None
+        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins_document: bool, mask: NDArray[np.uint8] | None
     ) -> NDArray[np.int64]:
         """Check the arguments of `write` before anything is written; returns the positions of the documents' ends."""
-        if begins == self._is_open and len(lengths):
+        if begins_document == self._is_open and len(lengths):
             state = "is not" if self._is_open else "is"
-            raise ValueError(f"begins is {begins}, but the last document {state} complete; see ShardWriter.write")
+            raise ValueError(
+                f"begins_document is {begins_document}, but the last document {state} complete; see ShardWriter.write"
+            )
         positions = self.tokens + np.cumsum(lengths, dtype=np.int64)
         total = int(positions[-1]) - self.tokens if len(positions) else 0
         if total != len(ids) or (len(lengths) and int(lengths.min()) < 0):
             raise ValueError(f"the lengths add up to {total}, but there are {len(ids)} ids; they must be equal")
         if self._masks != (mask is not None) and len(lengths):
-            got = "has none" if self._masks else "has one"
-            raise ValueError(f"the shard {'has' if self._masks else 'has no'} loss masks, but this call {got}")
+            state_of_call = "has none" if self._masks else "has one"
+            raise ValueError(
+                f"the shard {'has' if self._masks else 'has no'} loss masks, but this call {state_of_call}"
+            )
         if mask is not None and (len(mask) != len(ids) or mask.dtype != np.uint8):
             raise ValueError(f"the mask is {mask.dtype}, {len(mask)} long; it must be uint8, {len(ids)} long")
         self._check_limits(ids, positions)
@@ -257,12 +262,12 @@ class ShardWriter:
 
     def _check_limits(self, ids: NDArray[Any], positions: NDArray[np.int64]) -> None:
         """Refuse ids and counts that the format cannot hold."""
-        if len(ids) and (np.iinfo(ids.dtype).max > self._largest or ids.dtype.kind == "i"):
+        if len(ids) and (np.iinfo(ids.dtype).max > self._max_id or ids.dtype.kind == "i"):
             largest, smallest = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
-            if largest > self._largest or smallest < 0:
-                wrong = smallest if smallest < 0 else largest
+            if largest > self._max_id or smallest < 0:
+                bad_id = smallest if smallest < 0 else largest
                 raise ValueError(
-                    f"id {wrong} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._largest}"
+                    f"id {bad_id} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._max_id}"
                 )
         if self.tokens + len(ids) > self.max_tokens:
             raise ValueError(

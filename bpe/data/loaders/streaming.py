@@ -167,7 +167,7 @@ class StreamingEncoder:
     def _encode_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint) -> Iterator[Group]:
         """The ids of the texts of a part, whose resume points count the texts of the part."""
         rank, world = part
-        first = start.skip + (0 if start.position is None else start.position.offset)
+        first = start.documents_to_skip + (0 if start.position is None else start.position.offset)
         waiting: list[TextLike] = []
         size = 0
         for index, text in enumerate(texts):
@@ -187,7 +187,7 @@ class StreamingEncoder:
             texts, threads=self._threads, prepend=before, append=after, allowed_special=self._allowed
         )
         start = ResumePoint(Position(0, first))
-        return Group(batch.ids, batch.lengths, True, True, start, np.empty((0, 3), dtype=np.int64))
+        return Group(ids=batch.ids, lengths=batch.lengths, start=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +253,9 @@ class StreamedBatches(Iterator[Batch]):
         self._documents = self._state["documents"]
         if remainder:
             self._documents -= 1
-            ids, before = np.array(remainder, dtype=np.uint32), replace(ResumePoint.from_json(place), skip=place[3] - 1)
-            group = Group(ids, np.array([len(ids)]), True, True, before, np.empty((0, 3), dtype=np.int64))
+            ids = np.array(remainder, dtype=np.uint32)
+            before = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
+            group = Group(ids=ids, lengths=np.array([len(ids)]), start=before)
             self._hold(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
