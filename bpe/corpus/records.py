@@ -14,7 +14,7 @@ from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import to_bytes
 from bpe.corpus.blocks import Block, document_cut
-from bpe.corpus.reading import Buffers, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
+from bpe.corpus.reading import BufferPool, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ReadState:
     schedule: Schedule
     unsplittable: list[bytes] | None
     step: int
-    buffers: Buffers = field(default_factory=Buffers)
+    buffers: BufferPool = field(default_factory=BufferPool)
     states: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed: int = 0
     skipped: int = 0
@@ -108,7 +108,7 @@ class RecordContext:
 
     Attributes:
         file: the file.
-        number: its index among the sources.
+        file_index: its index among the sources.
         start, end: the part to read; see `Unit`.
         field: the field or column that holds the text.
         quoting: quotation marks in CSV and TSV.
@@ -119,7 +119,7 @@ class RecordContext:
     """
 
     file: SourceFile
-    number: int
+    file_index: int
     start: int
     end: int | None
     field: str
@@ -143,8 +143,12 @@ class RecordContext:
         """The name of a line, by its index in the part, for errors; the text before it is read again."""
         from bpe.corpus.streams import count_newlines
 
-        before = count_newlines(self.file, self.start)
-        return f"offset {self.start}, line {index + 1} from there" if before is None else f"line {before + index + 1}"
+        lines_before = count_newlines(self.file, self.start)
+        return (
+            f"offset {self.start}, line {index + 1} from there"
+            if lines_before is None
+            else f"line {lines_before + index + 1}"
+        )
 
     def refuse_record(self, message: str, index: int) -> None:
         """Raise FormatError for a bad line, by its index in the part, or count it."""
@@ -156,7 +160,7 @@ class RecordContext:
         return self.make_block(memoryview(data), offsets_of(lengths), position, size, None)
 
     def make_block(
-        self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: Buffers | None
+        self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: BufferPool | None
     ) -> Block | None:
         """A block of whole documents that are end to end in `text`; None if there are none."""
         shared = self.shared
@@ -168,13 +172,11 @@ class RecordContext:
             text,
             offsets[:-1],
             offsets[1:],
-            [],
-            False,
             self.source,
             position,
-            shared.claim_bytes(size),
+            size=shared.claim_bytes(size),
             buffers=buffers,
-            file=self.number,
+            file=self.file_index,
             position=position,
             skipped=skipped,
         )

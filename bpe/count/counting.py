@@ -268,7 +268,7 @@ class _Rounds:
             return None
         self._following = [following]
         block = following[1]
-        return Position(block.number, block.position) if isinstance(block, FileReader) else block.resume
+        return Position(block.file_index, block.position) if isinstance(block, FileReader) else block.resume
 
     def skipped(self, source: Sources) -> int:
         """The bad records before that position."""

@@ -95,7 +95,7 @@ def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | No
         if counted is not None and counted + skipped != point.index:
             return None
         count = point.index + point.skip
-        digest = sources.digest_of(file, count)
+        digest = sources.hash_documents(file, count)
     except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
         return None
     return None if digest is None else [file, count, digest]
