@@ -170,7 +170,7 @@ def text_blocks(
 
 
 def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str | bytes], None, None]:
-    """Texts in lists of `max_size` characters or bytes, or some more.
+    """Group texts in lists of `max_size` characters or bytes, or some more.
 
     Raises:
         TypeError: for an item that is neither str nor bytes.
@@ -189,7 +189,7 @@ def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str 
 
 
 def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
-    """A text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
+    """Encode a text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
     try:
         data = to_bytes(text)
     except TypeError:
@@ -202,7 +202,7 @@ def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
 def find_invalid_document(
     text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[int, str] | None:
-    """The first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
+    """Find the first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
 
     A text that is UTF-8 as a whole is searched for documents that begin or end within a character, so the cost is that
     of one check of the text, and linear in the documents.
@@ -224,7 +224,7 @@ def find_invalid_document(
 
 @lru_cache(maxsize=64)
 def _make_finder(strings: tuple[bytes, ...]) -> Finder:
-    """A finder of distinct strings; those of a corpus are the same for all its blocks."""
+    """Make a finder of distinct strings, which is kept: all blocks of a corpus have the same strings."""
     return Finder(list(strings))
 
 
@@ -270,7 +270,7 @@ def split(
 
 
 def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
-    """The last position of a string in `text[start:end]`; -1 if there is none.
+    """Find the last position of a string in `text[start:end]`; -1 if there is none.
 
     `bytearray.rfind` reads byte by byte for two bytes or more, and holds the GIL.
     """
@@ -281,7 +281,7 @@ def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
 
 
 def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
-    """A cut at the last separator, which keeps documents whole; None without separators."""
+    """Make a cut at the last separator, which keeps documents whole; None without separators."""
     if not separators:
         return None
     separator = separators[0]
@@ -303,7 +303,7 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
 
 
 def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
-    """A cut at a safe split point that is in none of the strings.
+    """Make a cut at a safe split point that is in none of the strings.
 
     Args:
         last: called as last(text, low): the last position greater than `low` where the text may be cut whatever
@@ -333,18 +333,18 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
 
 
 def next_line(text: Bytes, offset: int) -> int:
-    """The first start of a line at or after an offset greater than 0; the length of the text if there is none."""
+    """Find the first start of a line at or after an offset greater than 0; the length of the text if there is none."""
     match = re.compile(b"\n").search(text, offset - 1)  # also searches a memoryview
     return len(text) if match is None else match.end()
 
 
 def last_line(text: memoryview, low: int) -> int:
-    """The last start of a line after `low`, or at the end of the text; `low` if there is none."""
+    """Find the last start of a line after `low`, or at the end of the text; `low` if there is none."""
     return max(find_last_string(text, low, len(text), b"\n") + 1, low)
 
 
 def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
-    """The strings that documents end at, from the arguments `separator` and `per_line`.
+    """Return the strings that documents end at, from the arguments `separator` and `per_line`.
 
     Raises:
         TypeError, ValueError: for invalid values, or both arguments at once.
@@ -365,20 +365,20 @@ def can_overlap_itself(separator: bytes) -> bool:
 
 
 def make_whole_block(text: Bytes, source: str, offset: int) -> Block:
-    """A block with one document: a text, or a part of one."""
+    """Make a block with one document: a text, or a part of one."""
     bounds = np.array([0, len(text)], dtype=np.int64)
     return Block(text, bounds[:1], bounds[1:], source, offset)
 
 
 def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
-    """A block with several small texts, or none."""
+    """Yield a block with several small texts, or none."""
     if texts:
         data, offsets = join_utf8(texts)
         yield Block(data.data, offsets[:-1], offsets[1:], source="", offset=0)
 
 
 def divide_text(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
-    """The parts (start, end) of a long text, of about BLOCK bytes each.
+    """Yield the parts (start, end) of a long text, of about BLOCK bytes each.
 
     With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits
     long for another.

@@ -52,7 +52,7 @@ class _Lines:
         self.size = 0  # bytes on disk of the blocks since the last call of `claim_bytes`
 
     def claim_bytes(self) -> int:
-        """The bytes on disk that were read since the last call."""
+        """Return the bytes on disk that were read since the last call."""
         size, self.size = self.size, 0
         return size
 
@@ -85,7 +85,7 @@ class _Lines:
 
 
 def _split_lines(text: bytes) -> list[bytes]:
-    """The lines of a text, each with its newline."""
+    """Split a text into lines, each with its newline."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
@@ -99,7 +99,7 @@ class Dialect:
     quoting: Quoting
 
     def make_reader(self, lines: _Lines) -> Iterator[list[str]]:
-        """The rows of lines."""
+        """Make a reader of the rows of lines."""
         quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
         return csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
 
@@ -134,7 +134,7 @@ def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> lis
 
 
 def _suggest_delimiter(names: list[str]) -> str:
-    """The end of an error message for a header whose one name has a character that separates columns elsewhere."""
+    """Make the end of an error message for a header whose one name has a character that separates columns elsewhere."""
     delimiter = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
     if delimiter is None:
         return ""
@@ -142,7 +142,7 @@ def _suggest_delimiter(names: list[str]) -> str:
 
 
 def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """The documents of CSV or TSV.
+    """Yield the documents of CSV or TSV in blocks.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped; for a header that cannot be read, or has no
@@ -169,7 +169,7 @@ def _read_rows(
     rows, at_end, block_start = dialect.make_reader(lines), False, lines.offset
 
     def read_next() -> Iterator[str | bytes]:
-        """The documents of the next block."""
+        """Yield the documents of the next block."""
         nonlocal rows, at_end
         while not at_end:
             lines.start, line = lines.offset, lines.count
@@ -207,7 +207,7 @@ def _read_rows(
 
 
 def _make_quotes_error(context: RecordContext, first_line: int, end_line: int, reason: str) -> FormatError:
-    """The error for a quotation mark that makes several lines one row, which seems to be wrong."""
+    """Make the error for a quotation mark that makes several lines one row, which seems to be wrong."""
     begin, end = context.name_line(first_line), context.name_line(end_line - 1)
     lines = f"it begins in {begin} and ends in {end}, in quotation marks"
     return FormatError(

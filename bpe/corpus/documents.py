@@ -38,7 +38,7 @@ class Documents:
         return len(self.starts)
 
     def groups(self, size: int) -> Iterator[Documents]:
-        """The texts in order, in groups of about `size` bytes. A longer text ends its group."""
+        """Yield the texts in order, in groups of about `size` bytes. A longer text ends its group."""
         totals = np.cumsum(self.ends - self.starts)  # bytes up to the end of each text
         first = 0
         while first < len(self):
@@ -57,7 +57,7 @@ class Documents:
 
 
 def arrow_documents(array: Any) -> list[Documents] | None:
-    """The rows of an Arrow array of strings, read from its buffers; None if `array` is not an Arrow array.
+    """Return the rows of an Arrow array of strings, read from its buffers; None if `array` is not an Arrow array.
 
     pyarrow is not imported: an array is recognized by its attributes. A null is an empty text.
 
@@ -104,7 +104,7 @@ def arrow_documents(array: Any) -> list[Documents] | None:
 def row_blocks(
     parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
-    """The rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts.
+    """Yield the rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts.
 
     The blocks are copies: another thread may write to the memory of the array.
     """
@@ -129,7 +129,7 @@ def row_blocks(
 
 
 def _copy_block(block: Block, buffers: BufferPool) -> Block:
-    """The block with a copy of its text."""
+    """Copy the text of a block into a buffer of a pool."""
     text = memoryview(buffers.take(len(block.text)))[: len(block.text)]
     text[:] = block.text
     return replace(block, text=text, buffers=buffers)

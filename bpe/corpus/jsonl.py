@@ -37,7 +37,7 @@ class _BadRecordError(ValueError):
 
 
 def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """The documents of JSON Lines.
+    """Yield the documents of JSON Lines in blocks.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped.
@@ -96,7 +96,7 @@ def _read_fields(
 
 
 def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:
-    """The field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
+    """Read the field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
     if not line.strip(_SPACE):
         return None
     try:
@@ -107,7 +107,7 @@ def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int
 
 
 def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str | bytes:
-    """The field of a line, by the standard library; bytes if it is not UTF-8."""
+    """Read the field of a line by the standard library; bytes if it is not UTF-8."""
     keeps_bytes = context.encoding_errors == "bytes"
     if not keeps_bytes and (invalid := utf8_error(line)) is not None:
         offset, reason = invalid
@@ -138,7 +138,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
 
 
 def list_known_names(names: Iterable[str]) -> str:
-    """The end of an error message about a name that does not exist: the names that do.
+    """Make the end of an error message about a name that does not exist: the names that do.
 
     >>> list_known_names(["id", "body"])
     ", only 'id', 'body'; pass the name of the text, such as field='id'"

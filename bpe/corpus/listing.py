@@ -97,7 +97,7 @@ class SourceFile:
 def list_sources(
     paths: PathLike | Iterable[PathLike], format_: str, expected: ExpectedText | None
 ) -> tuple[SourceFile, ...]:
-    """The files that paths name, in order.
+    """List the files that paths name, in order.
 
     Args:
         paths: one path or several.
@@ -153,7 +153,7 @@ def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def _expand(path: str) -> list[str]:
-    """The files that a local path names, sorted by name."""
+    """List the files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
         names = sorted(set(_expand_glob(path)))
         if not names:
@@ -170,7 +170,7 @@ def _expand(path: str) -> list[str]:
 
 
 def _expand_glob(pattern: str) -> Iterator[str]:
-    """The files that a glob names; where it has several **, some of them more than once."""
+    """Yield the files that a glob names; where it has several **, some of them more than once."""
     match = _ANY_DEPTH.search(pattern)
     if match is None:
         yield from (name for name in glob.iglob(pattern) if not os.path.isdir(name))
@@ -186,7 +186,7 @@ def _expand_glob(pattern: str) -> Iterator[str]:
 
 
 def _walk_folders(top: str, is_excluded: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
-    """A folder and all those in it, but for names that are left out: (its path, the names of its files).
+    """Yield a folder and all those in it, but for names that are left out: (its path, the names of its files).
 
     Raises:
         OSError: for a folder that cannot be read.
@@ -214,7 +214,7 @@ def _walk_folders(top: str, is_excluded: Callable[[str], bool]) -> Iterator[tupl
 
 
 def _drop_datasets_info(names: list[str]) -> list[str]:
-    """The files without those in which the package `datasets` describes its Arrow files beside them."""
+    """Leave out the files in which the package `datasets` describes its Arrow files beside them."""
     arrows = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
     above = {os.path.dirname(folder) for folder in arrows}
     data_files = []
@@ -253,7 +253,7 @@ def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> S
 
 
 def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
-    """The format and the compression that a name, or the argument `format`, says."""
+    """Tell the format and the compression from a name, or from the argument `format`."""
     path = PurePosixPath(name.lower())
     compression = COMPRESSION_EXTENSIONS.get(path.suffix)
     inner_path = path.with_suffix("") if compression else path
@@ -269,7 +269,7 @@ def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
 
 
 def list_remote(path: str) -> list[tuple[str, int | None]]:
-    """The files that a remote path names: (name with the scheme, size in bytes or None), sorted by name.
+    """List the files that a remote path names: (name with the scheme, size in bytes or None), sorted by name.
 
     A glob names the files that match; a directory, all files in it and its folders, but for names that begin with a dot
     or an underscore.

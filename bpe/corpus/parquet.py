@@ -38,7 +38,7 @@ ColumnRows = tuple[Any, int, int, int]
 
 
 def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """The documents of a Parquet or Arrow file.
+    """Yield the documents of a Parquet or Arrow file in blocks.
 
     Raises:
         FormatError: for a damaged file, a column that does not exist or has no text, a bad record.
@@ -82,7 +82,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 
 
 def list_row_groups(file: SourceFile) -> list[int]:
-    """The numbers of rows of a Parquet file's row groups."""
+    """List the numbers of rows of a Parquet file's row groups."""
     import_extra("pyarrow", "corpus", "a file of format parquet", file.name)
     with ExitStack() as stack:
         metadata = _open_parquet(file, stack).metadata
@@ -124,7 +124,7 @@ def _open_parquet(file: SourceFile, stack: ExitStack, states: FileStates | None 
 
 
 def _find_leaf(parquet_file: Any, path: list[str]) -> int:
-    """The index of the column of a Parquet file that holds the text."""
+    """Find the index of the column of a Parquet file that holds the text."""
     for index in range(len(parquet_file.schema)):
         if parquet_file.schema.column(index).path == ".".join(path):
             return index
@@ -168,7 +168,7 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
 
 
 def _find_column(schema: Any, context: RecordContext) -> list[str]:
-    """The column that `context` wants, and the names of the nested fields in it.
+    """Find the column that `context` names, and the names of the nested fields in it.
 
     Raises:
         FormatError: if there is none, or it has no text.
@@ -203,7 +203,7 @@ def _find_column(schema: Any, context: RecordContext) -> list[str]:
 
 
 def _unnest(array: Any, path: list[str]) -> Any:
-    """The nested field of an array of structs; null where a struct is."""
+    """Take the nested field of an array of structs; null where a struct is."""
     import pyarrow.compute as pc
 
     for name in path:
@@ -212,7 +212,7 @@ def _unnest(array: Any, path: list[str]) -> Any:
 
 
 def _cast_to_text(array: Any) -> Any:
-    """The array as one of the types that `arrow_documents` reads.
+    """Cast an array to one of the types that `arrow_documents` reads.
 
     Raises:
         ValueError: for an array that refers to what it does not have, such as a dictionary's entry.
@@ -240,7 +240,7 @@ def _cast_to_text(array: Any) -> Any:
 
 
 def _count_bytes(file: SourceFile, array: Any, row: int, n_file_rows: int) -> int:
-    """The bytes on disk of the array's rows, about; `n_file_rows` is the number of rows of the file, -1 if unknown."""
+    """Estimate the bytes on disk of the array's rows; `n_file_rows` counts those of the file, -1 if unknown."""
     if n_file_rows < 0:
         return int(array.nbytes)
     size = file.size or 0

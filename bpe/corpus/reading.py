@@ -138,7 +138,7 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
 
 
 def make_shorter_error(source: str, size: int, end: int) -> OSError:
-    """The error for a file that had `size` bytes and ends after `end`."""
+    """Make the error for a file that had `size` bytes and ends after `end`."""
     return OSError(
         f"{source} got shorter while it was read: it had {pluralize(size, 'byte')}, and now ends after {end}; read it "
         "when no other program writes to it"
@@ -146,7 +146,7 @@ def make_shorter_error(source: str, size: int, end: int) -> OSError:
 
 
 def changed_error(source: str) -> OSError:
-    """The error for a file that another program has written to since reading it began."""
+    """Make the error for a file that another program has written to since reading it began."""
     return OSError(
         f"{source} was changed while it was read, so that parts of it may be old and others new; read it again when no "
         "other program writes to it"
@@ -180,7 +180,7 @@ class Schedule:
         self._next_size = self._max_size if threads == 1 else MIN_READ
 
     def take_size(self) -> int:
-        """The number of bytes to read next."""
+        """Return the number of bytes to read next, and advance the schedule."""
         size, self._next_size = self._next_size, min(2 * self._next_size, self._max_size)
         if self._threads > 1 and self._bytes_left is not None:
             size = max(min(size, self._bytes_left // (2 * self._threads)), min(MIN_READ, self._max_size))
@@ -199,7 +199,7 @@ class BufferPool:
         self._idle: list[bytearray] = []
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes."""
+        """Take a buffer of at least `size` bytes."""
         try:
             buffer = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
@@ -226,7 +226,7 @@ def read_text(
     encoding_errors: EncodingErrors = "strict",
     expected: ExpectedText | None = None,
 ) -> Iterator[TextBlock]:
-    """The text of an open file in blocks, the last of which may be empty.
+    """Yield the text of an open file in blocks, the last of which may be empty.
 
     Args:
         stream: the file.
@@ -281,7 +281,7 @@ def read_text(
 
 
 def _lengthen(buffer: bytearray, size: int) -> bytearray:
-    """The buffer with at least `size` bytes, in place if it can be, so that a long record is in memory once."""
+    """Lengthen the buffer to at least `size` bytes, in place if it can be, so that a long record is in memory once."""
     padding = bytes(max(size - len(buffer), 0))
     try:
         buffer.extend(padding)

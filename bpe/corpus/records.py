@@ -97,7 +97,7 @@ class ReadState:
     skipped: int = 0
 
     def claim_bytes(self, more: int = 0) -> int:
-        """`more` and the bytes that were not claimed."""
+        """Return `more` and the bytes that no block has claimed."""
         size, self.unclaimed = self.unclaimed + more, 0
         return size
 
@@ -134,13 +134,13 @@ class RecordContext:
         return self.file.name
 
     def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
-        """Blocks of whole lines."""
+        """Yield blocks of whole lines."""
         cut, shared = document_cut([b"\n"], True), self.shared
         errors = self.encoding_errors
         return read_text(stream, cut, shared.buffers, shared.schedule, line_end=b"\n", encoding_errors=errors)
 
     def name_line(self, index: int) -> str:
-        """The name of a line, by its index in the part, for errors; the text before it is read again."""
+        """Name a line by its index in the part, for errors; the text before it is read again."""
         from bpe.corpus.streams import count_newlines
 
         lines_before = count_newlines(self.file, self.start)
@@ -155,14 +155,14 @@ class RecordContext:
         self.bad.add(message, self.source, self.name_line(index) if self.bad.raises else "")
 
     def join_block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
-        """A block of whole documents, copied into one buffer; None if there are none."""
+        """Make a block of whole documents, copied into one buffer; None if there are none."""
         data, lengths = _join_texts(texts)
         return self.make_block(memoryview(data), offsets_of(lengths), position, size, None)
 
     def make_block(
         self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: BufferPool | None
     ) -> Block | None:
-        """A block of whole documents that are end to end in `text`; None if there are none."""
+        """Make a block of whole documents that are end to end in `text`; None if there are none."""
         shared = self.shared
         skipped, shared.skipped = shared.skipped, self.bad.skipped
         if len(offsets) < 2:
@@ -183,7 +183,7 @@ class RecordContext:
 
 
 def _join_texts(texts: list[Any]) -> tuple[bytes, list[int]]:
-    """The UTF-8 of texts, end to end, and its length for each text."""
+    """Join the UTF-8 of texts, end to end, and its length for each text."""
     try:
         if all(map(str.isascii, texts)):
             return "".join(texts).encode(), list(map(len, texts))

@@ -165,7 +165,7 @@ def refuse_changes(
 
 
 def count_newlines(file: SourceFile, offset: int) -> int | None:
-    """The newlines in the first `offset` bytes of a file's text, to number lines; None if it can be read only once."""
+    """Count the newlines in the first `offset` bytes of a file's text, to number lines; None for a pipe."""
     if file.kind not in ("file", "remote"):
         return None if offset else 0
     newlines = bytes_read = 0
@@ -181,7 +181,7 @@ def count_newlines(file: SourceFile, offset: int) -> int | None:
 
 
 def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
-    """The last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
+    """Read the last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
     text, start = b"", max(offset - size, 0)
     buffer = memoryview(bytearray(1 << 20))
     with open_stream(file, start, offset) as stream:
@@ -227,7 +227,7 @@ class _PeekedFile:
         return count_read
 
     def read(self, size: int, /) -> bytes | None:
-        """At most `size` bytes."""
+        """Read at most `size` bytes."""
         if self._unread:
             data, self._unread = self._unread[:size], self._unread[size:]
             return data
@@ -242,7 +242,7 @@ class BytesFile(Protocol):
     """A file open for reading bytes."""
 
     def read(self, size: int, /) -> bytes | None:
-        """At most `size` bytes; none at the end."""
+        """Read at most `size` bytes; none at the end."""
         ...
 
 
@@ -419,7 +419,7 @@ class _AheadReader(Generic[Item]):
         self.errors: list[BaseException] = []
 
     def take(self) -> list[Item]:
-        """The next item, in a list; an empty list at the end."""
+        """Return the next item, in a list; an empty list at the end."""
         item = self._ready.get()
         if item:
             self._taken_sizes.put(self._size(item[0]))

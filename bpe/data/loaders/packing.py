@@ -261,7 +261,7 @@ def limit_lengths(
 
 
 def pack_concat(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
-    """Rows cut from all documents joined; each begins with the last id of the one before."""
+    """Cut rows from all documents joined; each begins with the last id of the one before."""
     offsets = offsets_of(lengths)
     total = int(offsets[-1])
     labels = max(total - 1, 0)
@@ -276,7 +276,7 @@ def pack_concat(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSp
 
 
 def pack_best_fit(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
-    """Rows by best fit, decreasing: stable, so that of documents of equal length the first is placed first."""
+    """Place documents by best fit, decreasing: stable, so that of equal lengths the first is placed first."""
     del tail  # no row is left out
     decreasing = _sort_stably(length + 1 - lengths)
     rows = np.empty(len(lengths), dtype=np.int64)
@@ -293,7 +293,7 @@ def pack_best_fit(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed
 
 
 def pack_best_fit_crop(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
-    """Rows filled one after another, the gap of each closed with the beginning of a document."""
+    """Fill rows one after another, and close the gap of each with the beginning of a document."""
     placed = np.empty((len(lengths), 3), dtype=np.int64)
     best_fit_crop(lengths, length + 1, placed)
     document_indices, row, span_lengths = np.ascontiguousarray(placed.T)

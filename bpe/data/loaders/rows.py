@@ -253,14 +253,14 @@ class BatchPlan:
             )
 
     def count_batches(self, start: int) -> int | None:
-        """The number of batches of a run from this row on; None if it has no end."""
+        """Count the batches of a run from this row on; None if it has no end."""
         if self.end is None:
             return None
         n_full, n_left = divmod(max(self.end - start, 0), self.size)
         return n_full + (n_left >= self.world and not self.drop_last)
 
     def find_row_after(self, start: int, batches: int) -> int:
-        """The number of the row after `batches` global batches."""
+        """Find the number of the row after `batches` global batches."""
         next_row = start + batches * self.size
         return next_row if self.end is None else min(next_row, self.end)
 
@@ -334,7 +334,7 @@ class Batches(Iterator[Batch]):
 
 
 def hash_values(length: int, *parts: object) -> str:
-    """A hash of values that JSON can hold, and the length of rows, so that a state of another length is recognized.
+    """Hash values that JSON can hold, and add the length of rows, so that a state of another length is recognized.
 
     >>> hash_values(16, "Blocks", 3)
     '6492abe6f9ce1c2bb3cf0ffe9918ea83-16'

@@ -109,7 +109,7 @@ class SpanReader:
         self.starts = offsets_of([shard.n_tokens for shard in shards.shards])
 
     def batch(self, spans: Spans, n_rows: int, row_format: RowFormat) -> Batch:
-        """The fields of a batch of rows that these spans make up."""
+        """Make the fields of a batch of rows from spans."""
         shape = n_rows, row_format.length
         is_full = int(spans.length.sum()) == n_rows * (row_format.length + 1)
         inputs = np.empty(shape, dtype=np.int64) if is_full else np.full(shape, row_format.pad_id, dtype=np.int64)
@@ -175,14 +175,14 @@ class SpanReader:
 
 
 def make_cu_seqlens(bounds: NDArray[np.int64]) -> Batch:
-    """`cu_seqlens` and `max_seqlen`, as FlashAttention's functions for sequences of several lengths take them."""
+    """Make `cu_seqlens` and `max_seqlen` as FlashAttention's functions for sequences of several lengths take them."""
     if bounds[-1] >= 1 << 31:
         raise ValueError(f"the batch has {bounds[-1]} positions; cu_seqlens is int32: at most {(1 << 31) - 1}")
     return {"cu_seqlens": bounds.astype(np.int32), "max_seqlen": int(np.diff(bounds).max(initial=0))}
 
 
 def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
-    """One batch of the rows of several, in this order."""
+    """Join the rows of several batches in one, in this order."""
     if len(batches) == 1 and (np.diff(order) == 1).all():
         return batches[0]
     names = [name for name in batches[0] if name not in ("cu_seqlens", "max_seqlen")]
@@ -198,7 +198,7 @@ def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
 
 
 def find_cu_seqlens(begins: NDArray[np.bool_]) -> Batch:
-    """`cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
+    """Find `cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
     return make_cu_seqlens(np.append(np.flatnonzero(begins), begins.size))
 
 

@@ -339,7 +339,7 @@ class StreamedBatches(Iterator[Batch]):
         }
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The changing part of a state, after checking all of it."""
+        """Check a state, and return its changing part."""
         if not isinstance(state, Mapping) or not {*self._about, *BEGINNING, "checksum"} <= set(state):
             raise TypeError(f"state is {describe(state)}; it must be what state_dict() returned")
         for name, expected in self._about.items():
@@ -379,7 +379,7 @@ class StreamedBatches(Iterator[Batch]):
             self._stream_groups.popleft()
 
     def _make_batch(self, rows: int) -> Batch:
-        """The next rows."""
+        """Make a batch of the next rows."""
         row_format, length = self._encoder.row_format, self._encoder.length
         start, count = self._cursor, rows * length
         groups = [each for each in self._stream_groups if each.start <= start + count]
