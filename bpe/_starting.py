@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-_begun = False
+_has_default_handler = False
 
 
 def _begin() -> None:
     """Let Ctrl-C end a process that was started as the command `bpe`, or as `python -m bpe`."""
-    global _begun
+    global _has_default_handler
     if not is_command():
         return
     import signal
@@ -21,7 +21,7 @@ def _begin() -> None:
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            _begun = True
+            _has_default_handler = True
     except ValueError:  # not the main thread
         pass
 
@@ -34,11 +34,11 @@ def is_command() -> bool:
 
 def end() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again, which the command answers."""
-    global _begun
-    if _begun:
+    global _has_default_handler
+    if _has_default_handler:
         import signal
 
-        _begun = False
+        _has_default_handler = False
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

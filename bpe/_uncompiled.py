@@ -32,17 +32,17 @@ def explanation(error: Exception, package: Path) -> str:
         other = f"another Python ({compiled[0]}), not for this {python}"
         return f"the kernels of bpe in {package} are compiled for {other}; {install} with this Python"
     problem = f"{package} is source code that is not compiled"
-    if (installed := _elsewhere(package)) is not None:
+    if (installed := _find_other_copy(package)) is not None:
         return f"{problem}, and it hides the installed copy in {installed}; leave the folder {folder}, or {install}"
     return f"{problem}; {install}"
 
 
-def _elsewhere(package: Path) -> Path | None:
+def _find_other_copy(package: Path) -> Path | None:
     """The folder of a compiled `bpe` further along `sys.path`, which this one hides; None if there is none."""
     for entry in sys.path:
         spec = PathFinder.find_spec("bpe", [entry or os.getcwd()])
         if spec is not None and spec.origin is not None:
-            found = Path(spec.origin).resolve().parent
-            if found != package and any((*found.glob("encode/*.so"), *found.glob("encode/*.pyd"))):
-                return found
+            folder = Path(spec.origin).resolve().parent
+            if folder != package and any((*folder.glob("encode/*.so"), *folder.glob("encode/*.pyd"))):
+                return folder
     return None

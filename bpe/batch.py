@@ -133,8 +133,8 @@ class TokenBatch:
             for i in range(min(len(self), _SHOWN_ROWS))
         ]
         facts = {"texts": len(self), "ids": len(self.ids), "dtype": str(self.ids.dtype)}
-        left = f"<p>and {pluralize(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
-        return card("bpe.TokenBatch", facts, Html(table(["text", "length", "ids"], rows) + left) if rows else "")
+        remainder = f"<p>and {pluralize(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
+        return card("bpe.TokenBatch", facts, Html(table(["text", "length", "ids"], rows) + remainder) if rows else "")
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -182,16 +182,16 @@ class TokenBatch:
 
         """
         check_choice("side", side, ("right", "left"))
-        named: object = pad_id
-        if isinstance(named, str):
-            fix = f"a batch knows no names: pass the id, tok.special_tokens[{named!r}]"
-            raise TypeError(f"pad_id is {describe(named)}; it must be an int, and {fix}")
+        argument: object = pad_id
+        if isinstance(argument, str):
+            fix = f"a batch knows no names: pass the id, tok.special_tokens[{argument!r}]"
+            raise TypeError(f"pad_id is {describe(argument)}; it must be an int, and {fix}")
         pad_id = check_int("pad_id", pad_id, 0, int(np.iinfo(self.ids.dtype).max))
         _check_offsets(self.offsets, len(self.ids))
         lengths = self.lengths
-        longest = int(lengths.max(initial=0))
-        width = longest if length is None else check_int("length", length, 0)
-        if longest > width:
+        max_length = int(lengths.max(initial=0))
+        width = max_length if length is None else check_int("length", length, 0)
+        if max_length > width:
             if not truncate:
                 i = int(np.argmax(lengths > width))
                 raise ValueError(
@@ -203,8 +203,8 @@ class TokenBatch:
         rows = np.full((len(self), width), pad_id, dtype=self.ids.dtype)
         filled = columns < lengths[:, None] if side == "right" else columns >= width - lengths[:, None]
         starts = np.repeat(self.offsets[:-1], lengths)
-        within = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows[filled] = self.ids[starts + within]
+        offset_in_row = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows[filled] = self.ids[starts + offset_in_row]
         return rows, lengths
 
     def to_arrow(self) -> pa.LargeListArray:
@@ -249,17 +249,17 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         raise TypeError(f"ids is {describe(ids)}; it must be a sequence of int: a list or an array")
     if array.ndim != 1:
         raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
-    if array.dtype == object and all(type(number) is int for number in array):
-        large = [number for number in array if not -(2**63) <= number < 2**64]
-        if large:  # NumPy has no integer dtype for them, hence dtype=object
-            raise ValueError(f"token id {large[0]} is out of range; ids are from 0 to 2**32 - 1")
+    if array.dtype == object and all(type(token_id) is int for token_id in array):
+        large_ids = [token_id for token_id in array if not -(2**63) <= token_id < 2**64]
+        if large_ids:  # NumPy has no integer dtype for them, hence dtype=object
+            raise ValueError(f"token id {large_ids[0]} is out of range; ids are from 0 to 2**32 - 1")
     if array.dtype.kind not in "iu":
         raise TypeError(
             f"ids are of dtype {array.dtype}; they must be integers: an array of an integer type or a list of int"
         )
     if array.dtype not in (np.uint32, np.uint16, np.uint8) and (array.min() < 0 or array.max() > 0xFFFFFFFF):
-        wrong = array[(array < 0) | (array > 0xFFFFFFFF)][0]
-        raise ValueError(f"token id {wrong} is out of range; ids are from 0 to 2**32 - 1")
+        invalid_id = array[(array < 0) | (array > 0xFFFFFFFF)][0]
+        raise ValueError(f"token id {invalid_id} is out of range; ids are from 0 to 2**32 - 1")
     return aligned(array)
 
 

@@ -49,10 +49,10 @@ class TextDifference:
     tokens: tuple[list[bytes], list[bytes]]
 
     def __str__(self) -> str:
-        first, second = (" ".join(map(short_repr, each)) for each in self.tokens)
+        first, second = (" ".join(map(short_repr, tokens)) for tokens in self.tokens)
         counts = f"{pluralize(self.counts[0], 'token')} and {self.counts[1]}"
-        both = f"{first} and {second}" if first != second else f"{first}, the same tokens with other ids"
-        return f"text {self.text}: {counts}, the first difference at token {self.index}: {both}"
+        tokens_text = f"{first} and {second}" if first != second else f"{first}, the same tokens with other ids"
+        return f"text {self.text}: {counts}, the first difference at token {self.index}: {tokens_text}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Diff:
     texts: list[TextDifference] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.texts) or not all(each.harmless for each in self.tokenizers)
+        return bool(self.texts) or not all(difference.harmless for difference in self.tokenizers)
 
 
 def convert(
@@ -117,12 +117,12 @@ def convert(
     spec = spec_with(source, pretokenizer, from_format)
     unread = list_unread_fields(source)
     check_spec(spec)
-    lost = save_spec(spec, target, to_format, lossy=lossy)
+    losses = save_spec(spec, target, to_format, lossy=lossy)
     for name in unread:
         reason = f"it is a setting of transformers, which stays in {os.fspath(source)}; copy it from there"
-        lost.append(Difference("settings", name, reason, harmless=True))
-        log.warning("%s does not keep %s", os.fspath(target), lost[-1])
-    return lost
+        losses.append(Difference("settings", name, reason, harmless=True))
+        log.warning("%s does not keep %s", os.fspath(target), losses[-1])
+    return losses
 
 
 def spec_with(
@@ -157,8 +157,8 @@ def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
     >>> one = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
     >>> other = bpe.train(texts=["low lower lowest"] * 3, vocab_size=258)
     >>> found = diff(one, other, ["slow", "lowest"])
-    >>> for each in (*found.tokenizers, *found.texts):
-    ...     print(each)
+    >>> for difference in (*found.tokenizers, *found.texts):
+    ...     print(difference)
     vocabulary: 2 tokens only in the first (b' low', b' lowe')
     merges: 2 merges only in the first (b' ' + b'low', b' low' + b'e')
 
@@ -166,12 +166,12 @@ def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
     for name, tokenizer in (("a", a), ("b", b)):
         if not isinstance(tokenizer, Tokenizer):
             raise TypeError(f"{name} is {describe(tokenizer)}; it must be a bpe.Tokenizer")
-    found = []
+    differences = []
     for i, text in enumerate(texts):
-        different = text_difference(a, b, i, a.encode(text), b.encode(text))
-        if different is not None:
-            found.append(different)
-    return Diff(compare_all(a.spec, b.spec, ("the first", "the second")), found)
+        difference = text_difference(a, b, i, a.encode(text), b.encode(text))
+        if difference is not None:
+            differences.append(difference)
+    return Diff(compare_all(a.spec, b.spec, ("the first", "the second")), differences)
 
 
 def text_difference(
@@ -179,11 +179,11 @@ def text_difference(
 ) -> TextDifference | None:
     """The first difference between two arrays of ids; None if they are equal."""
     n = min(len(first), len(second))
-    wrong = np.flatnonzero(first[:n] != second[:n])
-    if not len(wrong) and len(first) == len(second):
+    mismatches = np.flatnonzero(first[:n] != second[:n])
+    if not len(mismatches) and len(first) == len(second):
         return None
-    index = int(wrong[0]) if len(wrong) else n
-    around = slice(max(0, index - _CONTEXT), index + _CONTEXT + 1)
-    tokens = [a.token_bytes(number) for number in first[around].tolist()]
-    others = [b.token_bytes(number) for number in second[around].tolist()]
-    return TextDifference(text, (len(first), len(second)), index, (tokens, others))
+    index = int(mismatches[0]) if len(mismatches) else n
+    context = slice(max(0, index - _CONTEXT), index + _CONTEXT + 1)
+    first_tokens = [a.token_bytes(token_id) for token_id in first[context].tolist()]
+    second_tokens = [b.token_bytes(token_id) for token_id in second[context].tolist()]
+    return TextDifference(text, (len(first), len(second)), index, (first_tokens, second_tokens))

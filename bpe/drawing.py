@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bpe.tokenizer import Tokenizer
 
 #: How many special tokens, and how many of the longest tokens, a notebook's card shows.
-SHOWN = 10
+MAX_SHOWN_TOKENS = 10
 
 
 def show(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
@@ -53,14 +53,14 @@ def draw_tokens(tokenizer: Tokenizer, tokens: Iterable[tuple[bytes, int | None]]
 def draw_card(tokenizer: Tokenizer) -> str:
     """The tokenizer's facts in HTML."""
     spec, lengths = tokenizer.spec, tokenizer.spec.vocabulary.lengths
-    longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:SHOWN]
+    longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:MAX_SHOWN_TOKENS]
     names = [f"{name} ({token_id})" for name, token_id in spec.special_tokens.items()]
-    more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    omitted = [f"and {len(names) - MAX_SHOWN_TOKENS} more"] if len(names) > MAX_SHOWN_TOKENS else []
     facts = {
         "model": describe_model(spec),
         "vocabulary": f"{len(spec.vocabulary):,} tokens",
         "merges": describe_merges(spec),
-        "special tokens": ", ".join(names[:SHOWN] + more) or "none",
+        "special tokens": ", ".join(names[:MAX_SHOWN_TOKENS] + omitted) or "none",
         "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
         "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),
         "longest tokens": Html(separate(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_compression", "plot_frequencies", "plot_lengths", "show_merges"]
 
 #: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
-LONGEST = 10_000
+MAX_TEXT_BYTES = 10_000
 
 
 def __dir__() -> list[str]:
@@ -122,8 +122,8 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
 
     """
     check_tokenizer(tokenizer)
-    if (size := len(to_bytes(text))) > LONGEST:
-        raise ValueError(f"the text has {pluralize(size, 'byte')}; show_merges takes at most {LONGEST}")
+    if (size := len(to_bytes(text))) > MAX_TEXT_BYTES:
+        raise ValueError(f"the text has {pluralize(size, 'byte')}; show_merges takes at most {MAX_TEXT_BYTES}")
     return MergeSteps(
         [
             (merge, draw_tokens(tokenizer, [(data, None if i == NO_TOKEN else i) for data, i in tokens]))
@@ -141,10 +141,10 @@ def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int,
 
     """
     size, smaller = len(to_bytes(text)), tokenizer
-    found: list[tuple[int, float]] = []
+    sizes_and_ratios: list[tuple[int, float]] = []
     with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
         for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
             if 2**power < tokenizer.vocab_size:
                 smaller, _ = smaller.truncate_vocab(2**power)
-            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
-    return found[::-1]
+            sizes_and_ratios.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
+    return sizes_and_ratios[::-1]

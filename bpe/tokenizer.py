@@ -163,8 +163,8 @@ class Tokenizer:
 
         """
         allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
-        if chance := self._spec.dropout if dropout is None else dropout:
-            ids = self._engine.encode_with_dropout(text, allowed, *check_dropout(self._spec, chance, seed))
+        if probability := self._spec.dropout if dropout is None else dropout:
+            ids = self._engine.encode_with_dropout(text, allowed, *check_dropout(self._spec, probability, seed))
         else:
             ids = self._exact_engine.encode(text, allowed)
         if not template or self._spec.template is None:
@@ -258,8 +258,8 @@ class Tokenizer:
         if not template or self._spec.template is None:
             return ids, spans
         before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
-        nowhere = (np.zeros((len(part), 2), dtype=np.int64) for part in (before, after))
-        return np.concatenate((before, ids, after)), np.concatenate((next(nowhere), spans, next(nowhere)))
+        empty_spans = (np.zeros((len(part), 2), dtype=np.int64) for part in (before, after))
+        return np.concatenate((before, ids, after)), np.concatenate((next(empty_spans), spans, next(empty_spans)))
 
     @cached_property
     def _offset_encoder(self) -> OffsetEncoder:
@@ -346,8 +346,8 @@ class Tokenizer:
         check_out(out, self.n_vocab)
         bos_eos = self._bos_eos(prepend, append, template)
         n_threads, policy = thread_count(threads), (allowed_special, disallowed_special)
-        if chance := self._spec.dropout if dropout is None else dropout:
-            sampling = check_dropout(self._spec, chance, seed)
+        if probability := self._spec.dropout if dropout is None else dropout:
+            sampling = check_dropout(self._spec, probability, seed)
             batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, bos_eos)
         else:
             batch = encode_texts(self._exact_engine, texts, n_threads, policy, bos_eos)
@@ -360,10 +360,10 @@ class Tokenizer:
         if prepend is append is None:
             return None, None
         if template:
-            given, value = ("append", append) if prepend is None else ("prepend", prepend)
+            argument, value = ("append", append) if prepend is None else ("prepend", prepend)
             raise ValueError(
-                f"{given} is {short_repr(value)}, and template is True; pass one of them: the template has ids before "
-                "and after a text already"
+                f"{argument} is {short_repr(value)}, and template is True; pass one of them: the template has ids "
+                "before and after a text already"
             )
         return resolve_token(self._spec, "prepend", prepend), resolve_token(self._spec, "append", append)
 
@@ -721,9 +721,9 @@ class Tokenizer:
         """
         if isinstance(batch, TokenBatch) and skip_special and not skip_invalid:
             batch, skip_special = self._decoder.drop_special_in_batch(batch), False
-        plain = isinstance(batch, TokenBatch) and not skip_invalid
-        if plain and (found := self._decoder.texts_of(cast("TokenBatch", batch), errors)) is not None:
-            return found  # otherwise the first row with an id that is no token says so below
+        takes_whole_batch = isinstance(batch, TokenBatch) and not skip_invalid
+        if takes_whole_batch and (texts := self._decoder.texts_of(cast("TokenBatch", batch), errors)) is not None:
+            return texts  # otherwise the first row with an id that is no token says so below
         check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
         if skip_special or skip_invalid:
             return [self.decode(ids, errors, skip_special=skip_special, skip_invalid=skip_invalid) for ids in batch]
@@ -892,14 +892,14 @@ class Tokenizer:
         b'a'
 
         """
-        number = check_int("token_id", token_id, 0)
-        if number not in self._spec.vocabulary:
+        checked_id = check_int("token_id", token_id, 0)
+        if checked_id not in self._spec.vocabulary:
             raise ValueError(
-                f"token id {number} is no token of this vocabulary, which has "
+                f"token id {checked_id} is no token of this vocabulary, which has "
                 f"{pluralize(self.vocab_size, 'token')} with "
                 f"ids below {self._spec.vocabulary.limit}"
             )
-        return self._spec.vocabulary[number]
+        return self._spec.vocabulary[checked_id]
 
     def token_id(self, token: str | bytes) -> int:
         """The id of a token.
@@ -922,17 +922,17 @@ class Tokenizer:
         name, data = (token if isinstance(token, str) else None), to_bytes(token)
         if name is not None and name in self._spec.special_tokens:
             return self._spec.special_tokens[name]
-        found = self._spec.vocabulary.ids.get(data)
-        if found is None:
-            found = self._special_ids.get(data)
-        if found is None:
+        token_id = self._spec.vocabulary.ids.get(data)
+        if token_id is None:
+            token_id = self._special_ids.get(data)
+        if token_id is None:
             raise ValueError(f"{short_repr(token)} is no token of this vocabulary of {self.vocab_size}")
-        return found
+        return token_id
 
     @cached_property
     def _special_ids(self) -> dict[bytes, int]:
         """The special tokens and the unknown token by their bytes."""
-        return {token: number for number, token in self._spec.vocabulary.items(SPECIAL)}
+        return {token: token_id for token_id, token in self._spec.vocabulary.items(SPECIAL)}
 
     def vocab(self) -> dict[Any, int]:
         """All tokens with their ids, in the order of ids, special tokens included.
@@ -1236,8 +1236,8 @@ class Tokenizer:
             return cls.load(name, cache_memory=cache_memory)
         from bpe.named.hub import fetch
 
-        path, form = fetch(name, revision, token=token)
-        return cls.load(path, format=form, cache_memory=cache_memory)
+        path, file_format = fetch(name, revision, token=token)
+        return cls.load(path, format=file_format, cache_memory=cache_memory)
 
     @classmethod
     def from_tiktoken(
@@ -1417,9 +1417,9 @@ class Tokenizer:
         return self
 
     def __repr__(self) -> str:
-        cutting = "" if self.pretokenizer is None else f", {self.pretokenizer.name or 'own pattern'}"
+        pattern = "" if self.pretokenizer is None else f", {self.pretokenizer.name or 'own pattern'}"
         size = pluralize(self.vocab_size, "token")
-        return f"<bpe.Tokenizer: {self.model} model{cutting}, {size}, {self.fingerprint[:12]}>"
+        return f"<bpe.Tokenizer: {self.model} model{pattern}, {size}, {self.fingerprint[:12]}>"
 
 
 def check_tokenizer(tokenizer: object) -> None:
@@ -1430,9 +1430,9 @@ def check_tokenizer(tokenizer: object) -> None:
 
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
-    made = Tokenizer.__new__(Tokenizer)
-    made._set(spec, tokenizer._engine.with_specials(spec))
-    return made
+    extended = Tokenizer.__new__(Tokenizer)
+    extended._set(spec, tokenizer._engine.with_specials(spec))
+    return extended
 
 
 def _cache_bytes(cache_memory: int | str | None) -> int:

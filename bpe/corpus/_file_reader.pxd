@@ -21,15 +21,15 @@ cdef class FileBlock:
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
     cdef readonly Py_ssize_t size      # bytes that were read for it
-    cdef readonly Py_ssize_t number    # among the blocks of its file
+    cdef readonly Py_ssize_t index     # among the blocks of its file
     cdef readonly bint begins          # with a new document rather than the rest of one
-    cdef readonly bint closes          # the last document ends with the block
+    cdef readonly bint ends_document   # the last document ends with the block
     cdef FileReader reader             # where it comes from
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
     cdef Py_ssize_t n_documents
     cdef size_t starts_capacity, sizes_capacity
-    cdef Kept found                    # separators
+    cdef Kept matches                  # of separators
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil
     cdef int split(self, FileReader reader) except -1 nogil
@@ -39,22 +39,22 @@ cdef class FileBlock:
 cdef class FileReader:
     cdef int file
     cdef readonly object source
-    cdef Py_ssize_t size, done         # bytes of the file, and those that were read
+    cdef Py_ssize_t size, n_read       # bytes of the file, and those that were read
     cdef Py_ssize_t step               # bytes to read at once
     cdef readonly Py_ssize_t n_blocks  # that were read
     cdef readonly bint finished        # every byte is in a block
-    cdef public Py_ssize_t number      # of the file among its sources
+    cdef public Py_ssize_t file_index  # of the file among its sources
     cdef list separators
     cdef bint keep
-    cdef bint ending                   # a separator at the end starts no empty document
+    cdef bint separator_ends           # a separator at the end starts no empty document
     cdef readonly bint checked
     cdef Finder separator_finder       # finds separators
     cdef bytes separator_bytes         # the separator
     cdef const char* separator
     cdef Finder unsplittable_finder    # finds strings that must not be cut
-    cdef byte_t* rest                  # read, but not in a block yet
-    cdef Py_ssize_t n_rest
-    cdef size_t rest_capacity
+    cdef byte_t* remainder             # read, but not in a block yet
+    cdef Py_ssize_t n_remainder
+    cdef size_t remainder_capacity
     cdef bint begins                   # the next block, with a new document
     cdef cython.pythread_type_lock lock    # held while `take` reads; never acquired while holding the GIL
 

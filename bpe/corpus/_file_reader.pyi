@@ -4,13 +4,13 @@ from typing_extensions import Self
 
 from bpe.corpus.blocks import Block
 
-KERNEL_READ: int
+KERNEL_READ_BYTES: int
 
 class FileBlock:
     size: int
-    number: int
+    index: int
     begins: bool
-    closes: bool
+    ends_document: bool
     def documents(self) -> tuple[memoryview, NDArray[np.int64], NDArray[np.int64]]: ...
     def block(self) -> Block: ...
 
@@ -19,7 +19,7 @@ class FileReader:
     checked: bool
     n_blocks: int
     finished: bool
-    number: int
+    file_index: int
     @property
     def position(self) -> int: ...
     def __new__(
@@ -31,6 +31,6 @@ class FileReader:
         keep: bool,
         strings: list[bytes],
         checked: bool,
-        ending: bool = ...,
+        separator_ends: bool = ...,
         step: int = ...,
     ) -> Self: ...

@@ -22,7 +22,7 @@ from libc.string cimport memcmp, memcpy
 from posix.unistd cimport pread
 
 #: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
-KERNEL_READ = 1 << 18
+KERNEL_READ_BYTES = 1 << 18
 
 
 cdef class FileBlock:
@@ -31,10 +31,10 @@ cdef class FileBlock:
     def __dealloc__(self):
         free(self.starts)
         free(self.sizes)
-        free(self.found.rows)
+        free(self.matches.rows)
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil:
-        """Have room for `size` bytes; the first `kept` bytes stay."""
+        """Grow the buffer to `size` bytes; its first `kept` bytes stay."""
         cdef byte_t* old = self.data
         if size <= self.capacity:
             return 0
@@ -51,13 +51,13 @@ cdef class FileBlock:
         cdef bint keep = reader.keep
         cdef Py_ssize_t start = 0, i
         self.n_documents = 0
-        self.found.n = 0
+        self.matches.n = 0
         if reader.separator_finder is not None:
-            reader.separator_finder.leftmost_longest(self.data, 0, self.n, &self.found)
-        for i in range(self.found.n):
-            self.add(start, self.found.rows[i].end if keep else self.found.rows[i].start)
-            start = self.found.rows[i].end
-        if start < self.n or not (keep or (reader.ending and self.closes)):
+            reader.separator_finder.leftmost_longest(self.data, 0, self.n, &self.matches)
+        for i in range(self.matches.n):
+            self.add(start, self.matches.rows[i].end if keep else self.matches.rows[i].start)
+            start = self.matches.rows[i].end
+        if start < self.n or not (keep or (reader.separator_ends and self.ends_document)):
             self.add(start, self.n)
         return 0
 
@@ -70,12 +70,12 @@ cdef class FileBlock:
         return 0
 
     def documents(self):
-        """The text, until the next block is read, and the starts and ends of the documents that `split` has found."""
+        """Return the text, valid until the next block is read, and the starts and ends that `split` has found."""
         starts = np.array(<int64_t[: self.n_documents]>self.starts)
         return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
 
     def block(self):
-        """Make a `Block` of it, whose text must not be used after the next block was read."""
+        """Make a `Block` of the text, which must not be used after the next block was read."""
         from bpe.corpus.blocks import Block
 
         cdef FileReader reader = self.reader
@@ -84,8 +84,8 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.documents()
         return Block(
-            text, starts, ends, [], reader.keep, reader.source, self.offset, self.size, self.begins, self.closes,
-            not reader.checked,
+            text, starts, ends, reader.source, self.offset, keep_separators=reader.keep, size=self.size,
+            begins=self.begins, ends_document=self.ends_document, checked=not reader.checked,
         )
 
 
@@ -99,7 +99,7 @@ cdef class FileReader:
         separators, keep: as for `Block`.
         strings: what must not be cut: separators and special tokens.
         checked: whether the text must be UTF-8.
-        ending: whether a separator at the end of the file starts no empty document.
+        separator_ends: whether a separator at the end of the file starts no empty document.
         step: bytes to read at once.
 
     Raises:
@@ -109,7 +109,7 @@ cdef class FileReader:
 
     def __cinit__(
         self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
-        bint ending=False, Py_ssize_t step=KERNEL_READ,
+        bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES,
     ):
         from bpe.corpus import contents, reading
 
@@ -118,96 +118,97 @@ cdef class FileReader:
         self.step = min(reading.MAX_READ, step)                # MAX_READ is less in tests
         self.separators, self.keep, self.checked = list(separators), keep, checked
         self.separator_finder = Finder(separators) if separators else None
-        self.ending = ending
+        self.separator_ends = separator_ends
         self.unsplittable_finder = Finder(strings)
         if separators:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.begins = True
         if checked:
-            contents.check_text(os.pread(file, contents.SIGNATURE, 0), source)
+            contents.check_text(os.pread(file, contents.SIGNATURE_BYTES, 0), source)
 
     def __dealloc__(self):
-        free(self.rest)
+        free(self.remainder)
 
     @property
     def position(self):
         """Where the next block begins, while no thread reads."""
-        return self.done - self.n_rest
+        return self.n_read - self.n_remainder
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
         """Read the next block, from any number of threads, and check it: the first error in the file is raised."""
-        cdef bint found
+        cdef bint has_block
         with self.lock:
-            found = self.next(block, last, context)
-            if found and self.checked and not is_utf8(block.data, block.n):
+            has_block = self.next(block, last, context)
+            if has_block and self.checked and not is_utf8(block.data, block.n):
                 self.finished = True
                 with gil:
                     from bpe.corpus import reading
                     reading.check_file_text(memoryview(block.buffer)[: block.n], self.source, block.offset)
-        return found
+        return has_block
 
     cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil:
         """Read the next block; False if there is none. One thread at a time may call this."""
-        cdef Py_ssize_t end = self.n_rest, searched = 0, at = 0, wanted
+        cdef Py_ssize_t end = self.n_remainder, searched = 0, split_at = 0, read_size
         if self.finished:
             return False
-        block.offset, block.size, block.begins = self.done - end, 0, self.begins
+        block.offset, block.size, block.begins = self.n_read - end, 0, self.begins
         block.reserve(end + self.step, 0)
         if end:
-            memcpy(block.data, self.rest, end)
-        while at == 0:
-            wanted = min(max(self.step, end), self.size - self.done)  # doubling keeps the search for a cut linear
-            block.reserve(end + wanted, end)
-            fill(self, block.data + end, wanted)
-            end += wanted
-            block.size += wanted
-            at = end if self.done == self.size else find_split(self, block.data, searched, end, last, context)
+            memcpy(block.data, self.remainder, end)
+        while split_at == 0:
+            read_size = min(max(self.step, end), self.size - self.n_read)  # doubling keeps the search for a cut linear
+            block.reserve(end + read_size, end)
+            fill(self, block.data + end, read_size)
+            end += read_size
+            block.size += read_size
+            split_at = end if self.n_read == self.size else find_split(self, block.data, searched, end, last, context)
             searched = end
-        block.number = self.n_blocks
+        block.index = self.n_blocks
         self.n_blocks += 1
-        self.finished = self.done == self.size
-        self.n_rest = end - at
-        self.rest = <byte_t*>grow_array(self.rest, &self.rest_capacity, self.n_rest, 1)
-        memcpy(self.rest, block.data + at, self.n_rest)
-        block.n = at
-        block.closes = self.begins = self.finished or (self.keep and ends_document(self, block.data, at))
+        self.finished = self.n_read == self.size
+        self.n_remainder = end - split_at
+        self.remainder = <byte_t*>grow_array(self.remainder, &self.remainder_capacity, self.n_remainder, 1)
+        memcpy(self.remainder, block.data + split_at, self.n_remainder)
+        block.n = split_at
+        self.begins = self.finished or (self.keep and has_separator_before(self, block.data, split_at))
+        block.ends_document = self.begins
         return True
 
 
-cdef bint ends_document(FileReader reader, const byte_t* text, Py_ssize_t at) noexcept nogil:
+cdef bint has_separator_before(FileReader reader, const byte_t* text, Py_ssize_t position) noexcept nogil:
     """Whether the separator is right before a position."""
     cdef Py_ssize_t size = reader.separator_finder.longest
-    return size <= at and memcmp(text + at - size, reader.separator, size) == 0
+    return size <= position and memcmp(text + position - size, reader.separator, size) == 0
 
 
 cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
     """Read exactly `size` bytes."""
-    cdef Py_ssize_t done = 0, more
+    cdef Py_ssize_t n_filled = 0, n_new
     cdef int code
-    while done < size:
-        more = pread(reader.file, out + done, size - done, reader.done + done)
+    while n_filled < size:
+        n_new = pread(reader.file, out + n_filled, size - n_filled, reader.n_read + n_filled)
         code = errno
-        if more < 0 and code == EINTR:
+        if n_new < 0 and code == EINTR:
             check_signals()
             continue
-        if more <= 0:
+        if n_new <= 0:
             with gil:
-                if more < 0:
+                if n_new < 0:
                     raise OSError(code, os.strerror(code), reader.source)
                 from bpe.corpus import reading
-                raise reading.shorter_error(reader.source, reader.size, reader.done + done)
-        done += more
-    reader.done += size
+                raise reading.make_shorter_error(reader.source, reader.size, reader.n_read + n_filled)
+        n_filled += n_new
+    reader.n_read += size
     return 0
 
 
 cdef Py_ssize_t find_split(
     FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
 ) except -1 nogil:
-    """The last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.safe_cut`."""
-    cdef Py_ssize_t longest = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), limit = end - longest + 1
-    low = max(low - longest - 3, <Py_ssize_t>0)        # the text may end within a string or a character
+    """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.safe_cut`."""
+    cdef Py_ssize_t max_length = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), limit = end - max_length + 1
+    low = max(low - max_length - 3, <Py_ssize_t>0)        # the text may end within a string or a character
     while limit > low:
         limit = last(context, text, low, limit)
         if limit <= low:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,13 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
 from bpe.base.records import dataclass
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
-from bpe.corpus.reading import Buffers, EndCut
+from bpe.corpus.reading import BufferPool, EndCut
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bpe.base._buffers import Buffer
-    from bpe.corpus.reading import Buffers, EndCut
 
 PathLike = str | os.PathLike[str]
 
@@ -56,13 +55,13 @@ class Block:
     Attributes:
         text: the bytes.
         starts, ends: int64: the documents in `text`, before `separators` divide them further.
-        separators: the strings that documents end at.
-        keep: whether a separator belongs to the document before it.
         source: the name of the file or text, for errors.
         offset: the position of `text` in its source.
+        separators: the strings that documents end at.
+        keep_separators: whether a separator belongs to the document before it.
         size: of a file: the bytes on disk that were read for this block.
         begins: of a file: whether the block starts with a new document rather than the rest of one.
-        closes: of a file: whether the last document ends with the block.
+        ends_document: of a file: whether the last document ends with the block.
         checked: whether the text is known to be UTF-8, or need not be.
         buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
         file: of `Sources`: the index of the file.
@@ -75,15 +74,15 @@ class Block:
     text: Bytes
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    separators: list[bytes]
-    keep: bool
     source: str
     offset: int
+    separators: Sequence[bytes] = ()
+    keep_separators: bool = False
     size: int = 0
     begins: bool = True
-    closes: bool = True
+    ends_document: bool = True
     checked: bool = True
-    buffers: Buffers | None = None
+    buffers: BufferPool | None = None
     file: int = 0
     position: int = 0
     skip: int = 0
@@ -99,7 +98,7 @@ class Block:
         """The starts and ends of the documents in `text`: two int64 arrays. Empty documents only with `empty`."""
         if not self.separators:
             return self.starts, self.ends
-        return split(self.text, self.starts, self.ends, self.separators, self.keep, empty)
+        return split(self.text, self.starts, self.ends, self.separators, self.keep_separators, empty)
 
     def check(self) -> None:
         """Raise FormatError, with the position in the file, for text that must be UTF-8 and is not."""
@@ -147,31 +146,31 @@ def text_blocks(
     check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[str | bytes] = []
     max_size = min(max_size, BLOCK)  # BLOCK is less in tests
-    size = 0
+    waiting_size = 0
     for index, text in enumerate(texts):
         data: str | bytes
         if isinstance(text, str) and (cut is None or 4 * len(text) <= 2 * BLOCK):
-            data, own = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
+            data, data_size = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
         else:
             data = _encode_text(text, f"text {index}", utf8)
-            own = len(data)
-        if cut is not None and isinstance(data, bytes) and own > 2 * BLOCK:
+            data_size = len(data)
+        if cut is not None and isinstance(data, bytes) and data_size > 2 * BLOCK:
             yield from _join_texts(waiting)
-            waiting, size = [], 0
+            waiting, waiting_size = [], 0
             view = memoryview(data)
-            for start, end in part_ranges(view, cut, threads):
-                yield whole_block(view[start:end], f"text {index}", start)
+            for start, end in divide_text(view, cut, threads):
+                yield make_whole_block(view[start:end], f"text {index}", start)
             continue
         waiting.append(data)
-        size += own
-        if size >= max_size:
+        waiting_size += data_size
+        if waiting_size >= max_size:
             yield from _join_texts(waiting)
-            waiting, size = [], 0
+            waiting, waiting_size = [], 0
     yield from _join_texts(waiting)
 
 
 def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str | bytes], None, None]:
-    """Texts in lists of `max_size` characters or bytes, or some more.
+    """Group texts in lists of `max_size` characters or bytes, or some more.
 
     Raises:
         TypeError: for an item that is neither str nor bytes.
@@ -190,7 +189,7 @@ def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str 
 
 
 def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
-    """A text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
+    """Encode a text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
     try:
         data = to_bytes(text)
     except TypeError:
@@ -203,14 +202,14 @@ def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
 def find_invalid_document(
     text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[int, str] | None:
-    """The first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
+    """Find the first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
 
     A text that is UTF-8 as a whole is searched for documents that begin or end within a character, so the cost is that
     of one check of the text, and linear in the documents.
     """
     if utf8_error(text) is None:
-        data, filled = np.frombuffer(text, dtype=np.uint8), starts < ends
-        bounds = np.concatenate((starts[filled], ends[filled]))
+        data, non_empty = np.frombuffer(text, dtype=np.uint8), starts < ends
+        bounds = np.concatenate((starts[non_empty], ends[non_empty]))
         if not ((data[bounds[bounds < len(data)]] & 0xC0) == 0x80).any():
             return None
     for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
@@ -225,7 +224,7 @@ def find_invalid_document(
 
 @lru_cache(maxsize=64)
 def _make_finder(strings: tuple[bytes, ...]) -> Finder:
-    """A finder of distinct strings; those of a corpus are the same for all its blocks."""
+    """Make a finder of distinct strings, which is kept: all blocks of a corpus have the same strings."""
     return Finder(list(strings))
 
 
@@ -262,16 +261,16 @@ def split(
     if b"" in distinct:
         raise ValueError("a string to split at is empty; it must have at least one byte")
     matches, counts = _make_finder(distinct).find_in(text, starts, ends)
-    after = np.insert(matches[:, 1], np.append(np.int64(0), counts[:-1])[: len(starts)], starts)
-    before = np.insert(matches[:, 1 if keep else 0], counts, ends)
+    span_starts = np.insert(matches[:, 1], np.append(np.int64(0), counts[:-1])[: len(starts)], starts)
+    span_ends = np.insert(matches[:, 1 if keep else 0], counts, ends)
     if keep or not empty:
-        filled = after < before
-        after, before = after[filled], before[filled]
-    return after, before
+        non_empty = span_starts < span_ends
+        span_starts, span_ends = span_starts[non_empty], span_ends[non_empty]
+    return span_starts, span_ends
 
 
 def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
-    """The last position of a string in `text[start:end]`; -1 if there is none.
+    """Find the last position of a string in `text[start:end]`; -1 if there is none.
 
     `bytearray.rfind` reads byte by byte for two bytes or more, and holds the GIL.
     """
@@ -282,29 +281,29 @@ def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
 
 
 def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
-    """A cut at the last separator, which keeps documents whole; None without separators."""
+    """Make a cut at the last separator, which keeps documents whole; None without separators."""
     if not separators:
         return None
     separator = separators[0]
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         start = max(low - len(separator) + 1, 0)
-        start_of = find_last_string(buffer, start, end, separator)
-        after = start_of + len(separator)
-        return None if start_of < 0 else (after, after) if keep else (start_of, after)
+        position = find_last_string(buffer, start, end, separator)
+        rest_start = position + len(separator)
+        return None if position < 0 else (rest_start, rest_start) if keep else (position, rest_start)
 
     def cut_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         del low  # occurrences that overlap count from the left, so the search starts at the beginning
         bounds = np.array([0, end], dtype=np.int64)
-        with memoryview(buffer) as whole:
-            starts, ends = split(whole, bounds[:1], bounds[1:], separators, keep, True)
+        with memoryview(buffer) as view:
+            starts, ends = split(view, bounds[:1], bounds[1:], separators, keep, True)
         return (int(ends[-2]), int(starts[-1])) if len(starts) > 1 else None
 
-    return cut_in_order if overlaps(separator) else cut
+    return cut_in_order if can_overlap_itself(separator) else cut
 
 
 def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
-    """A cut at a safe split point that is in none of the strings.
+    """Make a cut at a safe split point that is in none of the strings.
 
     Args:
         last: called as last(text, low): the last position greater than `low` where the text may be cut whatever
@@ -313,11 +312,14 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
 
     """
     finder = Finder(list(dict.fromkeys(strings)))
-    longest = max(finder.longest, 1)
+    max_length = max(finder.longest, 1)
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-        limit, low = end - longest + 1, max(low - longest - 3, 0)  # the text may end within a string or a character
-        with memoryview(buffer) as whole, whole[:end] as text:
+        limit, low = (
+            end - max_length + 1,
+            max(low - max_length - 3, 0),
+        )  # the text may end within a string or a character
+        with memoryview(buffer) as view, view[:end] as text:
             while limit > low:
                 with text[:limit] as part:
                     limit = last(part, low)
@@ -331,18 +333,18 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
 
 
 def next_line(text: Bytes, offset: int) -> int:
-    """The first start of a line at or after an offset greater than 0; the length of the text if there is none."""
+    """Find the first start of a line at or after an offset greater than 0; the length of the text if there is none."""
     match = re.compile(b"\n").search(text, offset - 1)  # also searches a memoryview
     return len(text) if match is None else match.end()
 
 
 def last_line(text: memoryview, low: int) -> int:
-    """The last start of a line after `low`, or at the end of the text; `low` if there is none."""
+    """Find the last start of a line after `low`, or at the end of the text; `low` if there is none."""
     return max(find_last_string(text, low, len(text), b"\n") + 1, low)
 
 
 def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
-    """The strings that documents end at, from the arguments `separator` and `per_line`.
+    """Return the strings that documents end at, from the arguments `separator` and `per_line`.
 
     Raises:
         TypeError, ValueError: for invalid values, or both arguments at once.
@@ -357,26 +359,26 @@ def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
     return [b"\n"] if per_line else [] if separator is None else [check_unicode("separator", separator)]
 
 
-def overlaps(separator: bytes) -> bool:
+def can_overlap_itself(separator: bytes) -> bool:
     """Whether two occurrences can overlap, so that the matches depend on where the search begins."""
     return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
 
 
-def whole_block(text: Bytes, source: str, offset: int) -> Block:
-    """A block with one document: a text, or a part of one."""
+def make_whole_block(text: Bytes, source: str, offset: int) -> Block:
+    """Make a block with one document: a text, or a part of one."""
     bounds = np.array([0, len(text)], dtype=np.int64)
-    return Block(text, bounds[:1], bounds[1:], [], False, source, offset)
+    return Block(text, bounds[:1], bounds[1:], source, offset)
 
 
 def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
-    """A block with several small texts, or none."""
+    """Yield a block with several small texts, or none."""
     if texts:
         data, offsets = join_utf8(texts)
-        yield Block(data.data, offsets[:-1], offsets[1:], [], False, "", 0)
+        yield Block(data.data, offsets[:-1], offsets[1:], source="", offset=0)
 
 
-def part_ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
-    """The parts (start, end) of a long text, of about BLOCK bytes each.
+def divide_text(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts (start, end) of a long text, of about BLOCK bytes each.
 
     With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits
     long for another.
@@ -384,8 +386,8 @@ def part_ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]
     min_size = BLOCK if threads == 1 else max(BLOCK // 16, 1)
     start = 0
     while start < len(text):
-        left = len(text) - start
-        size = max(min(BLOCK, left // (2 * threads)), min_size)
-        end = len(text) if left <= 2 * min_size else cut(text, start + size)
+        bytes_left = len(text) - start
+        size = max(min(BLOCK, bytes_left // (2 * threads)), min_size)
+        end = len(text) if bytes_left <= 2 * min_size else cut(text, start + size)
         yield start, end
         start = end

@@ -20,19 +20,19 @@ from bpe.base.forks import lock_of
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.jsonl import check_once, list_others
+from bpe.corpus.jsonl import check_once, list_known_names
 from bpe.corpus.reading import MAX_READ, Stream
 from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, pluralize
 
 #: A row with more bytes is refused, since its last quotation mark is probably missing.
-LONGEST = 1 << 30
+MAX_ROW_BYTES = 1 << 30
 #: The characters between fields.
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 _lock = lock_of(sys.modules[__name__])
-_parsing, _limit = 0, 0
+_n_parsing, _saved_limit = 0, 0
 
 
 class _Lines:
@@ -44,7 +44,7 @@ class _Lines:
     """
 
     def __init__(self, context: RecordContext, stream: Stream) -> None:
-        self._texts, self._buffers = context.read_lines(stream), context.shared.buffers
+        self._blocks, self._buffers = context.read_lines(stream), context.shared.buffers
         self._ready: list[bytes] = []  # of the present block, the next line last
         self.offset = stream.offset + stream.skip
         self.count = 0  # lines taken
@@ -52,7 +52,7 @@ class _Lines:
         self.size = 0  # bytes on disk of the blocks since the last call of `claim_bytes`
 
     def claim_bytes(self) -> int:
-        """The bytes on disk that were read since the last call."""
+        """Return the bytes on disk that were read since the last call."""
         size, self.size = self.size, 0
         return size
 
@@ -68,24 +68,24 @@ class _Lines:
     def __next__(self) -> str:
         """The next line."""
         while not self._ready:
-            text = next(self._texts)
-            self.size += text.size
-            whole = text.text.tobytes()
-            self._buffers.give_back(text.text)
-            if self.offset == 0 and whole.startswith(UTF8_BOM):
-                whole, self.offset = whole[len(UTF8_BOM) :], len(UTF8_BOM)
-            self._ready = _split_lines(whole) if b"\r" in whole else whole.splitlines(keepends=True)
+            block = next(self._blocks)
+            self.size += block.size
+            data = block.text.tobytes()
+            self._buffers.give_back(block.text)
+            if self.offset == 0 and data.startswith(UTF8_BOM):
+                data, self.offset = data[len(UTF8_BOM) :], len(UTF8_BOM)
+            self._ready = _split_lines(data) if b"\r" in data else data.splitlines(keepends=True)
             self._ready.reverse()
         line = self._ready.pop()
         self.offset += len(line)
         self.count += 1
-        if self.offset - self.start > LONGEST:
-            raise csv.Error(f"the row has more than {LONGEST >> 30} GiB; a quotation mark is probably missing")
+        if self.offset - self.start > MAX_ROW_BYTES:
+            raise csv.Error(f"the row has more than {MAX_ROW_BYTES >> 30} GiB; a quotation mark is probably missing")
         return escape(line)
 
 
 def _split_lines(text: bytes) -> list[bytes]:
-    """The lines of a text, each with its newline."""
+    """Split a text into lines, each with its newline."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
@@ -98,35 +98,35 @@ class Dialect:
     delimiter: str
     quoting: Quoting
 
-    def reader(self, lines: _Lines) -> Iterator[list[str]]:
-        """The rows of lines."""
+    def make_reader(self, lines: _Lines) -> Iterator[list[str]]:
+        """Make a reader of the rows of lines."""
         quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
         return csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
 
     @property
-    def careful(self) -> bool:
+    def may_swallow_rows(self) -> bool:
         """Whether a quotation mark may be text, so that it swallows rows."""
         return self.quoting == "auto" and self.delimiter == "\t"
 
-    def swallows(self, row: list[str], columns: int) -> bool:
+    def has_swallowed_rows(self, row: list[str], columns: int) -> bool:
         """Whether the lines of a row, which are several, seem to be rows themselves."""
         text = self.delimiter.join(row)
-        ends = text.partition("\n")[0], text.rpartition("\n")[2]
-        return all(end.count(self.delimiter) == columns - 1 for end in ends)
+        end_lines = text.partition("\n")[0], text.rpartition("\n")[2]
+        return all(end.count(self.delimiter) == columns - 1 for end in end_lines)
 
 
 def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> list[str] | None:
-    reader = dialect.reader(lines)
+    rows = dialect.make_reader(lines)
     with _allow_long_fields():
         try:
-            names = next((row for row in reader if row), None)
+            names = next((row for row in rows if row), None)
         except csv.Error as error:
             raise FormatError(f"the header cannot be read ({error})", path=context.source, where="line 1") from None
     if names is None:
         return None
     if context.field not in names:
         raise FormatError(
-            f"there is no column {context.field!r}{list_others(names)}{_suggest_delimiter(names)}",
+            f"there is no column {context.field!r}{list_known_names(names)}{_suggest_delimiter(names)}",
             path=context.source,
         )
     check_once(context.field, names, context.source)
@@ -134,15 +134,15 @@ def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> lis
 
 
 def _suggest_delimiter(names: list[str]) -> str:
-    """The end of an error message for a header whose one name has a character that separates columns elsewhere."""
-    mark_found = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
-    if mark_found is None:
+    """Make the end of an error message for a header whose one name has a character that separates columns elsewhere."""
+    delimiter = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
+    if delimiter is None:
         return ""
-    return f"; if {mark_found!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
+    return f"; if {delimiter!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
 
 
 def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """The documents of CSV or TSV.
+    """Yield the documents of CSV or TSV in blocks.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped; for a header that cannot be read, or has no
@@ -166,47 +166,55 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 def _read_rows(
     lines: _Lines, columns: list[str], context: RecordContext, dialect: Dialect
 ) -> Generator[Block, None, None]:
-    rows, ended, first, careful = dialect.reader(lines), False, lines.offset, dialect.careful
+    rows, at_end, block_start = dialect.make_reader(lines), False, lines.offset
 
     def read_next() -> Iterator[str | bytes]:
-        """The documents of the next block."""
-        nonlocal rows, ended
-        while not ended:
+        """Yield the documents of the next block."""
+        nonlocal rows, at_end
+        while not at_end:
             lines.start, line = lines.offset, lines.count
             try:
                 row = next(rows, None)
-                ended = row is None
-                if careful and row and lines.count > line + 1 and dialect.swallows(row, len(columns)):
-                    raise _describe_swallowed(context, line, lines.count, f"each of them has {len(columns)} fields")
+                at_end = row is None
+                if (
+                    dialect.may_swallow_rows
+                    and row
+                    and lines.count > line + 1
+                    and dialect.has_swallowed_rows(row, len(columns))
+                ):
+                    raise _make_quotes_error(context, line, lines.count, f"each of them has {len(columns)} fields")
                 if row:
                     yield _find_document(row, columns, context)
             except (csv.Error, _BadRowError) as error:
                 reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
                 if lines.count > line + 1 and dialect.quoting == "auto":
-                    raise _describe_swallowed(context, line, lines.count, reason) from None
+                    raise _make_quotes_error(context, line, lines.count, reason) from None
                 context.refuse_record(f"the row is bad: {reason}", line)
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
-                    rows = dialect.reader(lines)
-            if lines.at_block_end or lines.offset - first >= MAX_READ:  # a long row may end in the middle of a block
+                    rows = dialect.make_reader(lines)
+            if (
+                lines.at_block_end or lines.offset - block_start >= MAX_READ
+            ):  # a long row may end in the middle of a block
                 return
 
-    while not ended:
-        first = lines.offset
+    while not at_end:
+        block_start = lines.offset
         with _allow_long_fields():
             documents = list(read_next())
-        block = context.join_block(documents, first, lines.claim_bytes())
+        block = context.join_block(documents, block_start, lines.claim_bytes())
         if block is not None:
             yield block
 
 
-def _describe_swallowed(context: RecordContext, first: int, after: int, reason: str) -> FormatError:
-    """The error for a quotation mark that makes several lines one row, which seems to be wrong."""
-    lines = f"it begins in {context.name_line(first)} and ends in {context.name_line(after - 1)}, in quotation marks"
+def _make_quotes_error(context: RecordContext, first_line: int, end_line: int, reason: str) -> FormatError:
+    """Make the error for a quotation mark that makes several lines one row, which seems to be wrong."""
+    begin, end = context.name_line(first_line), context.name_line(end_line - 1)
+    lines = f"it begins in {begin} and ends in {end}, in quotation marks"
     return FormatError(
         f'the row is bad: {reason}; {lines}: pass quoting="none" if they are text, quoting="excel" if a field does '
         "have these lines, or correct the row",
         path=context.source,
-        where=context.name_line(first),
+        where=begin,
     )
 
 
@@ -230,15 +238,15 @@ def _find_document(row: list[str], names: list[str], context: RecordContext) -> 
 @contextmanager
 def _allow_long_fields() -> Iterator[None]:
     """Inside the block, `csv` takes fields of any length; its limit is one for the whole process."""
-    global _parsing, _limit
+    global _n_parsing, _saved_limit
     with _lock:
-        if not _parsing:
-            _limit = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-        _parsing += 1
+        if not _n_parsing:
+            _saved_limit = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+        _n_parsing += 1
     try:
         yield
     finally:
         with _lock:
-            _parsing -= 1
-            if not _parsing:
-                csv.field_size_limit(_limit)
+            _n_parsing -= 1
+            if not _n_parsing:
+                csv.field_size_limit(_saved_limit)

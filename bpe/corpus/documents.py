@@ -9,8 +9,8 @@ import numpy as np
 
 from bpe.base.records import dataclass, replace
 from bpe.base.utf8 import check_utf8
-from bpe.corpus.blocks import BLOCK, Block, Cut, part_ranges, whole_block
-from bpe.corpus.reading import Buffers
+from bpe.corpus.blocks import BLOCK, Block, Cut, divide_text, make_whole_block
+from bpe.corpus.reading import BufferPool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,26 +38,26 @@ class Documents:
         return len(self.starts)
 
     def groups(self, size: int) -> Iterator[Documents]:
-        """The texts in order, in groups of about `size` bytes. A longer text ends its group."""
+        """Yield the texts in order, in groups of about `size` bytes. A longer text ends its group."""
         totals = np.cumsum(self.ends - self.starts)  # bytes up to the end of each text
         first = 0
         while first < len(self):
-            before = totals[first - 1] if first else 0
-            last = int(np.searchsorted(totals, before + size, side="left")) + 1
+            bytes_before = totals[first - 1] if first else 0
+            last = int(np.searchsorted(totals, bytes_before + size, side="left")) + 1
             yield Documents(self.data, self.starts[first:last], self.ends[first:last], self.source)
             first = last
 
     def texts(self) -> list[bytes]:
         """The texts as bytes objects."""
-        whole = self.data
-        return [bytes(whole[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
+        data = self.data
+        return [bytes(data[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------
 
 
 def arrow_documents(array: Any) -> list[Documents] | None:
-    """The rows of an Arrow array of strings, read from its buffers; None if `array` is not an Arrow array.
+    """Return the rows of an Arrow array of strings, read from its buffers; None if `array` is not an Arrow array.
 
     pyarrow is not imported: an array is recognized by its attributes. A null is an empty text.
 
@@ -74,18 +74,18 @@ def arrow_documents(array: Any) -> list[Documents] | None:
         return None
     name = str(array.type)
     if name == "null":  # the type of a block or column that has no text at all
-        none = np.zeros(len(array), dtype=np.int64)
-        return [Documents(memoryview(b""), none, none, "an Arrow array")]
-    widths = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
-    if name not in widths:
+        zeros = np.zeros(len(array), dtype=np.int64)
+        return [Documents(memoryview(b""), zeros, zeros, "an Arrow array")]
+    offset_types = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
+    if name not in offset_types:
         raise TypeError(
-            f"texts is an Arrow array of {name}; it must be of {', '.join(widths)}: array.cast('large_string')"
+            f"texts is an Arrow array of {name}; it must be of {', '.join(offset_types)}: array.cast('large_string')"
         )
-    valid, offsets, data = array.buffers()
-    n, first = len(array), array.offset
+    validity, offsets, data = array.buffers()
+    n, first_row = len(array), array.offset
     if n == 0:
         return []
-    bounds = np.frombuffer(offsets, dtype=widths[name])[first : first + n + 1].astype(np.int64)
+    bounds = np.frombuffer(offsets, dtype=offset_types[name])[first_row : first_row + n + 1].astype(np.int64)
     size = 0 if data is None else data.size
     if len(bounds) != n + 1 or bounds[0] < 0 or bounds[-1] > size or (bounds[1:] < bounds[:-1]).any():
         raise ValueError(
@@ -93,41 +93,43 @@ def arrow_documents(array: Any) -> list[Documents] | None:
             f"{size} bytes; array.validate(full=True) says where"
         )
     starts, ends = bounds[:-1], bounds[1:]
-    if valid is not None:
-        bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[first : first + n]
-        ends = np.where(bits == 1, ends, starts)
+    if validity is not None:
+        valid_bits = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little")[
+            first_row : first_row + n
+        ]
+        ends = np.where(valid_bits == 1, ends, starts)
     return [Documents(memoryview(b"" if data is None else data).cast("B"), starts, ends, "an Arrow array")]
 
 
 def row_blocks(
     parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
-    """The rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts.
+    """Yield the rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts.
 
     The blocks are copies: another thread may write to the memory of the array.
     """
-    done, buffers = 0, Buffers()
+    n_done, buffers = 0, BufferPool()
     for part in parts:
         for group in part.groups(BLOCK):
             if utf8:
-                for index, text in enumerate(group.texts(), start=done):
+                for index, text in enumerate(group.texts(), start=n_done):
                     check_utf8(text, f"text {index}")
-            done += len(group)
+            n_done += len(group)
             start, end = int(group.starts[-1]), int(group.ends[-1])
-            long = cut is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
-            starts, ends = (group.starts[:-1], group.ends[:-1]) if long else (group.starts, group.ends)
+            is_long = cut is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
+            starts, ends = (group.starts[:-1], group.ends[:-1]) if is_long else (group.starts, group.ends)
             if len(starts):
                 first = int(starts[0])
                 data = part.data[first : int(ends[-1])]
-                yield _copy_block(Block(data, starts - first, ends - first, [], False, part.source, first), buffers)
-            if cut is not None and long:
+                yield _copy_block(Block(data, starts - first, ends - first, part.source, first), buffers)
+            if cut is not None and is_long:
                 data = part.data[start:end]
-                for first, last in part_ranges(data, cut, threads):
-                    yield _copy_block(whole_block(data[first:last], f"text {done - 1}", first), buffers)
+                for first, last in divide_text(data, cut, threads):
+                    yield _copy_block(make_whole_block(data[first:last], f"text {n_done - 1}", first), buffers)
 
 
-def _copy_block(block: Block, buffers: Buffers) -> Block:
-    """The block with a copy of its text."""
+def _copy_block(block: Block, buffers: BufferPool) -> Block:
+    """Copy the text of a block into a buffer of a pool."""
     text = memoryview(buffers.take(len(block.text)))[: len(block.text)]
     text[:] = block.text
     return replace(block, text=text, buffers=buffers)

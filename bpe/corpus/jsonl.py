@@ -27,9 +27,9 @@ from bpe.errors import FormatError, short_repr
 
 _SPACE = b" \t\r"
 #: The most lines that one call of the kernel reads.
-_LINES = 1 << 12
+_MAX_KERNEL_LINES = 1 << 12
 #: The bytes that the kernel may write after the last text.
-_PADDING = 8
+_PADDING_BYTES = 8
 
 
 class _BadRecordError(ValueError):
@@ -37,24 +37,24 @@ class _BadRecordError(ValueError):
 
 
 def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """The documents of JSON Lines.
+    """Yield the documents of JSON Lines in blocks.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped.
 
     """
-    keys, done = context.field.split("."), 0
+    keys, n_lines = context.field.split("."), 0
     buffers = context.shared.buffers
     with open_stream(
         context.file, context.start, context.end, context.encoding_errors, context.shared.states
     ) as stream:
-        for text in context.read_lines(stream):
-            data = buffers.take(len(text.text) + _PADDING)
-            ends, lines = _read_fields(text, data, keys, context, done)
-            done += lines
-            buffers.give_back(text.text)
+        for lines in context.read_lines(stream):
+            data = buffers.take(len(lines.text) + _PADDING_BYTES)
+            ends, n_read = _read_fields(lines, data, keys, context, n_lines)
+            n_lines += n_read
+            buffers.give_back(lines.text)
             view = memoryview(data)[: ends[-1]]
-            block = context.make_block(view, ends, text.offset, text.size, buffers)
+            block = context.make_block(view, ends, lines.offset, lines.size, buffers)
             if block is None:
                 buffers.give_back(view)
             else:
@@ -62,30 +62,30 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 
 
 def _read_fields(
-    text: TextBlock, out: bytearray, keys: list[str], context: RecordContext, first: int
+    block: TextBlock, out: bytearray, keys: list[str], context: RecordContext, first_line: int
 ) -> tuple[NDArray[np.int64], int]:
     """Write the field of each line to `out`; returns the offsets of the texts, int64, and the number of lines.
 
-    `first` is the number of the first line.
+    `first_line` is the number of the first line.
     """
-    data, end = text.text, len(text.text)
+    data, end = block.text, len(block.text)
     buffer: Any = data.obj
-    usual = utf8_error(data) is None
+    is_utf8 = utf8_error(data) is None
     names = [key.encode("utf-8", "surrogatepass") for key in keys]
-    offsets, ends = array("q", [0]), np.empty(_LINES, dtype=np.int64)
-    position = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
+    offsets, ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
+    position = len(UTF8_BOM) if block.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
     written = lines = 0
     while position < end:
         count = 0
-        if usual:
+        if is_utf8:
             position, written, count = read_fields(data, position, end, names, out, written, ends)
             offsets.frombytes(ends[:count].tobytes())
             lines += count
-        if count == _LINES or position == end:
+        if count == _MAX_KERNEL_LINES or position == end:
             continue
-        stop = buffer.find(b"\n", position, end)
-        line = data[position : end if stop < 0 else stop].tobytes()
-        document = _parse_line(line, keys, context, first + lines)
+        newline = buffer.find(b"\n", position, end)
+        line = data[position : end if newline < 0 else newline].tobytes()
+        document = _parse_line(line, keys, context, first_line + lines)
         if document is not None:
             out[written : written + len(document)] = document
             written += len(document)
@@ -96,7 +96,7 @@ def _read_fields(
 
 
 def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:
-    """The field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
+    """Read the field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
     if not line.strip(_SPACE):
         return None
     try:
@@ -107,10 +107,10 @@ def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int
 
 
 def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str | bytes:
-    """The field of a line, by the standard library; bytes if it is not UTF-8."""
-    kept = context.encoding_errors == "bytes"
-    if not kept and (found := utf8_error(line)) is not None:
-        offset, reason = found
+    """Read the field of a line by the standard library; bytes if it is not UTF-8."""
+    keeps_bytes = context.encoding_errors == "bytes"
+    if not keeps_bytes and (invalid := utf8_error(line)) is not None:
+        offset, reason = invalid
         raise _BadRecordError(f"byte 0x{line[offset]:02x} at column {offset + 1} is not UTF-8 ({reason})")
     try:
         value = json.loads(escape(line), parse_int=len)  # the values of numbers do not matter
@@ -119,34 +119,36 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
     except ValueError as error:
         raise _BadRecordError(f"the line is not a JSON value ({error}); each line must be one JSON object") from None
     for depth, key in enumerate(keys):
-        where = ".".join(keys[:depth])
+        parent = ".".join(keys[:depth])
         if not isinstance(value, dict):
-            what = f"field {where!r}" if depth else "the record"
-            raise _BadRecordError(f"{what} is {_describe_kind(value)}; it must be an object with a field {key!r}")
+            subject = f"field {parent!r}" if depth else "the record"
+            raise _BadRecordError(
+                f"{subject} is {_describe_json_type(value)}; it must be an object with a field {key!r}"
+            )
         if key not in value:
-            inside = f" in {where!r}" if depth else ""
-            raise _BadRecordError(f"there is no field {key!r}{inside}{list_others(value)}")
+            inside = f" in {parent!r}" if depth else ""
+            raise _BadRecordError(f"there is no field {key!r}{inside}{list_known_names(value)}")
         value = value[key]
     if not isinstance(value, str):
-        raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_kind(value)}; it must be a string")
-    if kept:
+        raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_json_type(value)}; it must be a string")
+    if keeps_bytes:
         with suppress(UnicodeEncodeError):  # a lone surrogate of a JSON escape
             return unescape(value)
     return value
 
 
-def list_others(names: Iterable[str]) -> str:
-    """The end of an error message about a name that does not exist: the names that do.
+def list_known_names(names: Iterable[str]) -> str:
+    """Make the end of an error message about a name that does not exist: the names that do.
 
-    >>> list_others(["id", "body"])
+    >>> list_known_names(["id", "body"])
     ", only 'id', 'body'; pass the name of the text, such as field='id'"
     """
-    listed = list(names)
-    if not listed:
+    known_names = list(names)
+    if not known_names:
         return ", and no other"
-    shown_names = ", ".join(map(repr, listed))
+    shown_names = ", ".join(map(repr, known_names))
     shown_names = shown_names if len(shown_names) <= 200 else shown_names[:199] + "…"
-    return f", only {shown_names}; pass the name of the text, such as field={listed[0]!r}"
+    return f", only {shown_names}; pass the name of the text, such as field={known_names[0]!r}"
 
 
 def check_once(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:
@@ -158,7 +160,7 @@ def check_once(name: str, names: Sequence[str], source: str, full_name: str = ""
         )
 
 
-def _describe_kind(value: object) -> str:
+def _describe_json_type(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

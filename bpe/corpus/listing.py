@@ -20,7 +20,15 @@ from typing import Any, Literal
 
 from bpe.base.utf8 import check_device
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, find_compression, wants_line
+from bpe.corpus.contents import (
+    MAX_FIRST_LINE_BYTES,
+    SAMPLE_BYTES,
+    Compression,
+    ExpectedText,
+    check_text,
+    find_compression,
+    needs_first_line,
+)
 from bpe.errors import FormatError, check_iterable, describe, short_repr, with_article
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
@@ -38,15 +46,21 @@ FORMATS: dict[str, Format] = {
     ".ipc": "arrow",
 }
 #: The extensions of compressed files.
-ENDINGS: dict[str, Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
+COMPRESSION_EXTENSIONS: dict[str, Compression] = {
+    ".gz": "gzip",
+    ".bz2": "bz2",
+    ".xz": "xz",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+}
 #: The formats that are lines of text, and may be compressed.
-TEXTUAL = ("text", "jsonl", "csv", "tsv")
+LINE_FORMATS = ("text", "jsonl", "csv", "tsv")
 STDIN = "-"
 #: The files that the package `datasets` writes beside its data, or beside the folders of it.
-_DATASETS_RECORDS = ("state.json", "dataset_info.json", "dataset_dict.json")
+_DATASETS_INFO_FILES = ("state.json", "dataset_info.json", "dataset_dict.json")
 
 #: ** as a whole part of a glob.
-_DEEP = re.compile(r"(?:^|(?<=[/{0}]))\*\*(?:[/{0}]+|$)".format(re.escape(os.sep)))
+_ANY_DEPTH = re.compile(r"(?:^|(?<=[/{0}]))\*\*(?:[/{0}]+|$)".format(re.escape(os.sep)))
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://|[A-Za-z0-9+.\-]+::")
 
 
@@ -81,9 +95,9 @@ class SourceFile:
 
 
 def list_sources(
-    paths: PathLike | Iterable[PathLike], format_: str, expected: Expected | None
+    paths: PathLike | Iterable[PathLike], format_: str, expected: ExpectedText | None
 ) -> tuple[SourceFile, ...]:
-    """The files that paths name, in order.
+    """List the files that paths name, in order.
 
     Args:
         paths: one path or several.
@@ -105,10 +119,10 @@ def list_sources(
             files.append(SourceFile("stdin", _guess_format("", format_)[0], None, None, "stdin"))
         elif is_remote(path):
             sizes = dict(list_remote(path))
-            for name in _drop_records(list(sizes)):
+            for name in _drop_datasets_info(list(sizes)):
                 size = sizes[name]
-                kind, packed = _guess_format(name, format_)
-                files.append(SourceFile(name, kind, packed, size, "remote"))
+                file_format, compression = _guess_format(name, format_)
+                files.append(SourceFile(name, file_format, compression, size, "remote"))
         else:
             files.extend(_describe_local(name, format_, expected) for name in _expand(path))
     return tuple(files)
@@ -126,72 +140,72 @@ def is_remote(path: str) -> bool:
 def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    given: object = paths
+    argument: object = paths
     rule = "a path (str or pathlib's), or an iterable of paths"
-    check_iterable("files", given, rule)
-    if isinstance(given, (bytes, io.IOBase)):  # iterating over them gives ints or lines, not paths
-        raise TypeError(f"files is {describe(given)}; it must be {rule}")
-    listed = list(paths)
-    for path in listed:
+    check_iterable("files", argument, rule)
+    if isinstance(argument, (bytes, io.IOBase)):  # iterating over them gives ints or lines, not paths
+        raise TypeError(f"files is {describe(argument)}; it must be {rule}")
+    path_list = list(paths)
+    for path in path_list:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {short_repr(path)} is {with_article(path)}; it must be a path")
-    return [os.fsdecode(path) for path in listed]
+    return [os.fsdecode(path) for path in path_list]
 
 
 def _expand(path: str) -> list[str]:
-    """The files that a local path names, sorted by name."""
+    """List the files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
         names = sorted(set(_expand_glob(path)))
         if not names:
             raise FileNotFoundError(
                 2, "the pattern matches no file; * and ? stand for parts of a name, ** for folders", path
             )
-        return _drop_records(names)
+        return _drop_datasets_info(names)
     if os.path.isdir(path):
         names = sorted(os.path.join(folder, name) for folder, names in _walk_folders(path, is_hidden) for name in names)
         if not names:
             raise FileNotFoundError(2, "the directory has no files (names that begin with . or _ are left out)", path)
-        return _drop_records(names)
+        return _drop_datasets_info(names)
     return [path]
 
 
 def _expand_glob(pattern: str) -> Iterator[str]:
-    """The files that a glob names; where it has several **, some of them more than once."""
-    deep = _DEEP.search(pattern)
-    if deep is None:
+    """Yield the files that a glob names; where it has several **, some of them more than once."""
+    match = _ANY_DEPTH.search(pattern)
+    if match is None:
         yield from (name for name in glob.iglob(pattern) if not os.path.isdir(name))
         return
-    before, after = pattern[: deep.start()], pattern[deep.end() :]
-    for top in glob.iglob(before) if before else [""]:
+    prefix, suffix = pattern[: match.start()], pattern[match.end() :]
+    for top in glob.iglob(prefix) if prefix else [""]:
         if os.path.isdir(top or os.curdir):
             for folder, names in _walk_folders(top, lambda name: name.startswith(".")):
-                if after:
-                    yield from _expand_glob(os.path.join(glob.escape(folder), after))
+                if suffix:
+                    yield from _expand_glob(os.path.join(glob.escape(folder), suffix))
                 else:
                     yield from (os.path.join(folder, name) for name in names)
 
 
-def _walk_folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
-    """A folder and all those in it, but for names that are left out: (its path, the names of its files).
+def _walk_folders(top: str, is_excluded: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
+    """Yield a folder and all those in it, but for names that are left out: (its path, the names of its files).
 
     Raises:
         OSError: for a folder that cannot be read.
 
     """
-    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(top, frozenset())]
-    while waiting:
-        folder, above = waiting.pop()
+    folders: list[tuple[str, frozenset[tuple[int, int]]]] = [(top, frozenset())]
+    while folders:
+        folder, outer_folders = folders.pop()
         status = os.stat(folder or os.curdir)
-        own = status.st_dev, status.st_ino
-        if own in above:  # a link to a folder that it is in
+        identity = status.st_dev, status.st_ino
+        if identity in outer_folders:  # a link to a folder that it is in
             continue
-        inside, names = above | {own}, []
+        ancestors, names = outer_folders | {identity}, []
         with os.scandir(folder or os.curdir) as entries:
             for entry in entries:
-                if left_out(entry.name):
+                if is_excluded(entry.name):
                     continue
                 if entry.is_dir():
-                    waiting.append((os.path.join(folder, entry.name), inside))
+                    folders.append((os.path.join(folder, entry.name), ancestors))
                 elif entry.is_file() or not os.path.exists(entry.path):  # a link to nothing is an error of its own
                     names.append(entry.name)
                 else:
@@ -199,56 +213,63 @@ def _walk_folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[s
         yield folder, names
 
 
-def _drop_records(names: list[str]) -> list[str]:
-    """The files without those in which the package `datasets` describes its Arrow files beside them."""
+def _drop_datasets_info(names: list[str]) -> list[str]:
+    """Leave out the files in which the package `datasets` describes its Arrow files beside them."""
     arrows = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
     above = {os.path.dirname(folder) for folder in arrows}
-    kept = []
+    data_files = []
     for name in names:
-        folder, last = os.path.split(name)
-        described = arrows if last in ("state.json", "dataset_info.json") else above
-        if last not in _DATASETS_RECORDS or folder not in described:
-            kept.append(name)
-    return kept
+        folder, base_name = os.path.split(name)
+        described_folders = arrows if base_name in ("state.json", "dataset_info.json") else above
+        if base_name not in _DATASETS_INFO_FILES or folder not in described_folders:
+            data_files.append(name)
+    return data_files
 
 
-def _describe_local(name: str, format_: str, expected: Expected | None) -> SourceFile:
+def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> SourceFile:
     status = os.stat(name)
-    kind, packed = _guess_format(name, format_)
+    file_format, named_compression = _guess_format(name, format_)
     if not stat.S_ISREG(status.st_mode):
         check_device(name)
-        return SourceFile(name, kind, None, None, "pipe")
+        return SourceFile(name, file_format, None, None, "pipe")
     with open(name, "rb", buffering=0) as file:  # a file that cannot be read is an error before any is read
-        start = file.read(SAMPLE) if kind in TEXTUAL else b""
-        if wants_line(start):
-            start += file.read(FIRST_LINE) or b""
-    seen = find_compression(start)
-    if packed is not None and seen != packed:
-        state = "empty" if not start else f"{seen} data" if seen else f"not {packed} data"
-        raise FormatError(
-            f"its name says that it is {packed} data, but it is {state}; rename it, or copy it again", path=name
+        first_bytes = file.read(SAMPLE_BYTES) if file_format in LINE_FORMATS else b""
+        if needs_first_line(first_bytes):
+            first_bytes += file.read(MAX_FIRST_LINE_BYTES) or b""
+    compression = find_compression(first_bytes)
+    if named_compression is not None and compression != named_compression:
+        state = (
+            "empty" if not first_bytes else f"{compression} data" if compression else f"not {named_compression} data"
         )
-    if seen is not None and (expected is not None or packed is not None):
-        packed = seen
-    elif expected is not None and kind == "text":
-        check_text(start, name, expected)
-    return SourceFile(name, kind, packed, status.st_size, "file")
+        raise FormatError(
+            f"its name says that it is {named_compression} data, but it is {state}; rename it, or copy it again",
+            path=name,
+        )
+    if compression is not None and (expected is not None or named_compression is not None):
+        named_compression = compression
+    elif expected is not None and file_format == "text":
+        check_text(first_bytes, name, expected)
+    return SourceFile(name, file_format, named_compression, status.st_size, "file")
 
 
 def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
-    """The format and the compression that a name, or the argument `format`, says."""
+    """Tell the format and the compression from a name, or from the argument `format`."""
     path = PurePosixPath(name.lower())
-    packed = ENDINGS.get(path.suffix)
-    inner = path.with_suffix("") if packed else path
-    kind: Format = FORMATS.get(inner.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]
-    return (kind, packed) if kind in TEXTUAL else (FORMATS.get(path.suffix, kind) if format_ == "auto" else kind, None)
+    compression = COMPRESSION_EXTENSIONS.get(path.suffix)
+    inner_path = path.with_suffix("") if compression else path
+    file_format: Format = FORMATS.get(inner_path.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]
+    return (
+        (file_format, compression)
+        if file_format in LINE_FORMATS
+        else (FORMATS.get(path.suffix, file_format) if format_ == "auto" else file_format, None)
+    )
 
 
 # Remote paths ---------------------------------------------------------------------------------------------------------
 
 
 def list_remote(path: str) -> list[tuple[str, int | None]]:
-    """The files that a remote path names: (name with the scheme, size in bytes or None), sorted by name.
+    """List the files that a remote path names: (name with the scheme, size in bytes or None), sorted by name.
 
     A glob names the files that match; a directory, all files in it and its folders, but for names that begin with a dot
     or an underscore.
@@ -258,33 +279,33 @@ def list_remote(path: str) -> list[tuple[str, int | None]]:
         OSError: for a path without files.
 
     """
-    system, inner = _open_system(path)
-    if any(letter in inner for letter in "*?["):
-        infos = system.glob(inner, detail=True)
-    elif system.isdir(inner):
+    system, inner_path = _open_system(path)
+    if any(character in inner_path for character in "*?["):
+        infos = system.glob(inner_path, detail=True)
+    elif system.isdir(inner_path):
         infos = {
-            name: about
-            for name, about in system.find(inner, detail=True).items()
-            if not any(is_hidden(part) for part in name.removeprefix(inner).split("/") if part)
+            name: info
+            for name, info in system.find(inner_path, detail=True).items()
+            if not any(is_hidden(part) for part in name.removeprefix(inner_path).split("/") if part)
         }
-    elif system.exists(inner):
-        infos = {inner: system.info(inner)}
+    elif system.exists(inner_path):
+        infos = {inner_path: system.info(inner_path)}
     else:
         infos = {}
-    files = {name: about for name, about in infos.items() if about.get("type") != "directory"}
+    files = {name: info for name, info in infos.items() if info.get("type") != "directory"}
     if not files:
         raise FileNotFoundError(2, "no file of this name", path)
     chained = "::" in path  # the names of such files need the whole chain
     return [
-        (path if chained else system.unstrip_protocol(name), about.get("size")) for name, about in sorted(files.items())
+        (path if chained else system.unstrip_protocol(name), info.get("size")) for name, info in sorted(files.items())
     ]
 
 
 def open_remote(name: str) -> AbstractContextManager[Any]:
     """Open a remote file for reading bytes; it can seek where its file system can."""
-    system, inner = _open_system(name)
-    opened: AbstractContextManager[Any] = system.open(inner, "rb")
-    return opened
+    system, inner_path = _open_system(name)
+    file: AbstractContextManager[Any] = system.open(inner_path, "rb")
+    return file
 
 
 def is_hidden(name: str) -> bool:
@@ -299,21 +320,21 @@ def is_hidden(name: str) -> bool:
 def _open_system(path: str) -> tuple[Any, str]:
     fsspec = import_extra("fsspec", "remote", "a path with a scheme", path)
     try:
-        system, inner = fsspec.core.url_to_fs(path)
+        system, inner_path = fsspec.core.url_to_fs(path)
     except ImportError as error:  # it names the package of the file system
         raise ImportError(f"{path}: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}; name a scheme that fsspec knows, or a local path") from None
-    return system, inner
+    return system, inner_path
 
 
-def import_extra(package: str, extra: str, what: str, source: str) -> Any:
+def import_extra(package: str, extra: str, purpose: str, source: str) -> Any:
     """Import an optional package.
 
     Args:
         package: its name.
         extra: the extra of this package that installs it.
-        what: what it is needed for.
+        purpose: what it is needed for.
         source: the file that needs it.
 
     Raises:
@@ -323,8 +344,9 @@ def import_extra(package: str, extra: str, what: str, source: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        top = package.partition(".")[0] if not package.startswith("backports.") else package
+        distribution = package.partition(".")[0] if not package.startswith("backports.") else package
         raise ImportError(
-            f"{source}: {what} needs the package {top}, which is not installed: pip install 'bytepair[{extra}]'",
-            name=top,
+            f"{source}: {purpose} needs the package {distribution}, which is not installed: "
+            f"pip install 'bytepair[{extra}]'",
+            name=distribution,
         ) from None

@@ -17,7 +17,15 @@ from typing import Any, Literal, Protocol
 
 from bpe.base.records import dataclass
 from bpe.base.utf8 import utf8_error
-from bpe.corpus.contents import ANY_TEXT, FIRST_LINE, SAMPLE, Expected, check_text, note_text, wants_line
+from bpe.corpus.contents import (
+    ANY_TEXT,
+    MAX_FIRST_LINE_BYTES,
+    SAMPLE_BYTES,
+    ExpectedText,
+    check_text,
+    needs_first_line,
+    warn_about_text,
+)
 from bpe.errors import FormatError, check_choice, pluralize
 
 EncodingErrors = Literal["strict", "replace", "bytes"]
@@ -27,8 +35,8 @@ MAX_READ, MAX_SHARED_READ = 1 << 21, 1 << 20
 #: The smallest number of bytes: several threads start and end with small reads.
 MIN_READ = 1 << 18
 
-#: A block without a split point grows by 1/GROWTH of its size.
-GROWTH = 8
+#: A block without a split point grows by 1/GROWTH_DIVISOR of its size.
+GROWTH_DIVISOR = 8
 
 #: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the
 #: position where the rest begins, after a separator that is dropped; None if there is no such position.
@@ -48,11 +56,11 @@ class TextBlock:
     """A block of a file's text.
 
     Attributes:
-        text: the bytes, in a buffer that `Buffers.give_back` takes back.
+        text: the bytes, in a buffer that `BufferPool.give_back` takes back.
         offset: the position of the first byte in the file's text.
         size: the number of bytes of the file that were read for it.
         begins: whether the block starts with a new document rather than the rest of one.
-        ends: whether the last document ends with the block.
+        ends_document: whether the last document ends with the block.
 
     """
 
@@ -60,7 +68,7 @@ class TextBlock:
     offset: int
     size: int
     begins: bool
-    ends: bool
+    ends_document: bool
 
 
 class Stream:
@@ -106,13 +114,13 @@ def check_encoding_errors(value: object, *, chars: bool = False) -> EncodingErro
         ValueError: for any other value than the three; for "bytes" in a character model.
 
     """
-    checked: EncodingErrors = check_choice("encoding_errors", value, ("strict", "replace", "bytes"))
-    if checked == "bytes" and chars:
+    encoding_errors: EncodingErrors = check_choice("encoding_errors", value, ("strict", "replace", "bytes"))
+    if encoding_errors == "bytes" and chars:
         raise ValueError(
             "encoding_errors is 'bytes', but a character model has no symbols for bytes that are not UTF-8; pass "
             "'replace', or use a byte model"
         )
-    return checked
+    return encoding_errors
 
 
 def check_file_text(text: memoryview, source: str, offset: int) -> None:
@@ -129,16 +137,16 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
         )
 
 
-def shorter_error(source: str, size: int, done: int) -> OSError:
-    """The error for a file that had `size` bytes and ends after `done`."""
+def make_shorter_error(source: str, size: int, end: int) -> OSError:
+    """Make the error for a file that had `size` bytes and ends after `end`."""
     return OSError(
-        f"{source} got shorter while it was read: it had {pluralize(size, 'byte')}, and now ends after {done}; read it "
+        f"{source} got shorter while it was read: it had {pluralize(size, 'byte')}, and now ends after {end}; read it "
         "when no other program writes to it"
     )
 
 
 def changed_error(source: str) -> OSError:
-    """The error for a file that another program has written to since reading it began."""
+    """Make the error for a file that another program has written to since reading it began."""
     return OSError(
         f"{source} was changed while it was read, so that parts of it may be old and others new; read it again when no "
         "other program writes to it"
@@ -167,31 +175,31 @@ class Schedule:
     """
 
     def __init__(self, total: int | None, threads: int) -> None:
-        self._left, self._threads = total, threads
-        self._most = MAX_READ if threads == 1 else min(MAX_READ, MAX_SHARED_READ)  # MAX_READ is less in tests
-        self._next = self._most if threads == 1 else MIN_READ
+        self._bytes_left, self._threads = total, threads
+        self._max_size = MAX_READ if threads == 1 else min(MAX_READ, MAX_SHARED_READ)  # MAX_READ is less in tests
+        self._next_size = self._max_size if threads == 1 else MIN_READ
 
-    def size(self) -> int:
-        """The number of bytes to read next."""
-        size, self._next = self._next, min(2 * self._next, self._most)
-        if self._threads > 1 and self._left is not None:
-            size = max(min(size, self._left // (2 * self._threads)), min(MIN_READ, self._most))
+    def take_size(self) -> int:
+        """Return the number of bytes to read next, and advance the schedule."""
+        size, self._next_size = self._next_size, min(2 * self._next_size, self._max_size)
+        if self._threads > 1 and self._bytes_left is not None:
+            size = max(min(size, self._bytes_left // (2 * self._threads)), min(MIN_READ, self._max_size))
         return size
 
-    def read(self, count: int) -> None:
+    def record_read(self, count: int) -> None:
         """Record that `count` bytes have been read."""
-        if self._left is not None:
-            self._left -= count
+        if self._bytes_left is not None:
+            self._bytes_left -= count
 
 
-class Buffers:
+class BufferPool:
     """A pool of read buffers. A buffer is reused when its block is done, so that it stays in a processor cache."""
 
     def __init__(self) -> None:
         self._idle: list[bytearray] = []
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes."""
+        """Take a buffer of at least `size` bytes."""
         try:
             buffer = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
@@ -211,14 +219,14 @@ class Buffers:
 def read_text(
     stream: Stream,
     cut: EndCut | None,
-    buffers: Buffers,
+    buffers: BufferPool,
     schedule: Schedule,
     *,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
-    expected: Expected | None = None,
+    expected: ExpectedText | None = None,
 ) -> Iterator[TextBlock]:
-    """The text of an open file in blocks, the last of which may be empty.
+    """Yield the text of an open file in blocks, the last of which may be empty.
 
     Args:
         stream: the file.
@@ -234,126 +242,132 @@ def read_text(
         OSError: for a file that cannot be read, or has fewer bytes than the stream's size.
 
     """
-    fill: Callable[[memoryview], int] = _CheckedFill(stream, expected, encoding_errors).fill
+    fill: Callable[[memoryview], int] = _CheckedReader(stream, expected, encoding_errors).fill
     if encoding_errors == "replace":
-        fill = _Replacing(fill).fill
-    rest, buffer = b"", bytearray()  # read, but not in a block yet
+        fill = _ReplacingReader(fill).fill
+    remainder, buffer = b"", bytearray()  # read, but not in a block yet
     grown = 0  # the bytes in `buffer`, if it was lengthened because no cut was found; else 0
     searched = 0  # there is no position to cut at up to here
-    bytes_read, begins, final = _skip(fill, stream.skip), True, False
+    bytes_read, begins_document, at_end = _skip(fill, stream.skip), True, False
     offset = stream.offset + bytes_read
-    while not final:
-        start = grown or len(rest)
-        wanted = max(schedule.size(), start // GROWTH)  # growing by a share keeps the search for a cut linear
+    while not at_end:
+        start = grown or len(remainder)
+        read_size = max(
+            schedule.take_size(), start // GROWTH_DIVISOR
+        )  # growing by a share keeps the search for a cut linear
         if grown:
-            buffer = _lengthen(buffer, start + wanted)
+            buffer = _lengthen(buffer, start + read_size)
         else:
-            buffer = buffers.take(start + wanted)
-            buffer[:start] = rest
-        with memoryview(buffer) as whole, whole[start : start + wanted] as free:
-            count = fill(free)
-        schedule.read(count)
+            buffer = buffers.take(start + read_size)
+            buffer[:start] = remainder
+        with memoryview(buffer) as view, view[start : start + read_size] as target:
+            count = fill(target)
+        schedule.record_read(count)
         bytes_read += count
-        end, final = start + count, count < wanted
-        split = (end, end) if final else None if cut is None else cut(buffer, searched, end)
+        end, at_end = start + count, count < read_size
+        split = (end, end) if at_end else None if cut is None else cut(buffer, searched, end)
         if split is None:
             grown = searched = end
             continue
-        ends = final or split[0] < split[1] or (bool(line_end) and buffer.endswith(line_end, 0, split[0]))
-        with memoryview(buffer) as whole:
-            rest, grown, searched = bytes(whole[split[1] : end]), 0, 0
-            text = TextBlock(whole[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins, ends)
-        yield text
+        ends_document = at_end or split[0] < split[1] or (bool(line_end) and buffer.endswith(line_end, 0, split[0]))
+        with memoryview(buffer) as view:
+            remainder, grown, searched = bytes(view[split[1] : end]), 0, 0
+            block = TextBlock(
+                view[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins_document, ends_document
+            )
+        yield block
         offset += split[1]
-        begins, bytes_read = ends, 0
+        begins_document, bytes_read = ends_document, 0
 
 
 def _lengthen(buffer: bytearray, size: int) -> bytearray:
-    """The buffer with at least `size` bytes, in place if it can be, so that a long record is in memory once."""
-    more = bytes(max(size - len(buffer), 0))
+    """Lengthen the buffer to at least `size` bytes, in place if it can be, so that a long record is in memory once."""
+    padding = bytes(max(size - len(buffer), 0))
     try:
-        buffer.extend(more)
+        buffer.extend(padding)
     except BufferError:  # the caller has a view of a block that it has released
-        return buffer + more
+        return buffer + padding
     return buffer
 
 
 def _skip(fill: Callable[[memoryview], int], count: int) -> int:
     """Read `count` bytes and drop them; returns how many there were."""
-    done = 0
-    while done < count:
-        wanted = min(count - done, MAX_READ)
-        with memoryview(bytearray(wanted)) as free:
-            more = fill(free)
-        done += more
-        if more < wanted:
+    n_skipped = 0
+    while n_skipped < count:
+        read_size = min(count - n_skipped, MAX_READ)
+        with memoryview(bytearray(read_size)) as target:
+            n_read = fill(target)
+        n_skipped += n_read
+        if n_read < read_size:
             break
-    return done
+    return n_skipped
 
 
-class _CheckedFill:
+class _CheckedReader:
     """Reads a stream up to its size, or to its end, and checks the first bytes of its file."""
 
-    def __init__(self, stream: Stream, expected: Expected | None, encoding_errors: EncodingErrors) -> None:
+    def __init__(self, stream: Stream, expected: ExpectedText | None, encoding_errors: EncodingErrors) -> None:
         self._stream, self._source, self._size, self._expected = stream, stream.source, stream.size, expected
-        self._done, self._start = 0, b""
-        self._checks = encoding_errors != "bytes" and stream.offset == 0
+        self._n_read, self._first_bytes = 0, b""
+        self._must_check = encoding_errors != "bytes" and stream.offset == 0
 
     def fill(self, target: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
         if self._size is not None:
-            target = target[: self._size - self._done]
+            target = target[: self._size - self._n_read]
         count = 0
         while count < len(target):
             try:
-                more = self._stream.readinto(target[count:])
+                n_read = self._stream.readinto(target[count:])
             except OSError as error:  # add the file's name
                 raise OSError(error.errno, error.strerror, self._source) from None
-            if not more:
+            if not n_read:
                 break
-            count += more
-        self._done += count
-        if self._checks:
-            self._look(target[:count], ended=count < len(target) or count == 0 or self._done == self._size)
+            count += n_read
+        self._n_read += count
+        if self._must_check:
+            self._check_first_bytes(
+                target[:count], at_end=count < len(target) or count == 0 or self._n_read == self._size
+            )
         if self._size is not None and count < len(target):
-            raise shorter_error(self._source, self._size, self._done)
+            raise make_shorter_error(self._source, self._size, self._n_read)
         return count
 
-    def _look(self, data: memoryview, *, ended: bool) -> None:
+    def _check_first_bytes(self, data: memoryview, *, at_end: bool) -> None:
         """Check the first bytes of the file when they are there."""
-        before = len(self._start)
-        self._start += bytes(data[: SAMPLE - before])
-        if len(self._start) < SAMPLE and not ended:
+        n_before = len(self._first_bytes)
+        self._first_bytes += bytes(data[: SAMPLE_BYTES - n_before])
+        if len(self._first_bytes) < SAMPLE_BYTES and not at_end:
             return
-        if wants_line(self._start):
-            self._start += bytes(data[SAMPLE - before : FIRST_LINE])
-        check_text(self._start, self._source, self._expected or ANY_TEXT)
+        if needs_first_line(self._first_bytes):
+            self._first_bytes += bytes(data[SAMPLE_BYTES - n_before : MAX_FIRST_LINE_BYTES])
+        check_text(self._first_bytes, self._source, self._expected or ANY_TEXT)
         if self._expected is not None:
-            note_text(self._start, self._source, self._expected)
-        self._checks = False
+            warn_about_text(self._first_bytes, self._source, self._expected)
+        self._must_check = False
 
 
-class _Replacing:
+class _ReplacingReader:
     """Replaces bytes that are not UTF-8 by U+FFFD, as `bytes.decode("utf-8", "replace")` does.
 
     Args:
-        fill: reads the file's bytes, as `_CheckedFill.fill` does.
+        fill: reads the file's bytes, as `_CheckedReader.fill` does.
 
     """
 
     def __init__(self, fill: Callable[[memoryview], int]) -> None:
         self._fill = fill
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._ready = b""
-        self._ended = False
+        self._replaced = b""
+        self._at_end = False
 
     def fill(self, target: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
-        while len(self._ready) < len(target) and not self._ended:
-            raw = bytearray(len(target))
-            count = self._fill(memoryview(raw))
-            self._ended = count < len(raw)
-            self._ready += self._decoder.decode(raw[:count], self._ended).encode()
-        count = min(len(target), len(self._ready))
-        target[:count], self._ready = self._ready[:count], self._ready[count:]
+        while len(self._replaced) < len(target) and not self._at_end:
+            raw_bytes = bytearray(len(target))
+            count = self._fill(memoryview(raw_bytes))
+            self._at_end = count < len(raw_bytes)
+            self._replaced += self._decoder.decode(raw_bytes[:count], self._at_end).encode()
+        count = min(len(target), len(self._replaced))
+        target[:count], self._replaced = self._replaced[:count], self._replaced[count:]
         return count

@@ -14,7 +14,7 @@ from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import to_bytes
 from bpe.corpus.blocks import Block, document_cut
-from bpe.corpus.reading import Buffers, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
+from bpe.corpus.reading import BufferPool, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ class ReadState:
     schedule: Schedule
     unsplittable: list[bytes] | None
     step: int
-    buffers: Buffers = field(default_factory=Buffers)
+    buffers: BufferPool = field(default_factory=BufferPool)
     states: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed: int = 0
     skipped: int = 0
 
     def claim_bytes(self, more: int = 0) -> int:
-        """`more` and the bytes that were not claimed."""
+        """Return `more` and the bytes that no block has claimed."""
         size, self.unclaimed = self.unclaimed + more, 0
         return size
 
@@ -108,7 +108,7 @@ class RecordContext:
 
     Attributes:
         file: the file.
-        number: its index among the sources.
+        file_index: its index among the sources.
         start, end: the part to read; see `Unit`.
         field: the field or column that holds the text.
         quoting: quotation marks in CSV and TSV.
@@ -119,7 +119,7 @@ class RecordContext:
     """
 
     file: SourceFile
-    number: int
+    file_index: int
     start: int
     end: int | None
     field: str
@@ -134,31 +134,35 @@ class RecordContext:
         return self.file.name
 
     def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
-        """Blocks of whole lines."""
+        """Yield blocks of whole lines."""
         cut, shared = document_cut([b"\n"], True), self.shared
         errors = self.encoding_errors
         return read_text(stream, cut, shared.buffers, shared.schedule, line_end=b"\n", encoding_errors=errors)
 
     def name_line(self, index: int) -> str:
-        """The name of a line, by its index in the part, for errors; the text before it is read again."""
+        """Name a line by its index in the part, for errors; the text before it is read again."""
         from bpe.corpus.streams import count_newlines
 
-        before = count_newlines(self.file, self.start)
-        return f"offset {self.start}, line {index + 1} from there" if before is None else f"line {before + index + 1}"
+        lines_before = count_newlines(self.file, self.start)
+        return (
+            f"offset {self.start}, line {index + 1} from there"
+            if lines_before is None
+            else f"line {lines_before + index + 1}"
+        )
 
     def refuse_record(self, message: str, index: int) -> None:
         """Raise FormatError for a bad line, by its index in the part, or count it."""
         self.bad.add(message, self.source, self.name_line(index) if self.bad.raises else "")
 
     def join_block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
-        """A block of whole documents, copied into one buffer; None if there are none."""
+        """Make a block of whole documents, copied into one buffer; None if there are none."""
         data, lengths = _join_texts(texts)
         return self.make_block(memoryview(data), offsets_of(lengths), position, size, None)
 
     def make_block(
-        self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: Buffers | None
+        self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: BufferPool | None
     ) -> Block | None:
-        """A block of whole documents that are end to end in `text`; None if there are none."""
+        """Make a block of whole documents that are end to end in `text`; None if there are none."""
         shared = self.shared
         skipped, shared.skipped = shared.skipped, self.bad.skipped
         if len(offsets) < 2:
@@ -168,20 +172,18 @@ class RecordContext:
             text,
             offsets[:-1],
             offsets[1:],
-            [],
-            False,
             self.source,
             position,
-            shared.claim_bytes(size),
+            size=shared.claim_bytes(size),
             buffers=buffers,
-            file=self.number,
+            file=self.file_index,
             position=position,
             skipped=skipped,
         )
 
 
 def _join_texts(texts: list[Any]) -> tuple[bytes, list[int]]:
-    """The UTF-8 of texts, end to end, and its length for each text."""
+    """Join the UTF-8 of texts, end to end, and its length for each text."""
     try:
         if all(map(str.isascii, texts)):
             return "".join(texts).encode(), list(map(len, texts))

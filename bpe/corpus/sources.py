@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from bpe._names import SOURCE_FORMATS
 from bpe.base.records import replace
 from bpe.base.utf8 import utf8_error
-from bpe.corpus._file_reader import KERNEL_READ, FileReader
-from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, parse_separators
-from bpe.corpus.contents import SAMPLE, Expected, note_text
+from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
+from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, document_cut, parse_separators
+from bpe.corpus.contents import SAMPLE_BYTES, ExpectedText, warn_about_text
 from bpe.corpus.reading import (
     EncodingErrors,
     EndCut,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
 
 #: The size of a unit in bytes, about.
-UNIT = 256 << 20
+UNIT_BYTES = 256 << 20
 #: How much text a byte of a compressed or columnar file is assumed to hold.
-EXPANSION = 4
+ASSUMED_EXPANSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ class Sources:
         self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
         self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
-        guessed = self.format == "auto"
-        nul = not guessed or any(b"\0" in string for string in self.separators)
-        self._expected = Expected(nul, field if guessed else None)
+        guesses_formats = self.format == "auto"
+        nul = not guesses_formats or any(b"\0" in string for string in self.separators)
+        self._expected = ExpectedText(nul, field if guesses_formats else None)
         expected = None if self.encoding_errors == "bytes" else self._expected
         self.files: tuple[SourceFile, ...] = list_sources(paths, self.format, expected)
         if self.separators and self.files and all(file.format != "text" for file in self.files):
-            given = "per_line=True" if per_line else f"separator={separator!r}"
+            argument = "per_line=True" if per_line else f"separator={separator!r}"
             raise ValueError(
-                f"{given} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
+                f"{argument} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
                 'pass format="text"'
             )
         self._part: tuple[Unit, ...] | None = None
@@ -197,7 +197,7 @@ class Sources:
             file = self.files[unit.file]
             if unit.size is None:
                 return None
-            total += unit.size * (1 if file.compression is None and file.format == "text" else EXPANSION)
+            total += unit.size * (1 if file.compression is None and file.format == "text" else ASSUMED_EXPANSION)
         return total or None
 
     @property
@@ -208,8 +208,8 @@ class Sources:
     def size_before(self, position: Position) -> int:
         """The bytes on disk before a position, about."""
         file = self.files[position.file]
-        before = sum(earlier.size or 0 for earlier in self.files[: position.file])
-        return before + (min(position.offset, file.size or 0) if file.compression is None else 0)
+        bytes_before = sum(earlier.size or 0 for earlier in self.files[: position.file])
+        return bytes_before + (min(position.offset, file.size or 0) if file.compression is None else 0)
 
     def add_skipped(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
@@ -314,18 +314,18 @@ class Sources:
         file = self.files[index]
         size = file.size or 0
         whole = [Unit(index, 0, None, file.size)]
-        if size <= UNIT:
+        if size <= UNIT_BYTES:
             return whole
         if file.format == "parquet":
             return self._group_units(index)
         separator = b"\n" if file.format == "jsonl" else self.separators[0] if self.separators else b""
         textual = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
-        if not textual or not separator or overlaps(separator):
+        if not textual or not separator or can_overlap_itself(separator):
             return whole
         bounds = [0]
         with open(file.name, "rb") as opened:
-            for offset in range(UNIT, size, UNIT):
-                if offset > bounds[-1] and (bound := _find_after(opened, offset, separator, size)) is not None:
+            for offset in range(UNIT_BYTES, size, UNIT_BYTES):
+                if offset > bounds[-1] and (bound := _find_separator_end(opened, offset, separator, size)) is not None:
                     bounds.append(bound)
         ends = [*bounds[1:], None]
         return [Unit(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
@@ -343,7 +343,7 @@ class Sources:
         for group, count in enumerate(rows, 1):
             done += count
             reached = size * done // total
-            if reached - counted_to >= UNIT or group == len(rows):
+            if reached - counted_to >= UNIT_BYTES or group == len(rows):
                 units.append(Unit(index, first, group, reached - counted_to))
                 first, counted_to = group, reached
         return units or [Unit(index, 0, None, file.size)]
@@ -363,7 +363,7 @@ class Sources:
         *,
         start: Position | None = None,
         unsplittable: list[bytes] | None,
-        step: int = KERNEL_READ,
+        step: int = KERNEL_READ_BYTES,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -373,7 +373,7 @@ class Sources:
         *,
         start: Position | None = None,
         unsplittable: list[bytes] | None = None,
-        step: int = KERNEL_READ,
+        step: int = KERNEL_READ_BYTES,
     ) -> Generator[Any, None, None]:
         """The documents in blocks for `threads` threads, from a position on. Close the generator.
 
@@ -402,14 +402,14 @@ class Sources:
         skip = 0
         if start is not None:
             units, skip = self._find_units(units, start), start.documents
-        checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
+        drops_invalid = self._bad.on_error == "skip" and self.encoding_errors == "strict"
         for unit in units:
             blocks: Iterator[Any]
             if self.files[unit.file].format == "text":
-                blocks = self._read_text(unit, shared, by_kernel=not checks)
+                blocks = self._read_text(unit, shared, by_kernel=not drops_invalid)
                 if self._closes_documents(unit):
                     blocks = _close_documents(blocks)
-                blocks = _drop_invalid(blocks, self._bad) if checks else blocks
+                blocks = _drop_invalid(blocks, self._bad) if drops_invalid else blocks
             else:
                 blocks = self._read_records(unit, shared)
             yield from _skip_documents(blocks, skip, start) if skip else blocks
@@ -462,11 +462,11 @@ class Sources:
             separator = self.separators[0] if source.format == "text" else b"\n"
             if read_text_before(source, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        one = self._restrict((Unit(file, start, end, None),)).with_own_count()
-        with closing(one.whole_documents()) as blocks:
+        part = self._restrict((Unit(file, start, end, None),)).with_own_count()
+        with closing(part.whole_documents()) as blocks:
             return sum(len(starts) for _, starts, _ in blocks)
 
-    def digest_of(self, file: int, count: int) -> str | None:
+    def hash_documents(self, file: int, count: int) -> str | None:
         """The SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
 
         None if there are fewer than `count`, or reading is of a kind that cannot be repeated.
@@ -476,12 +476,12 @@ class Sources:
         unit = next((unit for unit in self._list_units() if unit.file == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
-        one = self._restrict((Unit(file, unit.start, None, None),))
-        one._bad = BadRecords("skip")
+        part = self._restrict((Unit(file, unit.start, None, None),))
+        part._bad = BadRecords("skip")
         digest = hashlib.sha256()
-        with closing(one.whole_documents()) as blocks:
+        with closing(part.whole_documents()) as blocks:
             for block, starts, ends in blocks:
-                if not (block.begins and block.closes):
+                if not (block.begins and block.ends_document):
                     return None
                 for start, end in zip(starts[:count].tolist(), ends[:count].tolist(), strict=True):
                     digest.update((end - start).to_bytes(8, "little"))
@@ -513,14 +513,14 @@ class Sources:
         shared.skipped = self.skipped
         context = RecordContext(
             file,
-            unit.file,
-            unit.start,
-            unit.end,
-            self.field,
-            self.quoting,
-            self._bad,
-            self.encoding_errors,
-            shared,
+            file_index=unit.file,
+            start=unit.start,
+            end=unit.end,
+            field=self.field,
+            quoting=self.quoting,
+            bad=self._bad,
+            encoding_errors=self.encoding_errors,
+            shared=shared,
         )
         if file.format == "jsonl":
             from bpe.corpus.jsonl import read_blocks
@@ -537,14 +537,14 @@ class Sources:
         file = self.files[unit.file]
         keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
         with open_stream(file, unit.start, unit.end, errors, shared.states) as stream:
-            whole = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
-            if by_kernel and whole and shared.unsplittable is not None and stream.size is not None:
+            is_whole_file = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
+            if by_kernel and is_whole_file and shared.unsplittable is not None and stream.size is not None:
                 yield from self._make_reader(stream, unit.file, shared)
                 return
             cut = shared.cut
             if not by_kernel or (cut is None and self._closes_documents(unit)):
                 cut = document_cut(separators, keep)
-            for text in read_text(
+            for block in read_text(
                 stream,
                 cut,
                 shared.buffers,
@@ -553,22 +553,22 @@ class Sources:
                 encoding_errors=errors,
                 expected=self._expected,
             ):
-                bounds = np.array([0, len(text.text)], dtype=np.int64)
+                bounds = np.array([0, len(block.text)], dtype=np.int64)
                 yield Block(
-                    text.text,
+                    block.text,
                     bounds[:1],
                     bounds[1:],
-                    separators,
-                    keep,
                     file.name,
-                    text.offset,
-                    text.size,
-                    text.begins,
-                    text.ends,
-                    errors != "strict",
-                    shared.buffers,
-                    unit.file,
-                    text.offset,
+                    block.offset,
+                    separators=separators,
+                    keep_separators=keep,
+                    size=block.size,
+                    begins=block.begins,
+                    ends_document=block.ends_document,
+                    checked=errors != "strict",
+                    buffers=shared.buffers,
+                    file=unit.file,
+                    position=block.offset,
                 )
 
     def _make_reader(self, stream: Stream, index: int, shared: ReadState) -> Iterator[FileReader]:
@@ -578,32 +578,32 @@ class Sources:
             stream.fileno(),
             stream.source,
             stream.size or 0,
-            self.separators,
-            self.keep_separator,
-            shared.unsplittable or [],
-            strict,
-            self.separator_ends,
-            shared.step,
+            separators=self.separators,
+            keep=self.keep_separator,
+            strings=shared.unsplittable or [],
+            checked=strict,
+            separator_ends=self.separator_ends,
+            step=shared.step,
         )
-        reader.number = index
+        reader.file_index = index
         if strict:
-            note_text(os.pread(stream.fileno(), SAMPLE, 0), stream.source, self._expected)
+            warn_about_text(os.pread(stream.fileno(), SAMPLE_BYTES, 0), stream.source, self._expected)
         while not reader.finished:
             yield reader
 
 
-def _find_after(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
+def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
     """The position after the first separator at or after `start`; None if it would be the end of the file."""
     file.seek(start)
-    rest = b""
+    unsearched = b""
     while data := file.read(1 << 20):
-        rest += data
-        position = rest.find(separator)
+        unsearched += data
+        position = unsearched.find(separator)
         if position >= 0:
-            after = start + position + len(separator)
-            return after if after < size else None
-        start += max(len(rest) - len(separator) + 1, 0)
-        rest = rest[max(len(rest) - len(separator) + 1, 0) :]
+            separator_end = start + position + len(separator)
+            return separator_end if separator_end < size else None
+        start += max(len(unsearched) - len(separator) + 1, 0)
+        unsearched = unsearched[max(len(unsearched) - len(separator) + 1, 0) :]
     return None
 
 
@@ -616,38 +616,38 @@ def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
         blocks       |low<|end|>|er<|end|>| (end of the file)
         documents    |low       |er       | and not an empty one
     """
-    held: Block | None = None
-    fresh = False  # whether the next block begins a document even if its `begins` is False
+    pending: Block | None = None
+    begins_next = False  # whether the next block begins a document even if its `begins` is False
     for block in blocks:
         if isinstance(block, FileReader):  # which leaves it out itself
             yield block
             continue
-        if held is not None:
-            held = _drop_open_document(held, fresh=fresh, always=False)
-            yield held
-            fresh, held = held.closes, None
+        if pending is not None:
+            pending = _drop_open_document(pending, begins=begins_next, is_last=False)
+            yield pending
+            begins_next, pending = pending.ends_document, None
         if len(block.text) == 0 or _ends_with_separator(block):  # what comes next decides
-            held = block
+            pending = block
         else:
-            block = _drop_open_document(block, fresh=fresh, always=False)
+            block = _drop_open_document(block, begins=begins_next, is_last=False)
             yield block
-            fresh = block.closes
-    if held is None:
+            begins_next = block.ends_document
+    if pending is None:
         return
-    if len(held.text) or not (held.begins or fresh):
-        yield _drop_open_document(held, fresh=fresh, always=True)
+    if len(pending.text) or not (pending.begins or begins_next):
+        yield _drop_open_document(pending, begins=begins_next, is_last=True)
     else:
-        held.release()
+        pending.release()
 
 
-def _drop_open_document(block: Block, *, fresh: bool, always: bool) -> Block:
-    """The block, without an empty document after its last separator if that document is open, or `always`."""
-    if fresh and not block.begins:
+def _drop_open_document(block: Block, *, begins: bool, is_last: bool) -> Block:
+    """The block, without an empty document after its last separator if that document is open, or `is_last`."""
+    if begins and not block.begins:
         block = replace(block, begins=True)
-    if (always or not block.closes) and _ends_with_separator(block):
+    if (is_last or not block.ends_document) and _ends_with_separator(block):
         starts, ends = block.documents(empty=True)
         if starts[-1] == ends[-1]:
-            return replace(block, starts=starts[:-1], ends=ends[:-1], separators=[], closes=True)
+            return replace(block, starts=starts[:-1], ends=ends[:-1], separators=(), ends_document=True)
     return block
 
 
@@ -656,39 +656,41 @@ def _ends_with_separator(block: Block) -> bool:
     return bool(block.text[-len(separator) :] == separator)
 
 
-def _drop_invalid(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:
+def _drop_invalid(blocks: Iterator[Block], bad_records: BadRecords) -> Generator[Block, None, None]:
     """The blocks of whole documents, without the documents that are not UTF-8, which are counted."""
     for block in blocks:
-        skipped = bad.skipped
+        skipped = bad_records.skipped
         assert isinstance(block.text, memoryview)
         if utf8_error(block.text) is not None:
             starts, ends = block.documents(empty=True)
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-            good = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
-            bad.skip(int(len(good) - good.sum()))
-            yield replace(block, starts=starts[good], ends=ends[good], separators=[], checked=True, skipped=skipped)
+            is_valid = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
+            bad_records.skip(int(len(is_valid) - is_valid.sum()))
+            yield replace(
+                block, starts=starts[is_valid], ends=ends[is_valid], separators=(), checked=True, skipped=skipped
+            )
         else:
             yield replace(block, checked=True, skipped=skipped)
 
 
 def _skip_documents(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:
     """The blocks without their first `count` documents."""
-    left, dropping = count, True
+    n_left, dropping = count, True
     for block in blocks:
         if not dropping:
             yield block
             continue
         starts, ends = block.documents(empty=True)
-        continued = int(not block.begins)
-        begun = len(starts) - continued
-        if begun <= left:
-            left -= begun
-            dropping = left > 0 or not block.closes
+        n_continued = int(not block.begins)
+        n_begun = len(starts) - n_continued
+        if n_begun <= n_left:
+            n_left -= n_begun
+            dropping = n_left > 0 or not block.ends_document
             block.release()
             continue
-        first, dropping = left + continued, False
+        first, dropping = n_left + n_continued, False
         yield replace(
-            block, starts=starts[first:], ends=ends[first:], separators=[], begins=True, skip=block.skip + left
+            block, starts=starts[first:], ends=ends[first:], separators=(), begins=True, skip=block.skip + n_left
         )
-    if dropping and left:
-        raise ValueError(f"{start} has {pluralize(count - left, 'document')} after it in its file; begin elsewhere")
+    if dropping and n_left:
+        raise ValueError(f"{start} has {pluralize(count - n_left, 'document')} after it in its file; begin elsewhere")

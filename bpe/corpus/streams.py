@@ -15,21 +15,21 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from bpe.base._team import Crew
-from bpe.corpus.contents import SIGNATURE, Compression, find_compression
+from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import EncodingErrors, Stream, changed_error
 from bpe.errors import FormatError, with_article
 
 #: The number of bytes that are read ahead.
-AHEAD = 8 << 20
+READ_AHEAD_BYTES = 8 << 20
 #: The number of bytes of compressed data that are read at once, and the most that one step gives.
-COMPRESSED_AT_ONCE, DECOMPRESSED_AT_ONCE = 1 << 18, 1 << 18
+COMPRESSED_READ_BYTES, DECOMPRESSED_CHUNK_BYTES = 1 << 18, 1 << 18
 
 Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.
 Chunk = tuple[bytes, int]
 #: The size of a file and the time of its last change, by its name.
-States = dict[str, tuple[int, int]]
+FileStates = dict[str, tuple[int, int]]
 
 
 class _ChunkStream(Stream):
@@ -37,30 +37,30 @@ class _ChunkStream(Stream):
 
     def __init__(self, chunks: Iterator[Chunk], source: str, skip: int, end: int | None) -> None:
         super().__init__(None, source, skip=skip)
-        self._chunks, self._left = chunks, end
-        self._rest = memoryview(b"")
-        self._taken = self._counted = 0
+        self._chunks, self._bytes_left = chunks, end
+        self._chunk = memoryview(b"")
+        self._bytes_taken = self._bytes_counted = 0
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer with what is left of a chunk."""
-        while not self._rest:
+        while not self._chunk:
             chunk = next(self._chunks, None)
             if chunk is None:
                 return 0
-            self._rest, self._taken = memoryview(chunk[0]), chunk[1]
-        count = min(len(buffer), len(self._rest))
-        if self._left is not None:
-            count = min(count, self._left)
-            self._left -= count
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
+            self._chunk, self._bytes_taken = memoryview(chunk[0]), chunk[1]
+        count = min(len(buffer), len(self._chunk))
+        if self._bytes_left is not None:
+            count = min(count, self._bytes_left)
+            self._bytes_left -= count
+        buffer[:count] = self._chunk[:count]
+        self._chunk = self._chunk[count:]
         return count
 
     def count_disk_bytes(self, bytes_read: int) -> int:
         """The bytes of the compressed file that were read since the last call."""
         del bytes_read
-        more, self._counted = self._taken - self._counted, self._taken
-        return more
+        new_bytes, self._bytes_counted = self._bytes_taken - self._bytes_counted, self._bytes_taken
+        return new_bytes
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def open_stream(
     start: int = 0,
     end: int | None = None,
     errors: EncodingErrors = "strict",
-    states: States | None = None,
+    states: FileStates | None = None,
 ) -> Iterator[Stream]:
     """Open the text of a file.
 
@@ -85,7 +85,7 @@ def open_stream(
         OSError: for a file that cannot be read, or is changed before it is closed.
 
     """
-    exact = errors != "replace"
+    offsets_are_bytes = errors != "replace"
     with ExitStack() as stack:
         raw, size = open_raw(file, stack, states)
         size = size or None  # an empty file is read to its end
@@ -93,27 +93,31 @@ def open_stream(
             if start == 0 and end is None:
                 yield Stream(raw, file.name, size)
                 return
-            if exact:
+            if offsets_are_bytes:
                 raw.seek(start)
-            size = None if size is None else max((size if end is None else min(size, end)) - (start if exact else 0), 0)
-            yield Stream(raw, file.name, size, *((start, 0) if exact else (0, start)))
+            size = (
+                None
+                if size is None
+                else max((size if end is None else min(size, end)) - (start if offsets_are_bytes else 0), 0)
+            )
+            yield Stream(raw, file.name, size, *((start, 0) if offsets_are_bytes else (0, start)))
             return
-        packed = file.compression
-        if packed is None and file.kind != "remote":  # a pipe shows its compression when it is read
+        compression = file.compression
+        if compression is None and file.kind != "remote":  # a pipe shows its compression when it is read
             if errors != "bytes":
-                raw = _Peeked(raw)
-                packed = find_compression(raw.start)
-            if packed is None:
+                raw = _PeekedFile(raw)
+                compression = find_compression(raw.first_bytes)
+            if compression is None:
                 yield Stream(raw, file.name, skip=start)
                 return
-        chunks = decompress(raw, packed, file.name) if packed is not None else _read_chunks(raw)
+        chunks = decompress(raw, compression, file.name) if compression is not None else _read_chunks(raw)
         if file.kind in ("file", "remote"):
-            chunks = read_ahead(chunks, _measure, AHEAD)
+            chunks = read_ahead(chunks, _measure, READ_AHEAD_BYTES)
         stack.enter_context(closing(chunks))
         yield _ChunkStream(chunks, file.name, start, end)
 
 
-def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -> tuple[Any, int | None]:
+def open_raw(file: SourceFile, stack: ExitStack, states: FileStates | None = None) -> tuple[Any, int | None]:
     """Open a file's bytes, to be closed with the stack, which raises OSError for a file that was changed meanwhile.
 
     Returns:
@@ -130,13 +134,15 @@ def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -
     return raw, refuse_changes(file, stack, raw.fileno(), states)
 
 
-def refuse_changes(file: SourceFile, stack: ExitStack, opened: int | str, states: States | None) -> int | None:
+def refuse_changes(
+    file: SourceFile, stack: ExitStack, descriptor_or_path: int | str, states: FileStates | None
+) -> int | None:
     """When the stack is left without an error, raise OSError if the file's size or time has changed.
 
     Args:
         file: the file; only regular ones are compared.
         stack: left when the file was read.
-        opened: its descriptor, or its path.
+        descriptor_or_path: its descriptor, or its path.
         states: what files were when they were first opened.
 
     Returns:
@@ -145,44 +151,44 @@ def refuse_changes(file: SourceFile, stack: ExitStack, opened: int | str, states
     """
     if file.kind != "file":
         return None
-    status = os.stat(opened)
-    before = status.st_size, status.st_mtime_ns
-    if states is not None and states.setdefault(file.name, before) != before:
+    status = os.stat(descriptor_or_path)
+    first_state = status.st_size, status.st_mtime_ns
+    if states is not None and states.setdefault(file.name, first_state) != first_state:
         raise changed_error(file.name)
 
     def compare(error: type[BaseException] | None, *_: object) -> None:
-        if error is None and ((now := os.stat(opened)).st_size, now.st_mtime_ns) != before:
+        if error is None and ((status := os.stat(descriptor_or_path)).st_size, status.st_mtime_ns) != first_state:
             raise changed_error(file.name)
 
     stack.push(compare)
-    return before[0]
+    return first_state[0]
 
 
 def count_newlines(file: SourceFile, offset: int) -> int | None:
-    """The newlines in the first `offset` bytes of a file's text, to number lines; None if it can be read only once."""
+    """Count the newlines in the first `offset` bytes of a file's text, to number lines; None for a pipe."""
     if file.kind not in ("file", "remote"):
         return None if offset else 0
-    newlines = done = 0
+    newlines = bytes_read = 0
     buffer = bytearray(1 << 20)
-    with open_stream(file) as stream, memoryview(buffer) as whole:
-        while done < offset:
-            count = stream.readinto(whole[: min(len(buffer), offset - done)])
+    with open_stream(file) as stream, memoryview(buffer) as view:
+        while bytes_read < offset:
+            count = stream.readinto(view[: min(len(buffer), offset - bytes_read)])
             if not count:
                 break
             newlines += buffer.count(b"\n", 0, count)
-            done += count
+            bytes_read += count
     return newlines
 
 
 def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
-    """The last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
+    """Read the last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
     text, start = b"", max(offset - size, 0)
     buffer = memoryview(bytearray(1 << 20))
     with open_stream(file, start, offset) as stream:
-        left = stream.skip + offset - start
-        while count := stream.readinto(buffer[:left]):
-            text, left = (text + bytes(buffer[:count]))[-size:], left - count
-    return b"" if left else text
+        bytes_left = stream.skip + offset - start
+        while count := stream.readinto(buffer[:bytes_left]):
+            text, bytes_left = (text + bytes(buffer[:count]))[-size:], bytes_left - count
+    return b"" if bytes_left else text
 
 
 def _measure(chunk: Chunk) -> int:
@@ -190,40 +196,40 @@ def _measure(chunk: Chunk) -> int:
 
 
 def _read_chunks(raw: Any) -> Generator[Chunk, None, None]:
-    taken = 0
-    while data := raw.read(DECOMPRESSED_AT_ONCE):
-        taken += len(data)
-        yield data, taken
+    bytes_read = 0
+    while data := raw.read(DECOMPRESSED_CHUNK_BYTES):
+        bytes_read += len(data)
+        yield data, bytes_read
 
 
-class _Peeked:
+class _PeekedFile:
     """A file whose first bytes were read; they are read again.
 
     Attributes:
-        start: the first bytes.
+        first_bytes: the first bytes.
 
     """
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
-        parts = b""
-        while len(parts) < SIGNATURE and (more := raw.read(SIGNATURE - len(parts))):
-            parts += more
-        self.start = self._left = parts
+        first_bytes = b""
+        while len(first_bytes) < SIGNATURE_BYTES and (more := raw.read(SIGNATURE_BYTES - len(first_bytes))):
+            first_bytes += more
+        self.first_bytes = self._unread = first_bytes
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill the buffer as far as one read does."""
-        if self._left:
-            count = min(len(buffer), len(self._left))
-            buffer[:count], self._left = self._left[:count], self._left[count:]
+        if self._unread:
+            count = min(len(buffer), len(self._unread))
+            buffer[:count], self._unread = self._unread[:count], self._unread[count:]
             return count
         count_read: int | None = self._raw.readinto(buffer)
         return count_read
 
     def read(self, size: int, /) -> bytes | None:
-        """At most `size` bytes."""
-        if self._left:
-            data, self._left = self._left[:size], self._left[size:]
+        """Read at most `size` bytes."""
+        if self._unread:
+            data, self._unread = self._unread[:size], self._unread[size:]
             return data
         data_read: bytes | None = self._raw.read(size)
         return data_read
@@ -236,7 +242,7 @@ class BytesFile(Protocol):
     """A file open for reading bytes."""
 
     def read(self, size: int, /) -> bytes | None:
-        """At most `size` bytes; none at the end."""
+        """Read at most `size` bytes; none at the end."""
         ...
 
 
@@ -249,7 +255,7 @@ class _Decompressor(Protocol):
 
 
 def decompress(file: BytesFile, compression: Compression, source: str) -> Generator[tuple[bytes, int], None, None]:
-    """The data of a compressed file in chunks of at most DECOMPRESSED_AT_ONCE bytes, each with the bytes read so far.
+    """Yield a compressed file's data in chunks of at most DECOMPRESSED_CHUNK_BYTES, each with the bytes read so far.
 
     Raises:
         FormatError: for data that is damaged or ends early.
@@ -257,46 +263,47 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
         OSError: for a file that cannot be read.
 
     """
-    new, errors = _FACTORIES[compression](source)
-    stream: _Decompressor = new()
-    taken, data = 0, b""
+    make_decompressor, errors = _FACTORIES[compression](source)
+    decompressor: _Decompressor = make_decompressor()
+    bytes_read, data = 0, b""
     while True:
-        if stream.eof:
-            data = stream.unused_data
+        if decompressor.eof:
+            data = decompressor.unused_data
             if compression in ("gzip", "xz"):  # zeros pad them
                 data = data.lstrip(b"\0")
             while not data:
                 data = _read(file)
-                taken += len(data)
+                bytes_read += len(data)
                 if not data:
                     return
                 if compression in ("gzip", "xz"):
                     data = data.lstrip(b"\0")
-            stream = new()
-        elif stream.needs_input:
+            decompressor = make_decompressor()
+        elif decompressor.needs_input:
             data = _read(file)
-            taken += len(data)
+            bytes_read += len(data)
             if not data:
                 raise FormatError(
-                    f"the {compression} data ends early, after {taken} bytes: the file is incomplete; copy or download "
-                    "it again",
+                    f"the {compression} data ends early, after {bytes_read} bytes: the file is incomplete; copy or "
+                    "download it again",
                     path=source,
                 )
         else:
             data = b""
         try:
-            out = stream.decompress(data, DECOMPRESSED_AT_ONCE)
+            decompressed = decompressor.decompress(data, DECOMPRESSED_CHUNK_BYTES)
         except errors as error:
             raise FormatError(
-                f"the {compression} data is damaged before byte {taken} ({error}); copy or download the file again",
+                f"the {compression} data is damaged before byte {bytes_read} ({error}); copy or download the file "
+                "again",
                 path=source,
             ) from None
-        if out:
-            yield out, taken
+        if decompressed:
+            yield decompressed, bytes_read
 
 
 def _read(file: BytesFile) -> bytes:
-    data = file.read(COMPRESSED_AT_ONCE)
+    data = file.read(COMPRESSED_READ_BYTES)
     if data is None:  # a pipe without data that does not block
         raise BlockingIOError(f"the input is {with_article(file)} without data that does not block; let it block")
     return data
@@ -358,8 +365,8 @@ def _load_xz(source: str) -> _Factory:
 def _load_zstd(source: str) -> _Factory:
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     zstd = import_extra(name, "corpus", "zstd data", source)
-    longest = zstd.DecompressionParameter.window_log_max.bounds()[1]  # 31: `zstd --long=31`
-    options = {zstd.DecompressionParameter.window_log_max: longest}
+    max_window_log = zstd.DecompressionParameter.window_log_max.bounds()[1]  # 31: `zstd --long=31`
+    options = {zstd.DecompressionParameter.window_log_max: max_window_log}
     return lambda: zstd.ZstdDecompressor(options=options), (zstd.ZstdError,)
 
 
@@ -407,32 +414,32 @@ class _AheadReader(Generic[Item]):
     def __init__(self, items: Iterator[Item], size: Callable[[Item], int], max_size: int) -> None:
         self._items, self._size, self._max_size = items, size, max_size
         self._ready: SimpleQueue[list[Item]] = SimpleQueue()  # one item each; an empty list at the end
-        self._taken: SimpleQueue[int] = SimpleQueue()  # their sizes
+        self._taken_sizes: SimpleQueue[int] = SimpleQueue()  # their sizes
         self._stopped = False
         self.errors: list[BaseException] = []
 
     def take(self) -> list[Item]:
-        """The next item, in a list; an empty list at the end."""
+        """Return the next item, in a list; an empty list at the end."""
         item = self._ready.get()
         if item:
-            self._taken.put(self._size(item[0]))
+            self._taken_sizes.put(self._size(item[0]))
         return item
 
     def stop(self) -> None:
         """Make the thread end after the item that it is making."""
         self._stopped = True
-        self._taken.put(self._max_size)
+        self._taken_sizes.put(self._max_size)
 
     def run(self, _: int) -> None:
         """Make items until they end, or until `stop`."""
-        waiting = 0
+        waiting_bytes = 0
         try:
             for item in self._items:
-                while waiting >= self._max_size and not self._stopped:
-                    waiting -= self._taken.get()
+                while waiting_bytes >= self._max_size and not self._stopped:
+                    waiting_bytes -= self._taken_sizes.get()
                 if self._stopped:
                     break
-                waiting += self._size(item)
+                waiting_bytes += self._size(item)
                 self._ready.put([item])
                 del item
         except BaseException as error:  # noqa: BLE001 (raised in the caller's thread)

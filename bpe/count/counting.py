@@ -268,7 +268,7 @@ class _BlockRounds:
             return None
         self._following = [following]
         block = following[1]
-        return Position(block.number, block.position) if isinstance(block, FileReader) else block.resume
+        return Position(block.file_index, block.position) if isinstance(block, FileReader) else block.resume
 
     def count_skipped(self, source: Sources) -> int:
         """Count the bad records before that position."""

@@ -106,7 +106,7 @@ def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | No
         if n_counted is not None and n_counted + skipped != resume_point.index_in_file:
             return None
         n_documents = resume_point.index_in_file + resume_point.documents_to_skip
-        digest = sources.digest_of(file, n_documents)
+        digest = sources.hash_documents(file, n_documents)
     except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
         return None
     return None if digest is None else [file, n_documents, digest]

@@ -225,7 +225,7 @@ cdef class BlockJob(EncodeJob):
         """Record an encoded block that `prepare_text` has prepared."""
         cdef Py_ssize_t i
         cdef Record record = Record(
-            number=number, n=worker.rows.n, begins=worker.text.begins, ends=worker.text.closes, n_bytes=0,
+            number=number, n=worker.rows.n, begins=worker.text.begins, ends=worker.text.ends_document, n_bytes=0,
             size=worker.text.size,
         )
         for i in range(worker.rows.n):

@@ -248,7 +248,7 @@ class _Blocks:
                 self._engine.refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
         if firsts is not None and len(firsts):
             lengths = np.add.reduceat(lengths, firsts)
-        begins, ends = block.begins, block.closes
+        begins, ends = block.begins, block.ends_document
         block.release()
         return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes, block.size)
 
@@ -295,7 +295,7 @@ class _Blocks:
         firsts = np.arange(len(starts)) if firsts is None else firsts
         before, after = self._bos_eos
         begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
-        if not block.closes:
+        if not block.ends_document:
             end = end[:-1]
         if before is None:
             begin = begin[:0]

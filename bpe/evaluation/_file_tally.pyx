@@ -49,7 +49,7 @@ def tally_blocks(
         rows = []
         for adapter, tally in zip(adapters, tallies, strict=True):
             rows.append(rows_of(block, adapter, tally, valid, reader.source))
-        blocks.append((block.number, block.begins, block.closes, block.n, rows))
+        blocks.append((block.index, block.begins, block.ends_document, block.n, rows))
     return blocks
 
 

@@ -187,7 +187,7 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTalli
     starts, ends = block.documents(empty=True)
     valid = not block.checked or utf8_error(block.text) is None
     rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
-    done = _BlockSums(rows, block.begins, block.closes, len(block.text))
+    done = _BlockSums(rows, block.begins, block.ends_document, len(block.text))
     block.release()
     return done
 

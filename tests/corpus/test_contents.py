@@ -21,7 +21,7 @@ import pytest
 from source_files import read, write_columns
 
 import bpe
-from bpe.corpus.contents import FIRST_LINE, SAMPLE
+from bpe.corpus.contents import MAX_FIRST_LINE_BYTES, SAMPLE_BYTES
 from bpe.corpus.listing import list_sources
 
 
@@ -108,9 +108,9 @@ LINES = '{"text": "low"}\n{"text": "lower"}\n'
         ("a", "\ufeff\n " + LINES),
         ("a.txt", '{"text": "low"}'),
         ("a.txt", '{"body": 1}\n{"body": 2}\n'),
-        ("a.txt", json.dumps({"n": 1, "text": "x" * 3 * SAMPLE}) + "\n"),
-        ("a.txt", json.dumps({"n": 1, "text": "x" * 2 * FIRST_LINE}) + "\n"),
-        ("a.txt", json.dumps({"n": "x" * SAMPLE}) + "\n" + LINES),
+        ("a.txt", json.dumps({"n": 1, "text": "x" * 3 * SAMPLE_BYTES}) + "\n"),
+        ("a.txt", json.dumps({"n": 1, "text": "x" * 2 * MAX_FIRST_LINE_BYTES}) + "\n"),
+        ("a.txt", json.dumps({"n": "x" * SAMPLE_BYTES}) + "\n" + LINES),
         ("a.json", '[\n{"text": "low"},\n{"text": "lower"}]'),
     ],
 )
@@ -129,7 +129,7 @@ def test_records_under_other_names_are_refused(name: str, data: str, tmp_path: P
 
 
 def test_json_that_is_no_record_is_text(tmp_path: Path) -> None:
-    for text in ('{"name": "x"}\n', '{\n "text": 1\n}', '[{"name": 1}]', '{"name": "' + "x" * 2 * SAMPLE + '"}'):
+    for text in ('{"name": "x"}\n', '{\n "text": 1\n}', '[{"name": 1}]', '{"name": "' + "x" * 2 * SAMPLE_BYTES + '"}'):
         (tmp_path / "a.json").write_text(text)
         assert read(bpe.Sources(tmp_path)) == [text]
 

@@ -141,9 +141,9 @@ def test_no_buffer_is_much_larger_than_a_block(
 ) -> None:
     """Neither counting nor encoding holds the whole file in memory."""
     taken: list[int] = []
-    take = reading.Buffers.take
+    take = reading.BufferPool.take
 
-    def recording_take(buffers: reading.Buffers, size: int) -> bytearray:
+    def recording_take(buffers: reading.BufferPool, size: int) -> bytearray:
         taken.append(size)
         return take(buffers, size)
 
@@ -153,7 +153,7 @@ def test_no_buffer_is_much_larger_than_a_block(
         taken.append(len(block.text.obj))
         return prepare(work, block)
 
-    monkeypatch.setattr(reading.Buffers, "take", recording_take)
+    monkeypatch.setattr(reading.BufferPool, "take", recording_take)
     monkeypatch.setattr(encoding._Blocks, "prepare", recording_prepare)
     path = tmp_path / "text"
     path.write_bytes(("low lower lowest\n" * 3000).encode())
@@ -182,7 +182,7 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A file that is truncated to 100 bytes after its third block is read, or after its size if a kernel reads it."""
     path = tmp_path / "shrinking.txt"
     path.write_bytes(b"low lower lowest\n" * 600)
-    schedule = reading.Schedule.read
+    schedule = reading.Schedule.record_read
     done = 0
 
     def read(self: reading.Schedule, count: int) -> None:
@@ -198,7 +198,7 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         os.truncate(path, 100)
         yield from readers(self, stream, *given)
 
-    monkeypatch.setattr(reading.Schedule, "read", read)
+    monkeypatch.setattr(reading.Schedule, "record_read", read)
     monkeypatch.setattr(Sources, "_make_reader", truncated)
     return path
 
@@ -274,7 +274,7 @@ def test_a_file_that_is_changed_meanwhile_is_an_error(
 def test_a_file_that_is_changed_between_its_parts_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 50)
-    monkeypatch.setattr(sources, "UNIT", 100)
+    monkeypatch.setattr(sources, "UNIT_BYTES", 100)
     os.utime(path, ns=(1, 1))
     found = Sources(path, per_line=True).part(0, 1).blocks(None, 1)
     next(found)
@@ -305,7 +305,7 @@ def test_a_read_error_names_the_file() -> None:
 
     stream = reading.Stream(Broken(), "text")
     with pytest.raises(OSError, match=r"Input/output error: 'text'"):
-        list(reading.read_text(stream, None, reading.Buffers(), reading.Schedule(None, 1)))
+        list(reading.read_text(stream, None, reading.BufferPool(), reading.Schedule(None, 1)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -641,13 +641,13 @@ def test_a_file_of_ids_that_shrinks_while_it_is_decoded(tmp_path: Path) -> None:
 def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C cannot interrupt another thread that waits for a pipe, and would have to wait for it."""
     readers: set[int] = set()
-    fill = reading._CheckedFill.fill
+    fill = reading._CheckedReader.fill
 
-    def recording(self: reading._CheckedFill, room: memoryview) -> int:
+    def recording(self: reading._CheckedReader, room: memoryview) -> int:
         readers.add(threading.get_ident())
         return fill(self, room)
 
-    monkeypatch.setattr(reading._CheckedFill, "fill", recording)
+    monkeypatch.setattr(reading._CheckedReader, "fill", recording)
     tok = bpe.train(texts=["low lower"], vocab_size=260)
     data = b"low lower newest " * 200_000  # more blocks than the threads take at first
     calls: list[Any] = [
@@ -668,11 +668,11 @@ def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytes
 def test_sizes_of_reads() -> None:
     """One thread reads the same size each time; several start and end with less, and never read as much at once."""
     alone = reading.Schedule(None, 1)
-    assert [alone.size() for _ in range(3)] == [reading.MAX_READ] * 3
+    assert [alone.take_size() for _ in range(3)] == [reading.MAX_READ] * 3
     schedule, left, sizes = reading.Schedule(20 << 20, 2), 20 << 20, []
     while left > 0:
-        sizes.append(schedule.size())
-        schedule.read(sizes[-1])
+        sizes.append(schedule.take_size())
+        schedule.record_read(sizes[-1])
         left -= sizes[-1]
     top = sizes.index(reading.MAX_SHARED_READ)
     assert sizes[0] == sizes[-1] == reading.MIN_READ

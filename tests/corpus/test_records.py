@@ -257,7 +257,7 @@ def test_bad_rows(small: None, tmp_path: Path) -> None:
 
 
 def test_a_quote_that_is_never_closed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.corpus.delimited.LONGEST", 1000)
+    monkeypatch.setattr("bpe.corpus.delimited.MAX_ROW_BYTES", 1000)
     path = tmp_path / "a.csv"
     path.write_bytes(b"text\nlow\n" + b'"never\n' + b"row\n" * 1000)
     with pytest.raises(

@@ -107,7 +107,7 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
     between = {".gz": b"\0" * 700, ".xz": b"\0" * 8, ".zst": b"\x50\x2a\x4d\x18\x03\0\0\0xyz", ".bz2": b""}[ending]
     path = tmp_path / f"a.txt{ending}"
     for size in (3, 1 << 18):
-        monkeypatch.setattr(streams, "COMPRESSED_AT_ONCE", size)
+        monkeypatch.setattr(streams, "COMPRESSED_READ_BYTES", size)
         path.write_bytes(between.join(pack(part) for part in parts) + between)
         if ending == ".zst":
             path.write_bytes(between + path.read_bytes())
@@ -119,7 +119,7 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
 def test_truncated_and_damaged_data_name_the_file(
     ending: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "COMPRESSED_AT_ONCE", 1 << 13)  # of some 20 KB
+    monkeypatch.setattr(streams, "COMPRESSED_READ_BYTES", 1 << 13)  # of some 20 KB
     texts = ["".join(random.Random(number).choices("abcdefgh \n", k=2000)) for number in range(25)]
     path = write(tmp_path / f"{name}{ending}", texts)
     data = path.read_bytes()
@@ -366,7 +366,7 @@ def test_reading_goes_on_from_any_position(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
         patch.setattr("bpe.corpus.blocks.BLOCK", size)
-        patch.setattr(parquet, "BATCH", size * 10)
+        patch.setattr(parquet, "BATCH_BYTES", size * 10)
         blocks = list(given_sources.blocks(cut, 1))
         whole, before = joined(blocks, release=False), 0
         for block in blocks:
@@ -385,7 +385,7 @@ def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: p
     """Where a separator ends documents, too; then the block's text is still in a processor's cache."""
     monkeypatch.setattr(reading, "MAX_READ", 64)
     reads: list[int] = []
-    monkeypatch.setattr(reading.Schedule, "read", lambda self, count: reads.append(count))
+    monkeypatch.setattr(reading.Schedule, "record_read", lambda self, count: reads.append(count))
     sources = bpe.Sources(write(tmp_path / "a.txt", ["ab " * 60, "cd " * 60]), separator="|", separator_ends=True)
     cut = safe_cut(any_position, sources.separators)
     for number, block in enumerate(sources.blocks(cut, 1), start=1):
@@ -434,7 +434,7 @@ def test_parts_in_order_are_the_whole(
     textual = any(ending == ".txt" for ending, _ in files)
     whole = bpe.Sources(paths, separator_ends=ends, **(cutting if textual else {}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "UNIT", unit)
+        patch.setattr(sources, "UNIT_BYTES", unit)
         patch.setattr(reading, "MAX_READ", 25)
         parts = [whole.part(number, count) for number in range(count)]
         expected = read(whole)
@@ -451,7 +451,7 @@ def test_parts_in_order_are_the_whole(
 
 
 def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "UNIT", 1000)
+    monkeypatch.setattr(sources, "UNIT_BYTES", 1000)
     texts = [f"document {number}" for number in range(300)]
     for name, options, least in (
         ("a.jsonl", {}, 9),
@@ -474,7 +474,7 @@ def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_errors_in_a_part_name_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "UNIT", 1000)
+    monkeypatch.setattr(sources, "UNIT_BYTES", 1000)
     path = tmp_path / "a.jsonl"
     path.write_bytes(jsonl([f"document {number}" for number in range(200)]) + b"{}\n")
     part = bpe.Sources(path).part(2, 3)

@@ -71,8 +71,8 @@ def test_rows_equal_those_made_token_by_token(
 ) -> None:
     """With resuming after each batch, through JSON, whatever is encoded at once and kept in a state."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "TEXTS_AT_ONCE", group)
-        patch.setattr(streaming, "REMAINDER", remainder)
+        patch.setattr(streaming, "GROUP_CHARS", group)
+        patch.setattr(streaming, "MAX_REMAINDER_IDS", remainder)
         encoder = StreamingEncoder(
             texts, TOKENIZER, length, append="<|end|>", fields=FIELDS, mask_other_documents=mask_other
         )

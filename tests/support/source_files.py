@@ -100,4 +100,4 @@ def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MAX_READ", 40)
     monkeypatch.setattr(reading, "MIN_READ", 10)
     monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 16)
-    monkeypatch.setattr(parquet, "BATCH", 64)
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 64)

@@ -15,10 +15,10 @@ cdef class Queues:
     cdef int64_t[::1] heads, tails     # of each size: the oldest and the newest item
     cdef int64_t[::1] next             # of each item
 
-    def __cinit__(self, int64_t largest, Py_ssize_t n):
-        self.leaves = 1 << int(largest).bit_length()
+    def __cinit__(self, int64_t max_size, Py_ssize_t n):
+        self.leaves = 1 << int(max_size).bit_length()
         self.tree = np.zeros(2 * self.leaves, dtype=np.int8)
-        self.heads, self.tails, self.next = (np.zeros(size, dtype=np.int64) for size in (largest + 1, largest + 1, n))
+        self.heads, self.tails, self.next = (np.zeros(size, dtype=np.int64) for size in (max_size + 1, max_size + 1, n))
 
     cdef void push(self, int64_t size, int64_t item) noexcept nogil:
         cdef int64_t node = size + self.leaves
@@ -44,7 +44,7 @@ cdef class Queues:
         return item
 
     cdef int64_t nearest(self, int64_t size, bint up) noexcept nogil:
-        """The smallest size with items from `size` upwards, or the largest downwards; -1 if there is none."""
+        """Find the smallest size with items from `size` upwards, or the largest downwards; -1 if there is none."""
         cdef int64_t node = size + self.leaves
         if self.tree[node]:
             return size
@@ -105,7 +105,7 @@ def best_fit_crop(
 
 
 cdef Queues make_queues(const int64_t[::1] lengths, int64_t capacity, int64_t outputs):
-    """Empty queues for documents; ValueError unless the lengths and the output suit."""
+    """Make empty queues for documents; ValueError unless the lengths and the output suit."""
     if outputs < lengths.shape[0] or lengths.shape[0] and not 1 <= np.min(lengths) <= np.max(lengths) <= capacity:
         raise ValueError(f"there must be an output for each document, and lengths from 1 to {capacity}")
     return Queues(capacity, lengths.shape[0])

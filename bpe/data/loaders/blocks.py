@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
-from bpe.data.loaders.rows import ShardRows, Tail, hash_facts
+from bpe.data.loaders.rows import ShardRows, Tail, hash_values
 from bpe.data.loaders.spans import Batch, RowFormat, Spans
 from bpe.errors import FormatError, check_int, pluralize
 
@@ -91,17 +91,17 @@ class Blocks(ShardRows):
     @property
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, `chunk` and `tail`."""
-        return hash_facts(self.length, "Blocks", self.shards.fingerprint, self._order.chunk, self._tail)
+        return hash_values(self.length, "Blocks", self.shards.fingerprint, self._order.chunk, self._tail)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
         rows = np.empty(len(numbers), dtype=np.int64)
-        for epoch, indices, chosen in self._split_by_epoch(numbers):
-            rows[chosen] = self._order.rows(indices, epoch)
+        for epoch, indices, in_epoch in self._split_by_epoch(numbers):
+            rows[in_epoch] = self._order.rows(indices, epoch)
         starts = rows * self.length
         lengths = np.minimum(self.length + 1, self.shards.n_tokens - starts)
-        spans = self._find_spans(starts, lengths) if self.form.by_document else _take_whole(starts, lengths)
-        return self._reader.batch(spans, len(rows), self.form)
+        spans = self._find_spans(starts, lengths) if self.row_format.by_document else _make_whole_rows(starts, lengths)
+        return self._reader.batch(spans, len(rows), self.row_format)
 
     def _find_spans(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
         """The spans of each document in these rows."""
@@ -113,18 +113,18 @@ class Blocks(ShardRows):
         row = np.repeat(np.arange(len(starts)), counts)
         document = np.arange(len(row)) + np.repeat(first - offsets_of(counts)[:-1], counts)
         begins = np.maximum(self.shards.document_starts(document), starts[row])
-        after = np.append(begins[1:], 0)  # where the next document of the row begins, or the row ends
-        final = np.cumsum(counts) - 1
-        after[final] = ends
-        sizes = after - begins
+        next_begins = np.append(begins[1:], 0)  # where the next document of the row begins, or the row ends
+        last_spans = np.cumsum(counts) - 1
+        next_begins[last_spans] = ends
+        sizes = next_begins - begins
         if (sizes < 0).any():
             raise FormatError("offsets of documents fall; the file has changed", path=self.shards.path)
-        kept = np.flatnonzero(sizes)  # without empty documents
-        row, begins = row[kept], begins[kept]
-        return Spans(row, begins - starts[row], begins, sizes[kept], document[kept])
+        non_empty = np.flatnonzero(sizes)  # without empty documents
+        row, begins = row[non_empty], begins[non_empty]
+        return Spans(row, begins - starts[row], begins, sizes[non_empty], document[non_empty])
 
 
-def _take_whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
+def _make_whole_rows(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
     """Rows of one span each, without regard to documents."""
-    none = np.zeros(len(starts), dtype=np.int64)
-    return Spans(np.arange(len(starts)), none, starts, lengths, none - 1)
+    zeros = np.zeros(len(starts), dtype=np.int64)
+    return Spans(np.arange(len(starts)), zeros, starts, lengths, zeros - 1)

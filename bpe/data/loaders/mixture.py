@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.data.loaders.order import make_round_keys, permute
-from bpe.data.loaders.rows import Rows, hash_facts, keep_last
+from bpe.data.loaders.rows import Rows, hash_values, keep_last
 from bpe.data.loaders.spans import Batch, join_batches
 from bpe.errors import check_choice, check_iterable, describe, short_repr
 
@@ -68,7 +68,7 @@ class Mixture(Rows):
         stopping: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
     ) -> None:
         self.datasets = check_datasets(datasets)
-        super().__init__(self.datasets[0].form, seed)
+        super().__init__(self.datasets[0].row_format, seed)
         self.weights = tuple(map(len, self.datasets)) if weights is None else tuple(weights)
         self._stopping = check_choice("stopping", stopping, ("first_exhausted", "all_exhausted"))
         self._counts = divide_round(self.weights, len(self.datasets))
@@ -92,7 +92,7 @@ class Mixture(Rows):
     def fingerprint(self) -> str:
         """A hash of the datasets, their seeds, their shares and `stopping`."""
         inner = [[dataset.fingerprint, dataset.seed] for dataset in self.datasets]
-        return hash_facts(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
+        return hash_values(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
 
     @property
     def tokenizers(self) -> frozenset[str]:
@@ -110,12 +110,12 @@ class Mixture(Rows):
 
     def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which dataset the rows with these numbers are from, and their numbers in its own sequence of epochs."""
-        rounds, places = np.divmod(numbers, ROUND)
+        rounds, positions = np.divmod(numbers, ROUND)
         owners, nth = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
         for round_index in dict.fromkeys(rounds.tolist()):
-            chosen = rounds == round_index
-            owner, before = self._order_round(round_index)
-            owners[chosen], nth[chosen] = owner[places[chosen]], before[places[chosen]]
+            in_round = rounds == round_index
+            owner, rows_before = self._order_round(round_index)
+            owners[in_round], nth[in_round] = owner[positions[in_round]], rows_before[positions[in_round]]
         return owners, rounds * self._counts[owners] + nth
 
     def _order_round(self, round_index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -124,47 +124,50 @@ class Mixture(Rows):
         if order is None:
             owners = self._owners[permute(np.arange(ROUND), ROUND, make_round_keys(self.seed, round_index))]
             by_owner = np.argsort(owners, kind="stable")
-            before = np.empty(ROUND, dtype=np.int64)
-            before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
-            order = owners, before
+            rows_before = np.empty(ROUND, dtype=np.int64)
+            rows_before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
+            order = owners, rows_before
             keep_last(self._rounds, round_index, order, KEPT_ROUNDS)
         return order
 
     def _find_end(self, owner: int, size: int) -> int:
         """The mixture's row at which the epoch of a dataset ends, by `stopping`."""
-        first = self._stopping == "first_exhausted"
-        rounds, nth = divmod(size if first else size - 1, int(self._counts[owner]))
+        stops_at_first = self._stopping == "first_exhausted"
+        rounds, nth = divmod(size if stops_at_first else size - 1, int(self._counts[owner]))
         owners, _ = self._order_round(rounds)
-        return rounds * ROUND + int(np.flatnonzero(owners == owner)[nth]) + (not first)
+        return rounds * ROUND + int(np.flatnonzero(owners == owner)[nth]) + (not stops_at_first)
 
 
 def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
     """The datasets as a list, if they can be mixed."""
     check_iterable("datasets", datasets, "a sequence of Blocks, Packed or Mixture")
-    listed = list(datasets)
-    for dataset in listed:
+    dataset_list = list(datasets)
+    for dataset in dataset_list:
         if not isinstance(dataset, Rows):
             raise TypeError(f"datasets has {describe(dataset)}; each must be a Blocks, Packed or Mixture")
-        for name, own, first in (
-            ("length", dataset.length, listed[0].length),
-            ("fields", dataset.fields, listed[0].fields),
+        for name, value, expected in (
+            ("length", dataset.length, dataset_list[0].length),
+            ("fields", dataset.fields, dataset_list[0].fields),
         ):
-            if own != first:
+            if value != expected:
                 raise ValueError(
-                    f"the {name} of {dataset!r} is {own}, and that of {listed[0]!r} is {first}; give both the same"
+                    f"the {name} of {dataset!r} is {value}, and that of {dataset_list[0]!r} is {expected}; give "
+                    "both the same"
                 )
         if len(dataset) == 0:
             raise ValueError(f"{dataset!r} has no rows; leave it out")
-    tokenizers = sorted(frozenset().union(*(dataset.tokenizers for dataset in listed)))
+    tokenizers = sorted(frozenset().union(*(dataset.tokenizers for dataset in dataset_list)))
     if len(tokenizers) > 1:
-        by_tokenizer = [next(dataset for dataset in listed if name in dataset.tokenizers) for name in tokenizers[:2]]
+        by_tokenizer = [
+            next(dataset for dataset in dataset_list if name in dataset.tokenizers) for name in tokenizers[:2]
+        ]
         raise ValueError(
             f"{by_tokenizer[0]!r} and {by_tokenizer[1]!r} are ids of two tokenizers, with the fingerprints "
             f"{tokenizers[0][:12]}… and {tokenizers[1][:12]}…; encode all corpora with one tokenizer"
         )
-    if not listed:
+    if not dataset_list:
         raise ValueError("datasets is empty; it must have at least one dataset")
-    return listed
+    return dataset_list
 
 
 def divide_round(weights: Sequence[float], n: int) -> NDArray[np.int64]:
@@ -177,9 +180,9 @@ def divide_round(weights: Sequence[float], n: int) -> NDArray[np.int64]:
         raise ValueError(
             f"weights is {short_repr(list(weights))}; it must have a positive number for each of {n} datasets"
         )
-    exact = np.array(weights, dtype=np.float64) / math.fsum(weights) * ROUND
-    counts = np.floor(exact).astype(np.int64)
-    counts[np.argsort(counts - exact, kind="stable")[: ROUND - int(counts.sum())]] += 1
+    exact_counts = np.array(weights, dtype=np.float64) / math.fsum(weights) * ROUND
+    counts = np.floor(exact_counts).astype(np.int64)
+    counts[np.argsort(counts - exact_counts, kind="stable")[: ROUND - int(counts.sum())]] += 1
     if counts.min() == 0:
         weight = list(weights)[int(np.argmin(counts))]
         raise ValueError(f"the weight {weight} is less than one part in {ROUND} of all weights; raise it")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders._packing import best_fit, best_fit_crop
 from bpe.data.loaders.order import Order
-from bpe.data.loaders.rows import ShardRows, Tail, hash_facts, keep_last
+from bpe.data.loaders.rows import ShardRows, Tail, hash_values, keep_last
 from bpe.data.loaders.spans import Batch, RowFormat, Spans
 from bpe.errors import check_choice, check_int, pluralize
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Strategy = Literal["concat", "best-fit", "best-fit-crop"]
 LongDocuments = Literal["split", "truncate", "drop", "error"]
 #: Windows whose rows are kept in memory: a batch may end one window and begin the next.
-KEPT = 2
+KEPT_WINDOWS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,23 +142,23 @@ class Packed(ShardRows):
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, the strategy and its arguments."""
         choices = self._strategy, self._long, self._window, self._tail
-        return hash_facts(self.length, "Packed", self.shards.fingerprint, *choices)
+        return hash_values(self.length, "Packed", self.shards.fingerprint, *choices)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
         columns_read = []
-        for epoch, indices, chosen in self._split_by_epoch(numbers):
+        for epoch, indices, in_epoch in self._split_by_epoch(numbers):
             windows, firsts = self._order_windows(epoch)
             nth = np.searchsorted(firsts, indices, side="right") - 1
             for k in dict.fromkeys(nth.tolist()):
                 packed = self._find_window(int(windows[k]))
-                wanted = nth == k
-                rows = packed.order.rows(indices[wanted] - firsts[k], epoch)
+                in_window = nth == k
+                rows = packed.order.rows(indices[in_window] - firsts[k], epoch)
                 first, last = packed.offsets[rows], packed.offsets[rows + 1]
-                row = np.repeat(np.flatnonzero(chosen)[wanted], last - first)
+                row = np.repeat(np.flatnonzero(in_epoch)[in_window], last - first)
                 columns_read.append((row, *(column[join_ranges(first, last)] for column in packed.spans.columns()[1:])))
         columns = zip(*columns_read, strict=True) if columns_read else [[np.empty(0, dtype=np.int64)]] * 5
-        return self._reader.batch(Spans(*map(np.concatenate, columns)), len(numbers), self.form)
+        return self._reader.batch(Spans(*map(np.concatenate, columns)), len(numbers), self.row_format)
 
     def _order_windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The windows in the order of an epoch, and the index of the first row of each."""
@@ -166,7 +166,7 @@ class Packed(ShardRows):
         if order is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
             order = windows, offsets_of(self._counts[windows])
-            keep_last(self._orders, epoch, order, KEPT)
+            keep_last(self._orders, epoch, order, KEPT_WINDOWS)
         return order
 
     # Packing ----------------------------------------------------------------------------------------------------------
@@ -176,15 +176,17 @@ class Packed(ShardRows):
         window = self._kept.get(index)
         if window is None:
             window = self._pack(index)
-            keep_last(self._kept, index, window, KEPT)
+            keep_last(self._kept, index, window, KEPT_WINDOWS)
         return window
 
     def _pack(self, index: int) -> PackedWindow:
         starts, lengths, documents = self._bound_documents(index)
         starts, lengths, documents = limit_lengths(starts, lengths, documents, self.length, self._long, self._strategy)
-        which, row, positions, skipped, kept = PACK[self._strategy](lengths, self.length, self._tail)
+        document_indices, row, positions, skipped_ids, span_lengths = PACKERS[self._strategy](
+            lengths, self.length, self._tail
+        )
         n_rows = int(row[-1]) + 1 if len(row) else 0
-        spans = Spans(row, positions, starts[which] + skipped, kept, documents[which])
+        spans = Spans(row, positions, starts[document_indices] + skipped_ids, span_lengths, documents[document_indices])
         offsets = np.searchsorted(row, np.arange(n_rows + 1))
         return PackedWindow(spans, offsets, Order(n_rows, self.seed, salt=(1 + index,)))
 
@@ -192,26 +194,26 @@ class Packed(ShardRows):
         """Of each document of a window that is not empty: start, length, number."""
         first = index * self._window
         bounds = self.shards.document_bounds(first, min(first + self._window, self.shards.n_documents))
-        kept = np.flatnonzero(np.diff(bounds))
-        return bounds[kept], np.diff(bounds)[kept], first + kept
+        non_empty = np.flatnonzero(np.diff(bounds))
+        return bounds[non_empty], np.diff(bounds)[non_empty], first + non_empty
 
     def _count_rows(self, index: int) -> int:
         """The rows of a window; adds its numbers to the statistics."""
         packed, (_, lengths, documents) = self._pack(index), self._bound_documents(index)
         spans, rows = packed.spans, packed.order.n
         first = index * self._window
-        sizes, present, whole = (np.zeros(self._window, dtype=np.int64) for _ in range(3))
+        sizes, is_present, is_whole = (np.zeros(self._window, dtype=np.int64) for _ in range(3))
         sizes[documents - first] = lengths
-        present[spans.document - first] = 1
-        whole[spans.document[spans.length == sizes[spans.document - first]] - first] = 1
+        is_present[spans.document - first] = 1
+        is_whole[spans.document[spans.length == sizes[spans.document - first]] - first] = 1
         tokens = int(spans.length.sum())
         totals = {
             "rows": rows,
             "tokens": tokens,
             "padding": rows * (self.length + 1) - tokens,
-            "documents": int(present.sum()),
-            "truncated": int(present.sum() - whole.sum()),
-            "dropped": len(documents) - int(present.sum()),
+            "documents": int(is_present.sum()),
+            "truncated": int(is_present.sum() - is_whole.sum()),
+            "dropped": len(documents) - int(is_present.sum()),
         }
         for name, value in totals.items():
             self.statistics[name] = self.statistics.get(name, 0) + value
@@ -222,7 +224,7 @@ class Packed(ShardRows):
 
 #: Spans of documents in rows, ordered by row and position: the document's index, row, position in the row, ids of the
 #: document before the span, ids in the span.
-Placed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+PlacedSpans = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def limit_lengths(
@@ -236,26 +238,30 @@ def limit_lengths(
     """Starts, lengths and numbers of the documents or pieces to pack, where no document may exceed length + 1 ids."""
     capacity = length + 1
     if long_documents == "error" and len(lengths) and lengths.max() > capacity:
-        worst = int(np.argmax(lengths > capacity))
+        long_index = int(np.argmax(lengths > capacity))
         raise ValueError(
-            f"document {documents[worst]} has {lengths[worst]} ids; a row holds length + 1 = {capacity}: raise length, "
-            'or set long_documents to "split", "truncate" or "drop"'
+            f"document {documents[long_index]} has {lengths[long_index]} ids; a row holds length + 1 = {capacity}: "
+            'raise length, or set long_documents to "split", "truncate" or "drop"'
         )
     if long_documents == "drop":
-        kept = lengths <= capacity
-        return starts[kept], lengths[kept], documents[kept]
+        is_short = lengths <= capacity
+        return starts[is_short], lengths[is_short], documents[is_short]
     if long_documents == "truncate":
         return starts, np.minimum(lengths, capacity), documents
     if strategy == "concat":
         return starts, lengths, documents
     pieces = np.maximum(-(-(lengths - 1) // length), 1)
-    whole = np.repeat(np.arange(len(lengths)), pieces)
-    skipped = join_ranges(np.zeros(len(pieces), dtype=np.int64), pieces) * length
-    return starts[whole] + skipped, np.minimum(lengths[whole] - skipped, capacity), documents[whole]
+    document_indices = np.repeat(np.arange(len(lengths)), pieces)
+    skipped_ids = join_ranges(np.zeros(len(pieces), dtype=np.int64), pieces) * length
+    return (
+        starts[document_indices] + skipped_ids,
+        np.minimum(lengths[document_indices] - skipped_ids, capacity),
+        documents[document_indices],
+    )
 
 
-def concatenate(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
-    """Rows cut from all documents joined; each begins with the last id of the one before."""
+def pack_concat(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
+    """Cut rows from all documents joined; each begins with the last id of the one before."""
     offsets = offsets_of(lengths)
     total = int(offsets[-1])
     labels = max(total - 1, 0)
@@ -263,42 +269,48 @@ def concatenate(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     ends = np.minimum(begins + length + 1, total)
     first = np.searchsorted(offsets, begins, side="right") - 1
     last = np.searchsorted(offsets, ends, side="left")
-    which, row = join_ranges(first, last), np.repeat(np.arange(len(begins)), last - first)
-    low = np.maximum(offsets[which], begins[row])
-    kept = np.minimum(offsets[which + 1], ends[row]) - low
-    return which, row, low - begins[row], low - offsets[which], kept
+    document_indices, row = join_ranges(first, last), np.repeat(np.arange(len(begins)), last - first)
+    span_starts = np.maximum(offsets[document_indices], begins[row])
+    span_lengths = np.minimum(offsets[document_indices + 1], ends[row]) - span_starts
+    return document_indices, row, span_starts - begins[row], span_starts - offsets[document_indices], span_lengths
 
 
-def fit(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
-    """Rows by best fit, decreasing: stable, so that of documents of equal length the first is placed first."""
+def pack_best_fit(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
+    """Place documents by best fit, decreasing: stable, so that of equal lengths the first is placed first."""
     del tail  # no row is left out
     decreasing = _sort_stably(length + 1 - lengths)
     rows = np.empty(len(lengths), dtype=np.int64)
     best_fit(lengths[decreasing], length + 1, rows)
     by_row = _sort_stably(rows)
-    which, row = decreasing[by_row], rows[by_row]
-    return which, row, _find_positions(row, lengths[which]), np.zeros(len(row), dtype=np.int64), lengths[which]
+    document_indices, row = decreasing[by_row], rows[by_row]
+    return (
+        document_indices,
+        row,
+        _find_positions(row, lengths[document_indices]),
+        np.zeros(len(row), dtype=np.int64),
+        lengths[document_indices],
+    )
 
 
-def crop(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
-    """Rows filled one after another, the gap of each closed with the beginning of a document."""
+def pack_best_fit_crop(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
+    """Fill rows one after another, and close the gap of each with the beginning of a document."""
     placed = np.empty((len(lengths), 3), dtype=np.int64)
     best_fit_crop(lengths, length + 1, placed)
-    which, row, kept = np.ascontiguousarray(placed.T)
-    if tail == "drop" and len(row) and kept[row == row[-1]].sum() < length + 1:
-        full = row < row[-1]
-        which, row, kept = which[full], row[full], kept[full]
-    return which, row, _find_positions(row, kept), np.zeros(len(row), dtype=np.int64), kept
+    document_indices, row, span_lengths = np.ascontiguousarray(placed.T)
+    if tail == "drop" and len(row) and span_lengths[row == row[-1]].sum() < length + 1:
+        in_full_row = row < row[-1]
+        document_indices, row, span_lengths = document_indices[in_full_row], row[in_full_row], span_lengths[in_full_row]
+    return document_indices, row, _find_positions(row, span_lengths), np.zeros(len(row), dtype=np.int64), span_lengths
 
 
-PACK = {"concat": concatenate, "best-fit": fit, "best-fit-crop": crop}
+PACKERS = {"concat": pack_concat, "best-fit": pack_best_fit, "best-fit-crop": pack_best_fit_crop}
 
 
 def _find_positions(row: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions in their rows of spans that are ordered by row and follow each other."""
-    before = offsets_of(lengths)[:-1]
+    ids_before = offsets_of(lengths)[:-1]
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    return before - np.repeat(before[first], np.diff(first, append=len(row)))
+    return ids_before - np.repeat(ids_before[first], np.diff(first, append=len(row)))
 
 
 def _sort_stably(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -63,12 +63,12 @@ class Rows(ABC):
         length: the positions of a row.
         seed: of the order.
         fields: the names of a row's arrays, and "cu_seqlens" if batches have it.
-        form: what a batch holds.
+        row_format: what a batch holds.
 
     """
 
     def __init__(self, row_format: RowFormat, seed: object) -> None:
-        self.form = row_format
+        self.row_format = row_format
         self.length, self.fields = row_format.length, row_format.fields
         self.seed = check_int("seed", seed, 0)
 
@@ -143,11 +143,11 @@ class Rows(ABC):
                 f"the state is of rows of length {length}, but these rows have length {self.length}: resume with the "
                 "length of the run that saved it"
             )
-        for name, own in (("fingerprint", self.fingerprint), ("seed", self.seed)):
-            if state[name] != own:
+        for name, expected in (("fingerprint", self.fingerprint), ("seed", self.seed)):
+            if state[name] != expected:
                 raise ValueError(
-                    f"the state's {name} is {short_repr(state[name])}, but these rows have {own!r}: resume with the "
-                    "shards, the arguments and the seed of the run that saved it"
+                    f"the state's {name} is {short_repr(state[name])}, but these rows have {expected!r}: resume with "
+                    "the shards, the arguments and the seed of the run that saved it"
                 )
         position = check_int("the state's position", state["position"], 0, max(len(self), 1) - 1)
         return check_int("the state's epoch", state["epoch"], 0) * len(self) + position
@@ -163,28 +163,30 @@ class Rows(ABC):
         pairs: list[Any] = list(keys)
         if set(map(type, keys)) != {tuple}:
             pairs = [key if isinstance(key, tuple) else (0, key) for key in keys]
-        flat = list(chain.from_iterable(pairs))
-        if set(map(len, pairs)) != {2} or set(map(type, flat)) != {int}:
+        numbers = list(chain.from_iterable(pairs))
+        if set(map(len, pairs)) != {2} or set(map(type, numbers)) != {int}:
             for key, pair in zip(keys, pairs, strict=True):
                 if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
                     raise TypeError(f"index is {describe(key)}; it must be an int, or (epoch, index)")
         size = len(self)
-        wrong: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
+        is_invalid: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
-            epochs, indices = np.array(flat, dtype=np.int64).reshape(-1, 2).T
-            wrong = (epochs < 0) | (epochs >= ROW_LIMIT // max(size, 1)) | (indices < -size) | (indices >= size)
+            epochs, indices = np.array(numbers, dtype=np.int64).reshape(-1, 2).T
+            is_invalid = (epochs < 0) | (epochs >= ROW_LIMIT // max(size, 1)) | (indices < -size) | (indices >= size)
         except OverflowError:  # more than 64 bits
             pass
-        for key in np.flatnonzero(wrong)[:1].tolist():
+        for key in np.flatnonzero(is_invalid)[:1].tolist():
             raise IndexError(f"index is {short_repr(keys[key])}; there are {size} rows in each epoch, from 0")
         return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
 
-    def _split_by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+    def _split_by_epoch(
+        self, row_numbers: NDArray[np.int64]
+    ) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
         """For each epoch among these numbers: the epoch, the indices in it, and which numbers they are."""
-        epochs, indices = np.divmod(numbers, max(len(self), 1))
+        epochs, indices = np.divmod(row_numbers, max(len(self), 1))
         for epoch in dict.fromkeys(epochs.tolist()):
-            chosen = epochs == epoch
-            yield epoch, indices[chosen], chosen
+            in_epoch = epochs == epoch
+            yield epoch, indices[in_epoch], in_epoch
 
 
 class ShardRows(Rows):
@@ -214,8 +216,8 @@ class ShardRows(Rows):
     @property
     def tokenizers(self) -> frozenset[str]:
         """The fingerprint of the shards' tokenizer, if it is known."""
-        known = getattr(self.shards, "tokenizer_fingerprint", None)
-        return frozenset() if known is None else frozenset({known})
+        tokenizer_fingerprint = getattr(self.shards, "tokenizer_fingerprint", None)
+        return frozenset() if tokenizer_fingerprint is None else frozenset({tokenizer_fingerprint})
 
 
 def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:
@@ -244,23 +246,23 @@ class BatchPlan:
             raise ValueError(f"{rows!r} has no rows: there are fewer than length + 1 = {rows.length + 1} ids")
         self.end = None if epochs is None else check_int("epochs", epochs, 1) * len(rows)
         self.drop_last = drop_last
-        if self.batches_from(0) == 0:
+        if self.count_batches(0) == 0:
             raise ValueError(
                 f"the run has {pluralize(self.end or 0, 'row')}, too few for a batch of {self.size} rows on "
                 f"{pluralize(self.world, 'rank')}: reduce size or world, raise epochs, or pass drop_last=False"
             )
 
-    def batches_from(self, start: int) -> int | None:
-        """The number of batches of a run from this row on; None if it has no end."""
+    def count_batches(self, start: int) -> int | None:
+        """Count the batches of a run from this row on; None if it has no end."""
         if self.end is None:
             return None
-        whole, rest = divmod(max(self.end - start, 0), self.size)
-        return whole + (rest >= self.world and not self.drop_last)
+        n_full, n_left = divmod(max(self.end - start, 0), self.size)
+        return n_full + (n_left >= self.world and not self.drop_last)
 
-    def row_after(self, start: int, batches: int) -> int:
-        """The number of the row after `batches` global batches."""
-        after = start + batches * self.size
-        return after if self.end is None else min(after, self.end)
+    def find_row_after(self, start: int, batches: int) -> int:
+        """Find the number of the row after `batches` global batches."""
+        next_row = start + batches * self.size
+        return next_row if self.end is None else min(next_row, self.end)
 
     def part(self, start: int) -> tuple[int, int]:
         """The rows of this rank in the global batch that begins at a row: the first, and the one after the last."""
@@ -309,14 +311,14 @@ class Batches(Iterator[Batch]):
 
     def __len__(self) -> int:
         """The number of batches left. A run without end raises TypeError."""
-        count = self._plan.batches_from(self.next_row)
+        count = self._plan.count_batches(self.next_row)
         if count is None:
             raise TypeError("epochs is None, so that the run has no end")
         return -(-count * self._plan.size // self._step)
 
     def __next__(self) -> Batch:
         with self._lock:
-            if self._plan.batches_from(self.next_row) == 0:
+            if self._plan.count_batches(self.next_row) == 0:
                 raise StopIteration
             batch = self._rows.read(np.arange(*self._plan.part(self.next_row)))
             self.next_row += self._step  # after reading: an interrupted call can be made again
@@ -324,17 +326,17 @@ class Batches(Iterator[Batch]):
 
     def at_end(self) -> bool:
         """Whether there is no batch left."""
-        return self._plan.batches_from(self.next_row) == 0
+        return self._plan.count_batches(self.next_row) == 0
 
     def state_dict(self) -> State:
         """The state after the batches yielded so far: version, fingerprint, seed, epoch, position; JSON can hold it."""
-        return self._rows.state_at(self._plan.row_after(self.next_row, 0))
+        return self._rows.state_at(self._plan.find_row_after(self.next_row, 0))
 
 
-def hash_facts(length: int, *parts: object) -> str:
-    """A hash of values that JSON can hold, and the length of rows, so that a state of another length is recognized.
+def hash_values(length: int, *parts: object) -> str:
+    """Hash values that JSON can hold, and add the length of rows, so that a state of another length is recognized.
 
-    >>> hash_facts(16, "Blocks", 3)
+    >>> hash_values(16, "Blocks", 3)
     '6492abe6f9ce1c2bb3cf0ffe9918ea83-16'
     """
     return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}-{length}"
@@ -342,6 +344,6 @@ def hash_facts(length: int, *parts: object) -> str:
 
 def keep_last(cache: dict[int, Any], key: int, value: Any, capacity: int) -> None:
     """Add to a cache that holds the last `capacity` items and that any number of threads use, none of which waits."""
-    for old in list(cache)[: max(len(cache) + 1 - capacity, 0)]:
-        cache.pop(old, None)  # another thread may have removed it
+    for old_key in list(cache)[: max(len(cache) + 1 - capacity, 0)]:
+        cache.pop(old_key, None)  # another thread may have removed it
     cache[key] = value

@@ -34,7 +34,7 @@ Batch = dict[str, Any]
 IGNORED = -100
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
 #: The fields that need the bounds of documents.
-BY_DOCUMENT = {"position_ids", "document_ids", "cu_seqlens"}
+DOCUMENT_FIELDS = {"position_ids", "document_ids", "cu_seqlens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RowFormat:
     @property
     def by_document(self) -> bool:
         """Whether spans must end where documents do."""
-        return self.mask_other_documents or not BY_DOCUMENT.isdisjoint(self.fields)
+        return self.mask_other_documents or not DOCUMENT_FIELDS.isdisjoint(self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,15 @@ class SpanReader:
         self.starts = offsets_of([shard.n_tokens for shard in shards.shards])
 
     def batch(self, spans: Spans, n_rows: int, row_format: RowFormat) -> Batch:
-        """The fields of a batch of rows that these spans make up."""
+        """Make the fields of a batch of rows from spans."""
         shape = n_rows, row_format.length
-        full = int(spans.length.sum()) == n_rows * (row_format.length + 1)
-        inputs = np.empty(shape, dtype=np.int64) if full else np.full(shape, row_format.pad_id, dtype=np.int64)
-        labels = np.empty(shape, dtype=np.int64) if full else np.full(shape, IGNORED, dtype=np.int64)
+        is_full = int(spans.length.sum()) == n_rows * (row_format.length + 1)
+        inputs = np.empty(shape, dtype=np.int64) if is_full else np.full(shape, row_format.pad_id, dtype=np.int64)
+        labels = np.empty(shape, dtype=np.int64) if is_full else np.full(shape, IGNORED, dtype=np.int64)
         self._gather(spans, inputs, labels, masks=False)
         if row_format.mask_other_documents:
-            after = np.flatnonzero(spans.column > 0)
-            labels[spans.row[after], spans.column[after] - 1] = IGNORED
+            continued = np.flatnonzero(spans.column > 0)
+            labels[spans.row[continued], spans.column[continued] - 1] = IGNORED
         if self.shards.has_masks:
             mask = np.zeros(shape, dtype=np.int64)
             self._gather(spans, np.empty(shape, dtype=np.int64), mask, masks=True)
@@ -125,72 +125,80 @@ class SpanReader:
         batch: Batch = {"input_ids": inputs, "labels": labels}
         if "loss_mask" in row_format.fields:
             batch["loss_mask"] = (labels != IGNORED).astype(np.int64)
-        if not BY_DOCUMENT.isdisjoint(row_format.fields):
+        if not DOCUMENT_FIELDS.isdisjoint(row_format.fields):
             positions, documents = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
             columns = [spans.row, spans.column, spans.length, spans.document]
             number_positions(np.stack(columns, axis=1), positions, documents)
             batch |= {"position_ids": positions, "document_ids": documents}
         if "cu_seqlens" in row_format.fields:
             batch.update(find_cu_seqlens(batch["position_ids"] == 0))
-        extra = ("max_seqlen",) if "cu_seqlens" in row_format.fields else ()
-        return {name: batch[name] for name in (*row_format.fields, *extra)}
+        extra_fields = ("max_seqlen",) if "cu_seqlens" in row_format.fields else ()
+        return {name: batch[name] for name in (*row_format.fields, *extra_fields)}
 
     def _gather(self, spans: Spans, inputs: NDArray[np.int64], labels: NDArray[np.int64], *, masks: bool) -> None:
         """Copy the ids of spans, or their loss masks; one call of the kernel for each shard."""
         if len(spans.row) == 0:
             return
-        numbers = np.searchsorted(self.starts, spans.start, side="right") - 1
-        across = spans.start + spans.length > self.starts[numbers + 1]
-        if across.any():
-            spans, numbers = self._divide(spans)
-        table = np.empty((len(numbers), 4), dtype=np.int64)
-        columns = spans.row, spans.column, spans.start - self.starts[numbers], spans.length
+        shard_indices = np.searchsorted(self.starts, spans.start, side="right") - 1
+        crosses_shards = spans.start + spans.length > self.starts[shard_indices + 1]
+        if crosses_shards.any():
+            spans, shard_indices = self._divide(spans)
+        table = np.empty((len(shard_indices), 4), dtype=np.int64)
+        columns = spans.row, spans.column, spans.start - self.starts[shard_indices], spans.length
         for i, column in enumerate(columns):
             table[:, i] = column
-        present = set(numbers.tolist())
-        for index in present:
+        used_shards = set(shard_indices.tolist())
+        for index in used_shards:
             shard = self.shards.shards[index]
             ids: Any = shard.mask if masks else shard.ids
-            gather(ids, table if len(present) == 1 else table[numbers == index], inputs, labels)
+            gather(ids, table if len(used_shards) == 1 else table[shard_indices == index], inputs, labels)
 
     def _divide(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
         """Divide spans at the borders of shards; the number of each one's shard."""
         first = np.searchsorted(self.starts, spans.start, side="right") - 1
         last = np.searchsorted(self.starts, spans.start + spans.length, side="left") - 1
-        whole = np.repeat(np.arange(len(first)), last - first + 1)
-        numbers = np.arange(len(whole)) - np.repeat(offsets_of(last - first + 1)[:-1], last - first + 1) + first[whole]
-        start = np.maximum(spans.start[whole], self.starts[numbers])
-        length = np.minimum(spans.start[whole] + spans.length[whole], self.starts[numbers + 1]) - start
-        column = spans.column[whole] + start - spans.start[whole]
-        kept = length > 0  # a shard between the two may be empty
-        return Spans(*(each[kept] for each in (spans.row[whole], column, start, length, whole))), numbers[kept]
+        span_indices = np.repeat(np.arange(len(first)), last - first + 1)
+        shard_indices = (
+            np.arange(len(span_indices))
+            - np.repeat(offsets_of(last - first + 1)[:-1], last - first + 1)
+            + first[span_indices]
+        )
+        start = np.maximum(spans.start[span_indices], self.starts[shard_indices])
+        length = (
+            np.minimum(spans.start[span_indices] + spans.length[span_indices], self.starts[shard_indices + 1]) - start
+        )
+        column = spans.column[span_indices] + start - spans.start[span_indices]
+        non_empty = length > 0  # a shard between the two may be empty
+        return Spans(
+            *(each[non_empty] for each in (spans.row[span_indices], column, start, length, span_indices))
+        ), shard_indices[non_empty]
 
 
 def make_cu_seqlens(bounds: NDArray[np.int64]) -> Batch:
-    """`cu_seqlens` and `max_seqlen`, as FlashAttention's functions for sequences of several lengths take them."""
+    """Make `cu_seqlens` and `max_seqlen` as FlashAttention's functions for sequences of several lengths take them."""
     if bounds[-1] >= 1 << 31:
         raise ValueError(f"the batch has {bounds[-1]} positions; cu_seqlens is int32: at most {(1 << 31) - 1}")
     return {"cu_seqlens": bounds.astype(np.int32), "max_seqlen": int(np.diff(bounds).max(initial=0))}
 
 
 def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
-    """One batch of the rows of several, in this order."""
+    """Join the rows of several batches in one, in this order."""
     if len(batches) == 1 and (np.diff(order) == 1).all():
         return batches[0]
     names = [name for name in batches[0] if name not in ("cu_seqlens", "max_seqlen")]
     batch = {name: np.concatenate([part[name] for part in batches])[order] for name in names}
     if "cu_seqlens" in batches[0]:
-        begins = []
+        begin_masks = []
         for part in batches:
-            begin = np.zeros(part["cu_seqlens"][-1], dtype=np.bool_)
-            begin[part["cu_seqlens"][:-1]] = True
-            begins.append(begin)
-        batch.update(find_cu_seqlens(np.concatenate(begins).reshape(len(order), -1)[order]))
+            is_begin = np.zeros(part["cu_seqlens"][-1], dtype=np.bool_)
+            is_begin[part["cu_seqlens"][:-1]] = True
+            begin_masks.append(is_begin)
+        batch.update(find_cu_seqlens(np.concatenate(begin_masks).reshape(len(order), -1)[order]))
     return batch
 
 
 def find_cu_seqlens(begins: NDArray[np.bool_]) -> Batch:
-    """`cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
+    """Find `cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
     return make_cu_seqlens(np.append(np.flatnonzero(begins), begins.size))
 
 

@@ -34,7 +34,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import DocumentGroups, Group, ResumePoint
-from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_facts
+from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
 from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, make_cu_seqlens
 from bpe.encode.engine import BosEos
 from bpe.errors import check_int, check_iterable, describe, short_repr
@@ -43,9 +43,9 @@ from bpe.vocab.special_names import resolve_token
 from bpe.vocab.special_tokens import Allowed
 
 #: Texts of an iterable are encoded this many characters at a time, about.
-TEXTS_AT_ONCE = 1 << 20
+GROUP_CHARS = 1 << 20
 #: The most ids in a state.
-REMAINDER = 4096
+MAX_REMAINDER_IDS = 4096
 #: The changing part of the state at the beginning.
 BEGINNING: dict[str, Any] = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
 
@@ -95,8 +95,8 @@ class StreamingEncoder:
                 raise TypeError(
                     f"sources is {describe(sources)}, which can be iterated only once; pass a list, or Sources"
                 )
-        self.form = RowFormat.of(length, fields, 0, mask_other_documents)
-        self.length, self.fields, self.tokenizer = self.form.length, self.form.fields, tokenizer
+        self.row_format = RowFormat.of(length, fields, 0, mask_other_documents)
+        self.length, self.fields, self.tokenizer = self.row_format.length, self.row_format.fields, tokenizer
         self._sources = sources.with_ending_separators() if isinstance(sources, Sources) else sources
         spec = tokenizer.spec
         self._bos_eos: BosEos = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
@@ -113,7 +113,7 @@ class StreamingEncoder:
         """A hash of the sources (names and sizes of files), the tokenizer, and how documents make rows."""
         plan = self._sources.plan() if isinstance(self._sources, Sources) else None
         bos_eos = [*self._bos_eos, sorted(self._allowed)]
-        return hash_facts(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, bos_eos)
+        return hash_values(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, bos_eos)
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the rows."""
@@ -168,23 +168,23 @@ class StreamingEncoder:
         """The ids of the texts of a part, whose resume points count the texts of the part."""
         rank, world = part
         first = start.documents_to_skip + (0 if start.position is None else start.position.offset)
-        waiting: list[TextLike] = []
-        size = 0
+        pending_texts: list[TextLike] = []
+        pending_size = 0
         for index, text in enumerate(texts):
             if index % world != rank or index // world < first:
                 continue
-            waiting.append(text)
-            size += len(text)
-            if size >= TEXTS_AT_ONCE:
-                yield self._encode_group(waiting, first)
-                first, size, waiting = first + len(waiting), 0, []
-        if waiting:
-            yield self._encode_group(waiting, first)
+            pending_texts.append(text)
+            pending_size += len(text)
+            if pending_size >= GROUP_CHARS:
+                yield self._encode_group(pending_texts, first)
+                first, pending_size, pending_texts = first + len(pending_texts), 0, []
+        if pending_texts:
+            yield self._encode_group(pending_texts, first)
 
     def _encode_group(self, texts: list[TextLike], first: int) -> Group:
-        before, after = self._bos_eos
+        prepend_id, append_id = self._bos_eos
         batch = self.tokenizer.encode_batch(
-            texts, threads=self._threads, prepend=before, append=after, allowed_special=self._allowed
+            texts, threads=self._threads, prepend=prepend_id, append=append_id, allowed_special=self._allowed
         )
         start = ResumePoint(Position(0, first))
         return Group(ids=batch.ids, lengths=batch.lengths, start=start)
@@ -218,8 +218,8 @@ class _GroupInStream:
     def find_begins(self, first: int, last: int) -> tuple[int, NDArray[np.int64]]:
         """How many documents begin in the group up to `first`, and where others do up to `last`, in the stream."""
         begins = self.offsets[int(not self.group.begins) : -1]
-        low, high = np.searchsorted(begins, np.array([first, last]) - self.start, side="right").tolist()
-        return low, begins[low:high] + self.start
+        first_index, last_index = np.searchsorted(begins, np.array([first, last]) - self.start, side="right").tolist()
+        return first_index, begins[first_index:last_index] + self.start
 
 
 class StreamedBatches(Iterator[Batch]):
@@ -246,16 +246,16 @@ class StreamedBatches(Iterator[Batch]):
         self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
         self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
         place, remainder = self._state["place"], self._state["remainder"]
-        self._groups = self._read_groups(place, self._state["epoch"], unread=bool(remainder))
-        self._held: deque[_GroupInStream] = deque()
+        self._groups = self._read_groups(place, self._state["epoch"], has_remainder=bool(remainder))
+        self._stream_groups: deque[_GroupInStream] = deque()
         self._end = self._open = 0
         self._cursor = 0 if remainder else self._state["skip"]
         self._documents = self._state["documents"]
         if remainder:
             self._documents -= 1
             ids = np.array(remainder, dtype=np.uint32)
-            before = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
-            group = Group(ids=ids, lengths=np.array([len(ids)]), start=before)
+            resume_point = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
+            group = Group(ids=ids, lengths=np.array([len(ids)]), start=resume_point)
             self._hold(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
@@ -268,7 +268,7 @@ class StreamedBatches(Iterator[Batch]):
                 raise StopIteration
             batch = self._make_batch(rows)
             self._cursor += rows * self._encoder.length
-            self._forget()
+            self._drop_used_groups()
             return batch
 
     def at_end(self) -> bool:
@@ -285,7 +285,7 @@ class StreamedBatches(Iterator[Batch]):
             group, epoch = next(self._groups, (None, 0))
             if group is None:
                 break
-            self._hold(group, epoch)
+            self._append_group(group, epoch)
         if self._cursor > self._end:
             raise ValueError(
                 f"the state's skip is {self._state['skip']}, but there are {self._end} ids after its place: the "
@@ -293,9 +293,9 @@ class StreamedBatches(Iterator[Batch]):
             )
         return max(min((self._end - self._cursor - 1) // length, self._size), 0)
 
-    def _read_groups(self, place: list[int] | None, epoch: int, *, unread: bool) -> Iterator[tuple[Group, int]]:
-        """The groups of all epochs from a place of one on; `unread`: there are ids before it that no row has had."""
-        has_ids = unread or place is not None
+    def _read_groups(self, place: list[int] | None, epoch: int, *, has_remainder: bool) -> Iterator[tuple[Group, int]]:
+        """Yield the groups of all epochs from a place on; `has_remainder`: ids before the place are in no row yet."""
+        has_ids = has_remainder or place is not None
         while self._epochs is None or epoch < self._epochs:
             for group in self._encoder.groups(self._part, place):
                 has_ids = has_ids or len(group.ids) > 0
@@ -314,81 +314,81 @@ class StreamedBatches(Iterator[Batch]):
             return add_checksum(self._about | self._make_state())
 
     def _make_state(self) -> dict[str, Any]:
-        held = next((candidate for candidate in self._held if candidate.end > self._cursor), None)
-        if held is None:  # nothing was yielded yet
+        streamed_group = next((candidate for candidate in self._stream_groups if candidate.end > self._cursor), None)
+        if streamed_group is None:  # nothing was yielded yet
             return self._state
-        group, position = held.group, self._cursor - held.start
-        index = int(np.searchsorted(held.offsets, position, side="right")) - 1
-        end = int(held.offsets[index + 1])
-        state: State = {"epoch": held.epoch, "ended": False}
-        if (index < len(group.lengths) - 1 or group.ends) and end - position <= REMAINDER:
+        group, position = streamed_group.group, self._cursor - streamed_group.start
+        index = int(np.searchsorted(streamed_group.offsets, position, side="right")) - 1
+        end = int(streamed_group.offsets[index + 1])
+        state: State = {"epoch": streamed_group.epoch, "ended": False}
+        if (index < len(group.lengths) - 1 or group.ends) and end - position <= MAX_REMAINDER_IDS:
             state |= {
                 "place": group.find_resume_point(index + 1).to_json(),
                 "skip": 0,
                 "remainder": group.ids[position:end].tolist(),
             }
-            return state | {"documents": held.document + index + 1}
-        skip = position - int(held.offsets[index]) + (held.before if index == 0 else 0)
+            return state | {"documents": streamed_group.document + index + 1}
+        skip = position - int(streamed_group.offsets[index]) + (streamed_group.before if index == 0 else 0)
         return state | {
             "place": group.find_resume_point(index).to_json(),
             "skip": skip,
             "remainder": [],
-            "documents": held.document + index,
+            "documents": streamed_group.document + index,
         }
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The changing part of a state, after checking all of it."""
+        """Check a state, and return its changing part."""
         if not isinstance(state, Mapping) or not {*self._about, *BEGINNING, "checksum"} <= set(state):
             raise TypeError(f"state is {describe(state)}; it must be what state_dict() returned")
-        for name, own in self._about.items():
-            if state[name] != own:
+        for name, expected in self._about.items():
+            if state[name] != expected:
                 raise ValueError(
-                    f"the state's {name} is {short_repr(state[name])}, but this stream has {own!r}: resume with the "
-                    "same sources, tokenizer and length, and with as many ranks and workers"
+                    f"the state's {name} is {short_repr(state[name])}, but this stream has {expected!r}: resume with "
+                    "the same sources, tokenizer and length, and with as many ranks and workers"
                 )
-        known = {name: state[name] for name in BEGINNING}
-        if add_checksum(self._about | known)["checksum"] != state["checksum"]:
+        values = {name: state[name] for name in BEGINNING}
+        if add_checksum(self._about | values)["checksum"] != state["checksum"]:
             raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
         for name in ("epoch", "skip", "documents"):
-            known[name] = check_int(f"the state's {name}", known[name], 0, ROW_LIMIT)
-        if known["place"] is not None:
-            check_numbers("place", known["place"], 6, 6, ROW_LIMIT)
-        check_numbers("remainder", known["remainder"], 0, REMAINDER, self._encoder.tokenizer.n_vocab - 1)
-        unused = known["skip"] or known["place"] is None
-        if type(known["ended"]) is not bool or (unused and known["remainder"]):
-            raise ValueError(f"the state {short_repr(known)} is none that state_dict() returns")
-        return known
+            values[name] = check_int(f"the state's {name}", values[name], 0, ROW_LIMIT)
+        if values["place"] is not None:
+            check_number_list("place", values["place"], 6, 6, ROW_LIMIT)
+        check_number_list("remainder", values["remainder"], 0, MAX_REMAINDER_IDS, self._encoder.tokenizer.n_vocab - 1)
+        goes_on_in_document = values["skip"] or values["place"] is None
+        if type(values["ended"]) is not bool or (goes_on_in_document and values["remainder"]):
+            raise ValueError(f"the state {short_repr(values)} is none that state_dict() returns")
+        return values
 
-    def _hold(self, group: Group, epoch: int) -> None:
+    def _append_group(self, group: Group, epoch: int) -> None:
         """Add a group to the end of the stream."""
         if not len(group.lengths):
             return
         before = 0 if group.begins else self._open
         document = self._documents - (not group.begins)
-        self._held.append(_GroupInStream(group, self._end, offsets_of(group.lengths), before, document, epoch))
+        self._stream_groups.append(_GroupInStream(group, self._end, offsets_of(group.lengths), before, document, epoch))
         self._end += len(group.ids)
         self._documents = document + len(group.lengths)
         self._open = int(group.lengths[-1]) + (before if len(group.lengths) == 1 else 0)
-        self._forget()
+        self._drop_used_groups()
 
-    def _forget(self) -> None:
+    def _drop_used_groups(self) -> None:
         """Drop the groups before the cursor."""
-        while self._held and self._held[0].end <= self._cursor:
-            self._held.popleft()
+        while self._stream_groups and self._stream_groups[0].end <= self._cursor:
+            self._stream_groups.popleft()
 
     def _make_batch(self, rows: int) -> Batch:
-        """The next rows."""
-        row_format, length = self._encoder.form, self._encoder.length
+        """Make a batch of the next rows."""
+        row_format, length = self._encoder.row_format, self._encoder.length
         start, count = self._cursor, rows * length
-        held = [each for each in self._held if each.start <= start + count]
+        groups = [each for each in self._stream_groups if each.start <= start + count]
         # Only what the rows have: a group may be a document of any length.
         ids = np.concatenate(
-            [each.group.ids[max(start - each.start, 0) : start + count + 1 - each.start] for each in held]
+            [each.group.ids[max(start - each.start, 0) : start + count + 1 - each.start] for each in groups]
         )
         inputs = ids[:count].astype(np.int64).reshape(rows, length)
         labels = ids[1 : count + 1].astype(np.int64)
-        found = [each.find_begins(start, start + count) for each in held]
-        begins = np.concatenate([each for _, each in found]) - start
+        begins_by_group = [each.find_begins(start, start + count) for each in groups]
+        begins = np.concatenate([each for _, each in begins_by_group]) - start
         if row_format.mask_other_documents:
             labels[begins - 1] = IGNORED
         labels = labels.reshape(rows, length)
@@ -396,11 +396,11 @@ class StreamedBatches(Iterator[Batch]):
         bounds = np.union1d(np.arange(rows + 1) * length, begins[begins < count])
         sizes = np.diff(bounds)
         batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(rows, length)
-        first = held[0].document - held[0].group.begins + found[0][0]
-        numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
-        batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
-        extra = make_cu_seqlens(bounds) if "cu_seqlens" in row_format.fields else {}
-        return {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra
+        first = groups[0].document - groups[0].group.begins + begins_by_group[0][0]
+        document_numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
+        batch["document_ids"] = np.repeat(document_numbers, sizes).reshape(rows, length)
+        extra_fields = make_cu_seqlens(bounds) if "cu_seqlens" in row_format.fields else {}
+        return {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra_fields
 
 
 def add_checksum(state: dict[str, Any]) -> State:
@@ -409,7 +409,7 @@ def add_checksum(state: dict[str, Any]) -> State:
     return state | {"checksum": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
-def check_numbers(name: str, value: object, shortest: int, longest: int, largest: int) -> None:
+def check_number_list(name: str, value: object, shortest: int, longest: int, largest: int) -> None:
     """Refuse a part of a state that is no list of so many numbers from 0 to `largest`."""
     if not isinstance(value, list) or not shortest <= len(value) <= longest:
         raise TypeError(f"the state's {name} is {describe(value)}; it must be the list that state_dict() returned")

@@ -31,7 +31,7 @@ from bpe.errors import check_int, describe, short_repr
 Key = tuple[int, int]
 
 #: Why the stream of a `StreamingEncoder` has no state for any number of workers, and what to do.
-STREAMED = (
+STREAMED_STATE_ADVICE = (
     "the state of a StreamingEncoder belongs to each worker of each rank, which reads a part of the sources: save them "
     "with torchdata's StatefulDataLoader and resume with as many ranks and workers, or write shards (bpe encode), "
     "whose rows can be resumed with any number"
@@ -83,15 +83,15 @@ class RowSampler:
     def __iter__(self) -> Iterator[list[Key]]:
         self._next, self._yielded = self._start, 0
         n_rows = len(self._rows)
-        while self._plan.batches_from(self._next) != 0:
-            numbers = range(*self._plan.part(self._next))
-            self._next = self._plan.row_after(self._next, 1)
+        while self._plan.count_batches(self._next) != 0:
+            row_numbers = range(*self._plan.part(self._next))
+            self._next = self._plan.find_row_after(self._next, 1)
             self._yielded += 1
-            yield [divmod(number, n_rows) for number in numbers]
+            yield [divmod(row_number, n_rows) for row_number in row_numbers]
 
     def __len__(self) -> int:
         """The number of batches of the next iteration. A run without end raises TypeError."""
-        count = self._plan.batches_from(self._start)
+        count = self._plan.count_batches(self._start)
         if count is None:
             raise TypeError("epochs is None, so that the run has no end")
         return count
@@ -121,7 +121,7 @@ class RowSampler:
                 f"consumed is {consumed} batches, but the latest iteration has yielded {self._yielded}; count the "
                 "batches since it began, not since step 0 of the run"
             )
-        return self._rows.state_at(self._plan.row_after(self._start, consumed))
+        return self._rows.state_at(self._plan.find_row_after(self._start, consumed))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
@@ -152,8 +152,8 @@ class WorkerBatches(Iterator[Batch]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the worker of this number was; ValueError for another number of workers."""
-        for name, own in self._worker.items():
-            if state.get(name) != own:
+        for name, expected in self._worker.items():
+            if state.get(name) != expected:
                 raise ValueError(
                     f"the state is of worker {state.get('worker')} of {state.get('workers')}, and this is worker "
                     f"{self._worker['worker']} of {self._worker['workers']}; to change the number of workers, use "
@@ -226,7 +226,7 @@ class BatchStream:
         count: int | None = None
         if isinstance(self._source, Rows):
             start, plan = self._find_start()
-            count = plan.batches_from(start)
+            count = plan.count_batches(start)
         if count is None:
             raise TypeError("the number of batches is unknown, or without end")
         return count
@@ -256,23 +256,23 @@ class BatchStream:
         """
         if not isinstance(self._source, Rows):
             if consumed:
-                raise ValueError(f"consumed is {short_repr(consumed)}; {STREAMED}")
+                raise ValueError(f"consumed is {short_repr(consumed)}; {STREAMED_STATE_ADVICE}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
         start, plan = self._find_start()
-        left = plan.batches_from(start)
-        if check_int("consumed", consumed, 0) > (consumed if left is None else left):
+        batches_left = plan.count_batches(start)
+        if check_int("consumed", consumed, 0) > (consumed if batches_left is None else batches_left):
             raise ValueError(
-                f"consumed is {consumed} batches, but this iteration has {left}; count the batches since it began, "
-                "not since step 0 of the run"
+                f"consumed is {consumed} batches, but this iteration has {batches_left}; count the batches since it "
+                "began, not since step 0 of the run"
             )
-        return self._source.state_at(plan.row_after(start, consumed))
+        return self._source.state_at(plan.find_row_after(start, consumed))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
         if isinstance(self._source, Rows):
             self.put(self._source.row_of_state(state))
         elif state:
-            raise ValueError(f"state is {short_repr(state)}; {STREAMED}")
+            raise ValueError(f"state is {short_repr(state)}; {STREAMED_STATE_ADVICE}")
 
 
 def _check_stream(*, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> None:
