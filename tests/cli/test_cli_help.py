@@ -17,7 +17,7 @@ import bpe
 from bpe.cli import arguments, main
 from bpe.cli.arguments import COMPLETED_VALUES, SHELLS, build_parser, read_manual
 from bpe.cli.manual import WIDTH, format_page, format_script
-from bpe.cli.parsing import Option, in_flags, option
+from bpe.cli.parsing import Option, option, replace_with_flags
 
 COMMANDS = {name: build_parser(name) for name in arguments.COMMANDS}
 PROSE = read_manual().commands
@@ -296,7 +296,7 @@ def test_text_of_the_user_is_not_rewritten() -> None:
         "max_memory_of_mine is none of ours",
         "run.first_id is a file",
     ):
-        assert in_flags(text, train) == text
+        assert replace_with_flags(text, train) == text
 
 
 # Files that cannot be written -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def test_the_sample_has_many_scripts_and_mostly_korean():
     assert "🇰🇷" in text
     assert len(re.findall("[가-힣]", text)) > 400
     assert "def widest" in text
-    assert demo.LINES[1] in text
+    assert demo.SAMPLE_LINES[1] in text
 
 
 def test_the_help_topics_come_from_python():
