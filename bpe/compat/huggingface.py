@@ -26,7 +26,7 @@ from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.core import Core, load_tokenizers
-from bpe.compat.document import FLAGS, Added
+from bpe.compat.document import FLAGS, AddedTokenEntry
 from bpe.compat.encoding import Encoding, InputSequence
 from bpe.compat.processing import (
     DIRECTIONS,
@@ -73,13 +73,13 @@ def _in_other_thread(method: Any, doc: str) -> Any:
 def _component_property(name: str, doc: str) -> property:
     """The property of a component."""
 
-    def read(self: Tokenizer) -> Any:
-        return self._component(name)
+    def get_component(self: Tokenizer) -> Any:
+        return self._get_component(name)
 
-    def change(self: Tokenizer, component: Any) -> None:
+    def set_component(self: Tokenizer, component: Any) -> None:
         self._set_component(name, component)
 
-    return property(read, change, doc=doc)
+    return property(get_component, set_component, doc=doc)
 
 
 class Tokenizer(TokenizerFields):
@@ -106,7 +106,7 @@ class Tokenizer(TokenizerFields):
     _state: State
 
     def __init__(self, model: Any) -> None:
-        self._handed: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
+        self._shared_components: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
         if isinstance(model, NativeTokenizer):
             self._state = parse_state(format_huggingface.write(model.spec), model)
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
@@ -115,10 +115,10 @@ class Tokenizer(TokenizerFields):
             raise TypeError(f"model is {describe(model)}; it must be a bpe.Tokenizer or a BPE model")
 
     @classmethod
-    def _of(cls, state: State) -> Tokenizer:
-        made = cls.__new__(cls)
-        made._handed, made._state = {}, state
-        return made
+    def _from_state(cls, state: State) -> Tokenizer:
+        tokenizer = cls.__new__(cls)
+        tokenizer._shared_components, tokenizer._state = {}, state
+        return tokenizer
 
     @classmethod
     def from_native(cls, tokenizer: NativeTokenizer) -> Tokenizer:
@@ -142,7 +142,7 @@ class Tokenizer(TokenizerFields):
         state = parse_state(bytes(buffer))
         if state.core.model.has_tokens:
             state.core.raise_if_unreadable()
-        return cls._of(state)
+        return cls._from_state(state)
 
     @classmethod
     def from_file(cls, path: str) -> Tokenizer:
@@ -165,14 +165,14 @@ class Tokenizer(TokenizerFields):
 
     def _snapshot(self) -> State:
         """The current state; a component that was read and then changed in place is part of it."""
-        if self._handed:
+        if self._shared_components:
             with _lock:
-                for name, (component, before) in list(self._handed.items()):
-                    if component.__getstate__() != before:
+                for name, (component, old_state) in list(self._shared_components.items()):
+                    if component.__getstate__() != old_state:
                         setattr(self, name, component)
         return self._state
 
-    def _rules(self, **changes: Any) -> None:
+    def _change_rules(self, **changes: Any) -> None:
         if "processor" in changes:
             changes["template_ids_by_count"] = {}
         with _lock:
@@ -189,7 +189,7 @@ class Tokenizer(TokenizerFields):
         rule = self._state.rules.truncation
         if rule is None:
             return None
-        strategy = next(name for name, theirs in STRATEGIES.items() if theirs == rule.strategy)
+        strategy = next(name for name, file_name in STRATEGIES.items() if file_name == rule.strategy)
         lengths = {"max_length": rule.max_length, "stride": rule.stride}
         return {**lengths, "strategy": strategy, "direction": rule.direction.lower()}
 
@@ -215,18 +215,18 @@ class Tokenizer(TokenizerFields):
             )
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        most, shared = _unsigned("max_length", max_length), _unsigned("stride", stride)
+        limit, overlap = _check_unsigned("max_length", max_length), _check_unsigned("stride", stride)
         n_template = count_added(self._snapshot().rules.processor, pair=False)
-        if 0 <= most - n_template < shared:  # without room for the template, `tokenizers` does not truncate
+        if 0 <= limit - n_template < overlap:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
-                f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
-                f"{most - n_template} (= {most} original max length - {n_template} added special tokens), "
+                f"tokenizer stride set to {overlap}, which is greater than or equal to its effective max length of "
+                f"{limit - n_template} (= {limit} original max length - {n_template} added special tokens), "
             )
-        self._rules(truncation=Truncation(most, STRATEGIES[strategy], shared, DIRECTIONS[direction]))
+        self._change_rules(truncation=Truncation(limit, STRATEGIES[strategy], overlap, DIRECTIONS[direction]))
 
     def no_truncation(self) -> None:
         """Do not truncate."""
-        self._rules(truncation=None)
+        self._change_rules(truncation=None)
 
     @property
     def padding(self) -> dict[str, Any] | None:
@@ -263,14 +263,14 @@ class Tokenizer(TokenizerFields):
         """
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        pad_id, pad_type_id = _unsigned("pad_id", pad_id, 32), _unsigned("pad_type_id", pad_type_id, 32)
-        length = None if length is None else _unsigned("length", length)
-        multiple = None if pad_to_multiple_of is None else _unsigned("pad_to_multiple_of", pad_to_multiple_of)
-        self._rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
+        pad_id, pad_type_id = _check_unsigned("pad_id", pad_id, 32), _check_unsigned("pad_type_id", pad_type_id, 32)
+        length = None if length is None else _check_unsigned("length", length)
+        multiple = None if pad_to_multiple_of is None else _check_unsigned("pad_to_multiple_of", pad_to_multiple_of)
+        self._change_rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
 
     def no_padding(self) -> None:
         """Do not pad."""
-        self._rules(padding=None)
+        self._change_rules(padding=None)
 
     @property
     def encode_special_tokens(self) -> bool:
@@ -284,29 +284,29 @@ class Tokenizer(TokenizerFields):
 
     # Components -------------------------------------------------------------------------------------------------------
 
-    def _component(self, name: str) -> Any:
+    def _get_component(self, name: str) -> Any:
         """A component of `tokenizers`; changes that are made in it are noticed by the next call."""
         value = self._snapshot().component_json(name)
         if value is None:
             return None
         with _lock:
-            if name not in self._handed:
+            if name not in self._shared_components:
                 document = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": [], name: value}
                 component = getattr(load_tokenizers().Tokenizer.from_str(json.dumps(document)), name)
-                self._handed[name] = component, component.__getstate__()
-            return self._handed[name][0]
+                self._shared_components[name] = component, component.__getstate__()
+            return self._shared_components[name][0]
 
     def _set_component(self, name: str, component: Any) -> None:
         state = _read_component(name, component)
         value = None if state is None else json.loads(state)
         with _lock:
-            self._handed.pop(name, None)
+            self._shared_components.pop(name, None)
             if state is not None:
-                self._handed[name] = component, state
+                self._shared_components[name] = component, state
             if name == "decoder":
                 self._state = replace(self._state, decoder=value)
             elif name == "post_processor":
-                self._rules(processor=value)
+                self._change_rules(processor=value)
             elif value != self._state.component_json(name):
                 self._state = self._state.with_core(**{name: value})
 
@@ -349,11 +349,11 @@ class Tokenizer(TokenizerFields):
 
         """
         state = self._snapshot()
-        plan: Plan = state.plan(add_special_tokens)
+        plan: Plan = state.get_plan(add_special_tokens)
         if type(sequence) is str and pair is None and not is_pretokenized:
-            return plan.call([sequence]).encodings()[0]
-        if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_ends is not None:
-            return plan.call_pairs([sequence, pair]).encodings()[0]
+            return plan.make_call([sequence]).make_encodings()[0]
+        if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_template_ids is not None:
+            return plan.make_pair_call([sequence, pair]).make_encodings()[0]
         inputs = [_check_input(sequence, is_pretokenized)]
         if pair is not None:
             inputs.append(_check_input(pair, is_pretokenized))
@@ -380,12 +380,12 @@ class Tokenizer(TokenizerFields):
         if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
             raise TypeError(f"input is {describe(input)}; it must be a list of inputs")
         texts = list(input)
-        plan: Plan = state.plan(add_special_tokens)
+        plan: Plan = state.get_plan(add_special_tokens)
         if not is_pretokenized and are_all_str(texts):
-            return plan.call(texts).encodings()
-        if not is_pretokenized and plan.pair_ends is not None and (joined := join_pairs(texts)) is not None:
-            return plan.call_pairs(joined).encodings()
-        rows = [_check_row(each, is_pretokenized) for each in texts]
+            return plan.make_call(texts).make_encodings()
+        if not is_pretokenized and plan.pair_template_ids is not None and (pair_texts := join_pairs(texts)) is not None:
+            return plan.make_pair_call(pair_texts).make_encodings()
+        rows = [_check_row(row, is_pretokenized) for row in texts]
         return pad_rows(_encode_inputs(state, rows, add_special_tokens), state.rules.padding)
 
     def encode_batch_fast(
@@ -397,9 +397,9 @@ class Tokenizer(TokenizerFields):
         """Encode several inputs; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
-    def plan_of(self, add_special_tokens: bool) -> Plan:
+    def get_plan(self, add_special_tokens: bool) -> Plan:
         """How texts become encodings now, with template tokens or without."""
-        plan: Plan = self._snapshot().plan(add_special_tokens)
+        plan: Plan = self._snapshot().get_plan(add_special_tokens)
         return plan
 
     async_encode = _in_other_thread(encode, "Encode one input in another thread.")
@@ -411,8 +411,8 @@ class Tokenizer(TokenizerFields):
     ) -> Encoding:
         """Truncate encodings, combine them with the template's tokens, and pad the result."""
         rules = self._snapshot().rules
-        parts = [each.copy() for each in (encoding, pair) if each is not None]
-        return pad_rows([process(parts, rules, add_special_tokens)], rules.padding)[0]
+        encodings = [part.copy() for part in (encoding, pair) if part is not None]
+        return pad_rows([process(encodings, rules, add_special_tokens)], rules.padding)[0]
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -452,19 +452,19 @@ class Tokenizer(TokenizerFields):
     def get_added_tokens_decoder(self) -> dict[int, Any]:
         """The added tokens by id; of the class of `tokenizers`, if it is installed."""
         return {
-            each.id: AddedToken(each.content, **dict(zip(FLAGS, each.flags, strict=True)))
-            for each in self._state.core.added
+            token.id: AddedToken(token.content, **dict(zip(FLAGS, token.flags, strict=True)))
+            for token in self._state.core.added
         }
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token, or None."""
         core = self._state.core
-        found = core.added_ids.get(token)
-        if found is None:
-            found = core.model.vocab.get(token)
-            if found is None and not isinstance(token, str):
+        token_id = core.added_ids.get(token)
+        if token_id is None:
+            token_id = core.model.vocab.get(token)
+            if token_id is None and not isinstance(token, str):
                 raise TypeError(f"token is {describe(token)}; it must be a str")
-        return found
+        return token_id
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
         """The token of an id, or None."""
@@ -479,27 +479,28 @@ class Tokenizer(TokenizerFields):
         A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
         """
         rows = tuple(
-            Added(token_id, **read_added_fields(token, special=False)) for token_id, token in sorted(tokens.items())
+            AddedTokenEntry(token_id, **read_added_fields(token, special=False))
+            for token_id, token in sorted(tokens.items())
         )
         state = self._snapshot()
-        return self if rows == state.core.added else self._of(state.with_core(rows=rows))
+        return self if rows == state.core.added else self._from_state(state.with_core(added_rows=rows))
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
-        return self._add(tokens, special=False)
+        return self._add_all(tokens, special=False)
 
     def add_special_tokens(self, tokens: Iterable[Any]) -> int:
         """Add special tokens, given as str or `AddedToken`. Returns how many are new or were changed."""
-        return self._add(tokens, special=True)
+        return self._add_all(tokens, special=True)
 
-    def _add(self, tokens: Iterable[Any], special: bool) -> int:
+    def _add_all(self, tokens: Iterable[Any], special: bool) -> int:
         with _lock:
             core = self._snapshot().core
             fields = [read_added_fields(token, special) for token in tokens]
             added, count = number_tokens(core.added, core.model.vocab, fields)
             if count:
-                names = {each["content"] for each in fields if each["special"]} - {""}
-                self._state = self._state.with_core(rows=added, special=core.special | names)
+                names = {token_fields["content"] for token_fields in fields if token_fields["special"]} - {""}
+                self._state = self._state.with_core(added_rows=added, special=core.special | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------
@@ -509,31 +510,31 @@ class Tokenizer(TokenizerFields):
 
         This package trains where its result is the same (`bpe/compat/training.py`), and `tokenizers` otherwise.
         """
-        self._train(trainer, {"files": files}, lambda theirs: theirs.train(files, trainer))
+        self._train(trainer, {"files": files}, lambda peer: peer.train(files, trainer))
 
     def train_from_iterator(self, iterator: Iterable[Any], trainer: Any = None, length: int | None = None) -> None:
         """Train on texts, or lists of texts, with a trainer of `tokenizers`; see `train`."""
         self._train(
             trainer,
             {"texts": training.flatten_texts(iterator)},
-            lambda theirs: theirs.train_from_iterator(iterator, trainer, length),
+            lambda peer: peer.train_from_iterator(iterator, trainer, length),
         )
 
-    def _train(self, trainer: Any, corpus: dict[str, Any], train: Any) -> None:
+    def _train(self, trainer: Any, corpus: dict[str, Any], train_peer: Any) -> None:
         trained = training.train_natively(self._snapshot(), trainer, **corpus)
         if trained is None:
-            reference = load_tokenizers().Tokenizer.from_str(self.to_str())
-            train(reference)
-            trained = replace(parse_state(reference.to_str().encode()), as_text=self._state.as_text)
+            peer = load_tokenizers().Tokenizer.from_str(self.to_str())
+            train_peer(peer)
+            trained = replace(parse_state(peer.to_str().encode()), as_text=self._state.as_text)
         with _lock:
-            self._handed.clear()
+            self._shared_components.clear()
             self._state = trained
 
     # Files ------------------------------------------------------------------------------------------------------------
 
     def to_str(self, pretty: bool = False) -> str:
         """The tokenizer.json as a str."""
-        text = self._snapshot().json().decode()
+        text = self._snapshot().to_json_bytes().decode()
         return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
 
     def save(self, path: str, pretty: bool = True) -> None:
@@ -545,22 +546,22 @@ class Tokenizer(TokenizerFields):
         return _from_text, (self.to_str(),)
 
     def __copy__(self) -> Tokenizer:
-        return self._of(replace(self._snapshot(), as_text=False))
+        return self._from_state(replace(self._snapshot(), as_text=False))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
         return self.__copy__()
 
-    def _describe(self, describe: Callable[[Any], str]) -> str:
+    def _format(self, format_peer: Callable[[Any], str]) -> str:
         """The description that `tokenizers` gives; a shorter one where it cannot read the tokenizer."""
         with contextlib.suppress(Exception):  # it raises Exception itself
-            return describe(load_tokenizers().Tokenizer.from_str(self.to_str()))
+            return format_peer(load_tokenizers().Tokenizer.from_str(self.to_str()))
         return f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, model={self.model!r})'
 
     def __repr__(self) -> str:
-        return self._describe(repr)
+        return self._format(repr)
 
     def __str__(self) -> str:
-        return self._describe(str)
+        return self._format(str)
 
 
 class DecodeStream:
@@ -585,9 +586,9 @@ class DecodeStream:
         self._prefix_index = 0
 
     def __copy__(self) -> DecodeStream:
-        made = DecodeStream(self._ids, self._skip)
-        made._prefix, made._prefix_index = self._prefix, self._prefix_index
-        return made
+        stream = DecodeStream(self._ids, self._skip)
+        stream._prefix, stream._prefix_index = self._prefix, self._prefix_index
+        return stream
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DecodeStream:
         return self.__copy__()
@@ -605,33 +606,33 @@ class DecodeStream:
         """
         ids, prefix = self._ids, self._prefix
         if not prefix and ids:
-            before = tokenizer.decode(ids, self._skip)
-            if not before.endswith("\ufffd"):
-                self._prefix = prefix = before
+            old_text = tokenizer.decode(ids, self._skip)
+            if not old_text.endswith("\ufffd"):
+                self._prefix = prefix = old_text
                 self._prefix_index = len(ids)
         self._ids = ids = [*ids, id] if type(id) is int or isinstance(id, (int, np.integer)) else [*ids, *id]
         text: str = tokenizer.decode(ids, self._skip)
-        known = text.startswith(prefix)
-        if text.endswith("\ufffd") or (known and len(text) == len(prefix)):
+        has_prefix = text.startswith(prefix)
+        if text.endswith("\ufffd") or (has_prefix and len(text) == len(prefix)):
             return None
-        if not known:
+        if not has_prefix:
             if len(text.encode()) <= len(prefix.encode()):
                 return None
             raise ValueError(
                 f"Invalid prefix encountered while decoding stream: the text of the ids is {short_repr(text)}, which "
                 f"does not begin with {short_repr(prefix)}; begin a new stream"
             )
-        new, index = text[len(prefix) :], len(ids) - self._prefix_index
+        new_text, index = text[len(prefix) :], len(ids) - self._prefix_index
         self._ids = ids[self._prefix_index :]
         self._prefix, self._prefix_index = tokenizer.decode(self._ids, self._skip), index
-        return new
+        return new_text
 
 
 # Private --------------------------------------------------------------------------------------------------------------
 
 
 def _from_text(text: str) -> Tokenizer:
-    return Tokenizer._of(parse_state(text.encode()))
+    return Tokenizer._from_state(parse_state(text.encode()))
 
 
 def _read_component(name: str, component: Any) -> bytes | None:
@@ -652,9 +653,9 @@ def _is_list_of_words(value: Any) -> bool:
     return isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value)
 
 
-def _check_input(value: Any, words: bool) -> str | list[str]:
+def _check_input(value: Any, is_pretokenized: bool) -> str | list[str]:
     """A str, or a list of words; TypeError for anything else."""
-    if not words:
+    if not is_pretokenized:
         if not isinstance(value, str):
             raise TypeError("TextInputSequence must be str")
         return value
@@ -663,13 +664,13 @@ def _check_input(value: Any, words: bool) -> str | list[str]:
     raise TypeError("PreTokenizedInputSequence must be Union[List[str], Tuple[str]]")
 
 
-def _check_row(value: Any, words: bool) -> list[str | list[str]]:
+def _check_row(value: Any, is_pretokenized: bool) -> list[str | list[str]]:
     """One input of a batch, or two for a pair."""
-    if _is_list_of_words(value) if words else isinstance(value, str):
-        return [_check_input(value, words)]
+    if _is_list_of_words(value) if is_pretokenized else isinstance(value, str):
+        return [_check_input(value, is_pretokenized)]
     if isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2:
-        return [_check_input(each, words) for each in value]
-    if words:
+        return [_check_input(item, is_pretokenized) for item in value]
+    if is_pretokenized:
         raise TypeError(
             "PreTokenizedEncodeInput must be Union[PreTokenizedInputSequence, Tuple[PreTokenizedInputSequence, "
             "PreTokenizedInputSequence]]"
@@ -680,21 +681,21 @@ def _check_row(value: Any, words: bool) -> list[str | list[str]]:
 def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
     """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
-    texts = [text for row in rows for each in row for text in ([each] if isinstance(each, str) else each)]
+    texts = [text for row in rows for item in row for text in ([item] if isinstance(item, str) else item)]
     ids = map(core.as_list, core.encode_batch(texts, as_text))
-    sequences = (core.sequence(text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
-    made = []
+    sequences = (core.make_sequence(text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
+    results = []
     for row in rows:
         encodings = []
-        for each in row:
-            one_text = isinstance(each, str)
-            whole = next(sequences) if one_text else InputSequence.of_words([next(sequences) for _ in each])
-            encodings.append(whole.as_encoding())
-        made.append(process(encodings, state.rules, add_special))
-    return made
+        for item in row:
+            is_text = isinstance(item, str)
+            sequence = next(sequences) if is_text else InputSequence.from_words([next(sequences) for _ in item])
+            encodings.append(sequence.as_encoding())
+        results.append(process(encodings, state.rules, add_special))
+    return results
 
 
-def _unsigned(name: str, value: object, bits: int = 64) -> int:
+def _check_unsigned(name: str, value: object, bits: int = 64) -> int:
     """An argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
     try:
         return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)

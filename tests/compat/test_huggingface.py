@@ -488,7 +488,7 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
     text = "the<x> lowé <x>z<y>\n<z><x>"
     assert columns(own.encode(text)) == columns(other.encode(text))
     kernel = own.native._engine.kernel
-    monkeypatch.setattr(Core, "_spec", None)
+    monkeypatch.setattr(Core, "_read_spec", None)
     for method, tokens in (
         ("add_tokens", ["<x>"]),
         ("add_special_tokens", ["<y>", "<z>"]),
@@ -526,12 +526,12 @@ def test_pairs_are_joined_only_if_each_has_two_str() -> None:
 
 def test_bounds_of_texts_are_checked() -> None:
     call = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)).encode_batch(["low", "é"])[0].call
-    assert [call.bounds(i) for i in (0, 1)] == [(0, 1), (1, 3)]
+    assert [call.find_bounds(i) for i in (0, 1)] == [(0, 1), (1, 3)]
     for i in (-1, 2):
         with pytest.raises(IndexError, match=f"text {i} is not one of 2"):
-            call.bounds(i)
+            call.find_bounds(i)
     with pytest.raises(TypeError, match="int is no subclass of Row"):
-        _rows.rows_of(int, call, 2)  # type: ignore[type-var]
+        _rows.make_rows(int, call, 2)  # type: ignore[type-var]
 
 
 def test_threads_see_whole_configurations() -> None:

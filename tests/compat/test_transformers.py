@@ -20,6 +20,7 @@ from bpe import compat
 from bpe.compat import transformers as transformers_module
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers import acceleration_of
+from bpe.compat.transformers_calls import AccelerationState
 
 transformers = pytest.importorskip("transformers", reason="needs transformers 5")
 theirs = pytest.importorskip("tokenizers", reason="needs tokenizers")
@@ -176,8 +177,8 @@ def test_usual_calls_do_without_the_code_of_transformers(
 def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     own, fast = both
     twins: list[Any] = []
-    take = transformers_module._take_twin
-    monkeypatch.setattr(transformers_module, "_take_twin", lambda *given: twins.append(given) or take(*given))
+    take = AccelerationState.take_twin
+    monkeypatch.setattr(AccelerationState, "take_twin", lambda *given: twins.append(given) or take(*given))
     special = {"return_special_tokens_mask": True}
     overflowing = {"return_overflowing_tokens": True, "max_length": 8, "truncation": True}
     for length, pair, options, is_short in (
@@ -242,7 +243,7 @@ def test_pairs_that_fit_do_without_the_code_of_transformers(
     if tensors and not own.encode("the low"):
         pytest.skip("gives no ids: transformers decides what an empty array is")
     state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
-    if state.plan(True, False, (), ()).pair_ends is None:
+    if state.get_plan(True, False, (), ()).pair_template_ids is None:
         pytest.skip("its template changes the order of a pair")
     given: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
     if pads or tensors is None:

@@ -65,17 +65,17 @@ def get_encoding(encoding_name: str) -> Encoding:
         OSError: for a file that is neither in the cache nor can be downloaded.
 
     """
-    found = ENCODINGS.get(encoding_name) if isinstance(encoding_name, str) else None
-    if found is None:
+    encoding = ENCODINGS.get(encoding_name) if isinstance(encoding_name, str) else None
+    if encoding is None:
         if not isinstance(encoding_name, str):
             raise ValueError(f"encoding_name is {describe(encoding_name)}; it must be the name of an encoding")
         with _lock:
-            found = ENCODINGS.get(encoding_name)
-            if found is None:
-                found = Encoding.__new__(Encoding)
-                found._take_fields(registry.load_encoding(encoding_name))
-                ENCODINGS[encoding_name] = found
-    return found
+            encoding = ENCODINGS.get(encoding_name)
+            if encoding is None:
+                encoding = Encoding.__new__(Encoding)
+                encoding._set_fields(registry.load_encoding(encoding_name))
+                ENCODINGS[encoding_name] = encoding
+    return encoding
 
 
 def encoding_for_model(model_name: str) -> Encoding:
@@ -91,8 +91,8 @@ def encoding_for_model(model_name: str) -> Encoding:
 
 def _with_fast_list(method: _Method) -> _Method:
     """Wrap `encode` or `encode_ordinary` in a fast path that handles short texts without a Python frame."""
-    ordinary = method.__name__ == "encode_ordinary"
-    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method, ordinary)))
+    is_ordinary = method.__name__ == "encode_ordinary"
+    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method, is_ordinary)))
 
 
 class Encoding:
@@ -132,7 +132,7 @@ class Encoding:
         special_tokens: dict[str, int],
         explicit_n_vocab: int | None = None,
     ) -> None:
-        self._take_fields(
+        self._set_fields(
             registry.build_encoding(
                 name,
                 pat_str=pat_str,
@@ -142,7 +142,7 @@ class Encoding:
             )
         )
 
-    def _take_fields(self, encoding: NamedEncoding) -> None:
+    def _set_fields(self, encoding: NamedEncoding) -> None:
         """Set the attributes."""
         self.name = encoding.name
         self._pat_str = encoding.pat_str
@@ -154,7 +154,7 @@ class Encoding:
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
         #: What all names of special tokens begin with, and its first character: a text without them has none.
         self._prefix = common_prefix(encoding.special_tokens)
-        self._first = self._prefix[:1]
+        self._prefix_char = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
         if encoding.ranks is not None:
             self._mergeable_ranks = encoding.ranks  # type: ignore[assignment]
@@ -175,7 +175,7 @@ class Encoding:
 
         """
         if not isinstance(text, str):
-            raise _text_error(text)
+            raise _make_text_error(text)
         return as_list(self._tokenizer.encode(text))
 
     @_with_fast_list
@@ -219,10 +219,10 @@ class Encoding:
 
         """
         threads, texts = _count_threads(num_threads), list(text)
-        for each in texts:
-            if not isinstance(each, str):
-                raise _text_error(each)
-        return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
+        for item in texts:
+            if not isinstance(item, str):
+                raise _make_text_error(item)
+        return self._to_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_batch(
         self,
@@ -242,11 +242,11 @@ class Encoding:
         allowed = _NO_NAMES
         if not isinstance(disallowed_special, str):
             disallowed_special = frozenset(disallowed_special)  # of an iterator, once for all texts
-        for each in texts:
-            allowed = self._find_allowed(each, allowed_special, disallowed_special) or allowed
+        for item in texts:
+            allowed = self._find_allowed(item, allowed_special, disallowed_special) or allowed
         if allowed:
-            return self._as_lists(self._engine.encode_batch(texts, threads, allowed))
-        return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
+            return self._to_lists(self._engine.encode_batch(texts, threads, allowed))
+        return self._to_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_with_unstable(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
@@ -266,7 +266,7 @@ class Encoding:
 
         """
         allowed = self._find_allowed(text, allowed_special, disallowed_special)
-        return self._completer.with_completions(text.encode(), allowed)
+        return self._completer.encode_with_completions(text.encode(), allowed)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """The id of a token, special or not.
@@ -276,13 +276,13 @@ class Encoding:
             TypeError: for anything but str and bytes.
 
         """
-        token = _as_bytes(text_or_bytes)
-        found = self._mergeable_ranks.get(token)
-        if found is None:
-            found = self._special_tokens.get(token.decode("utf-8", "replace"))
-        if found is None:
+        token = _to_bytes(text_or_bytes)
+        token_id = self._mergeable_ranks.get(token)
+        if token_id is None:
+            token_id = self._special_tokens.get(token.decode("utf-8", "replace"))
+        if token_id is None:
             raise KeyError(token)
-        return found
+        return token_id
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class Encoding:
                 return self._decoder.bytes_with_final_space(as_array(tokens))
             return self._decoder.bytes_of(tokens)
         except (TypeError, ValueError, OverflowError):
-            return b"".join(self._bytes_of(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
+            return b"".join(self._find_bytes(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
 
     @with_fast_decode
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
@@ -322,8 +322,8 @@ class Encoding:
 
         """
         table = self._decoder.short_table
-        found = None if table is None else table.token(token)
-        return self._bytes_of(token, "") if found is None else found
+        data = None if table is None else table.token(token)
+        return self._find_bytes(token, "") if data is None else data
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each of several tokens.
@@ -333,8 +333,8 @@ class Encoding:
 
         """
         table = self._decoder.short_table
-        found = table.tokens(tokens) if type(tokens) is list and table is not None else None
-        return [self._bytes_of(token, "") for token in tokens] if found is None else found
+        parts = table.tokens(tokens) if type(tokens) is list and table is not None else None
+        return [self._find_bytes(token, "") for token in tokens] if parts is None else parts
 
     def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
         """The text of several tokens, and for each the index of the first character that has bytes of it.
@@ -348,8 +348,8 @@ class Encoding:
         offsets: list[int] = []
         n_chars = 0  # whose first byte is in the tokens before
         for part in parts:
-            inside = part[:1] != b"" and part[0] in _CONTINUATION
-            offsets.append(max(0, n_chars - inside))
+            begins_inside_char = part[:1] != b"" and part[0] in _CONTINUATION
+            offsets.append(max(0, n_chars - begins_inside_char))
             n_chars += len(part.translate(None, _CONTINUATION))
         return b"".join(parts).decode("utf-8", "strict"), offsets
 
@@ -416,7 +416,7 @@ class Encoding:
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
         """The ids of a text that is not split into words; special tokens in it are ordinary text."""
-        return self._completer.piece(_as_bytes(text_or_bytes))
+        return self._completer.encode_piece(_to_bytes(text_or_bytes))
 
     def _encode_only_native_bpe(self, text: str) -> list[int]:
         """The ids of a text whose words the `regex` package finds."""
@@ -448,12 +448,12 @@ class Encoding:
         if isinstance(value, str):
             self.__dict__.update(get_encoding(value).__dict__)
         else:
-            self._take_fields(registry.build_encoding(**value))
+            self._set_fields(registry.build_encoding(**value))
 
     def __copy__(self) -> Encoding:
-        made = Encoding.__new__(Encoding)
-        made.__dict__.update(self.__dict__)
-        return made
+        encoding = Encoding.__new__(Encoding)
+        encoding.__dict__.update(self.__dict__)
+        return encoding
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Encoding:
         return self.__copy__()  # nothing in it changes
@@ -466,10 +466,10 @@ class Encoding:
         No names if the text has none, so that the caller can take the fast path.
         """
         if not isinstance(text, str):
-            raise _text_error(text)
+            raise _make_text_error(text)
         if isinstance(disallowed, str) and disallowed == "all":
             _check_set(allowed)
-            if self._first not in text or self._prefix not in text:
+            if self._prefix_char not in text or self._prefix not in text:
                 self._check_names(allowed)
                 return _NO_NAMES
             disallowed = () if allowed == "all" else self._all_names - allowed if allowed else self._all_names
@@ -477,7 +477,7 @@ class Encoding:
             self._refuse(text, frozenset(disallowed))
         _check_set(allowed)
         self._check_names(allowed)
-        if not allowed or self._first not in text or self._prefix not in text:
+        if not allowed or self._prefix_char not in text or self._prefix not in text:
             return _NO_NAMES
         return self._all_names if allowed == "all" else self._all_names & allowed
 
@@ -495,7 +495,7 @@ class Encoding:
         keep_ints(self.max_token_value + 1)
         return _fast_path.ListEncoder(self._engine.fast_kernel, self._prefix if self._special_tokens else None)
 
-    def _as_lists(self, batch: TokenBatch) -> list[list[int]]:
+    def _to_lists(self, batch: TokenBatch) -> list[list[int]]:
         """A batch as lists."""
         keep_ints(self.max_token_value + 1)
         return as_lists(batch.ids, batch.offsets)
@@ -508,7 +508,7 @@ class Encoding:
         for _, _, name in self._engine.specials.find(data, disallowed):
             _raise_disallowed(name)
 
-    def _bytes_of(self, token: int, prefix: str) -> bytes:
+    def _find_bytes(self, token: int, prefix: str) -> bytes:
         """The bytes of a token."""
         token_id = operator.index(token)
         if not 0 <= token_id < 2**32:
@@ -520,11 +520,13 @@ class Encoding:
 
     @cached_property
     def _completer(self) -> unstable.Completer:
-        ordinary = self._tokenizer.spec.vocabulary.kinds == ORDINARY
-        return unstable.Completer(self._engine, self._tokenizer.token_byte_lengths, ordinary, self.token_byte_values())
+        is_ordinary = self._tokenizer.spec.vocabulary.kinds == ORDINARY
+        return unstable.Completer(
+            self._engine, self._tokenizer.token_byte_lengths, is_ordinary, self.token_byte_values()
+        )
 
 
-def _text_error(value: object) -> TypeError:
+def _make_text_error(value: object) -> TypeError:
     """The error for a text that is not a str."""
     return TypeError(f"text is {describe(value)}; it must be a str")
 
@@ -535,7 +537,7 @@ def _check_set(allowed: object) -> None:
         raise TypeError(f'allowed_special is {describe(allowed)}; it must be "all" or a set of names')
 
 
-def _as_bytes(value: str | bytes) -> bytes:
+def _to_bytes(value: str | bytes) -> bytes:
     """A str or bytes as bytes."""
     if isinstance(value, str):
         return value.encode()
@@ -560,8 +562,8 @@ def _count_threads(num_threads: Any) -> int:
         num_threads = check_int("num_threads", num_threads, 1)
     if not num_threads > 0:
         raise ValueError(f"num_threads is {num_threads}; it must be above 0")
-    number: float = min(num_threads, cores)
-    return math.ceil(number)
+    n_threads: float = min(num_threads, cores)
+    return math.ceil(n_threads)
 
 
 def _raise_disallowed(name: str) -> NoReturn:

@@ -13,7 +13,7 @@ import hashlib
 import os
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.utf8 import read_file as local
+from bpe.base.utf8 import read_file as read_local_file
 from bpe.errors import FormatError, short_repr
 from bpe.formats.openai_encodings import PublishedFile
 from bpe.formats.tiktoken import read_gpt2_ranks
@@ -38,7 +38,7 @@ def read_file(blobpath: str) -> bytes:
 
     """
     if "://" not in blobpath:
-        return local(blobpath)
+        return read_local_file(blobpath)
     if blobpath.startswith(("http://", "https://")):
         return cache.download(blobpath)
     try:
