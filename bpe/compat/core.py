@@ -1,11 +1,11 @@
-"""What encodes and decodes for Hugging Face's interface: a native `Tokenizer`, or `tokenizers` where it must.
+"""Encodes and decodes for Hugging Face's interface, by a native `Tokenizer`, or by `tokenizers` where it must.
 
-A `Core` belongs to one vocabulary with its added tokens, normalizer and pretokenizer. It makes the native tokenizer and
-the tables when they are first needed, and is shared by all configurations of padding, truncation and templates.
+A `Core` belongs to one vocabulary with its added tokens, normalizer and pretokenizer. The native tokenizer and the
+tables are made when they are first needed. All configurations of padding, truncation and templates share the core.
 
-Ids, tokens, offsets and word ids come from the native tokenizer. If it cannot read the model, or a text has a symbol
-without a token and the file says that this is an error, which `tokenizers` ignores, the `tokenizers` package encodes,
-if it is installed; without it, that is an error.
+Ids, tokens, offsets and word ids come from the native tokenizer. The `tokenizers` package, if it is installed, encodes
+where the native tokenizer cannot: models that it does not read, and symbols without a token where the file says that
+this is an error, which `tokenizers` ignores.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FALSE_VALUES = ("0", "off", "false", "f", "no", "n")
 
 
 def load_tokenizers() -> Any:
-    """The compiled module of the package `tokenizers`: its own classes, also where a program put ours in their place.
+    """Import the compiled module of `tokenizers`: its own classes, also where a program put ours in their place.
 
     Raises:
         ModuleNotFoundError: if it is not installed.
@@ -63,12 +63,12 @@ def load_tokenizers() -> Any:
 def split_additions(
     added: Iterable[AddedTokenEntry], vocab_size: int, find_id: Callable[[str], int | None]
 ) -> Iterator[list[Any]]:
-    """Added tokens, by ascending id, in the calls by which `tokenizers` gives them their ids.
+    """Split added tokens, by ascending id, into the calls by which `tokenizers` gives them their ids.
 
     Args:
         added: the added tokens.
         vocab_size: the number of tokens of the model.
-        find_id: returns the id of one of these; None for a name that is none.
+        find_id: returns the id of a token of the model; None for any other name.
 
     """
     token_class, next_id = load_tokenizers().AddedToken, vocab_size
@@ -88,14 +88,14 @@ class Core:
 
     Args:
         model: the model of the tokenizer.json.
-        rows: the fields of its added tokens, as those of `AddedTokenEntry`, by ascending id.
+        added_rows: the fields of its added tokens, as those of `AddedTokenEntry`, by ascending id.
         normalizer: the JSON value, or None.
         pre_tokenizer: the JSON value, or None.
         native: the native tokenizer, if it is known.
         special: names that decoding skips although they are no longer special; as in `tokenizers`, adding a special
             token again without the flag does not change that.
-        keep_ids: whether the ids of added tokens are right although `tokenizers` would give others when it reads them.
-        base: a core that differs only in its added tokens; if this one only adds to them, it reuses the base's tables.
+        keep_ids: whether the ids of added tokens stay although `tokenizers` would give others when it reads them.
+        base: a core that differs only in its added tokens; a core with more tokens reuses the tables of its base.
 
     """
 
@@ -135,7 +135,7 @@ class Core:
         return self._formerly_special.union(compress(self.added_ids, map(itemgetter(-1), self.added_rows)))
 
     def to_json_bytes(self, *, with_added: bool = True, with_lists: bool = True) -> bytes:
-        """The tokenizer.json of this part alone; without its lists, with an empty vocab and no merges."""
+        """Write the tokenizer.json of this part alone; without its lists, with an empty vocab and no merges."""
         added = dump_compact([token.to_json() for token in self.added] if with_added else [])
         model = self.model if with_lists else replace(self.model, vocab_json=b"{}", merges_json=b"[]")
         settings = (
@@ -149,10 +149,10 @@ class Core:
         """Whether an added token is not in the vocab of the model."""
         return name not in self.model.vocab
 
-    # What encodes -----------------------------------------------------------------------------------------------------
+    # Encoding ---------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the native tokenizer, unless it was made, or the reader refused it."""
+        """Make the native tokenizer, unless it is made, or the reader refused the model."""
         with self._lock:
             if self._is_prepared:
                 return
@@ -165,30 +165,25 @@ class Core:
             self._is_prepared, self._base = True, None
 
     def _extend_base(self) -> Tokenizer | None:
-        """The native tokenizer of the base with new tokens, which takes 1 ms; None if more than that has changed."""
+        """Extend the native tokenizer of the base by new tokens, in 1 ms; None if more than that has changed."""
         base, native = self._base, None if self._base is None else self._base._native
         if base is None or native is None or self.added[: len(base.added_rows)] != base.added:
             return None
         spec, new_tokens, strings = native.spec, self.added[len(base.added_rows) :], vars(base).get("strings")
-        if [token.id for token in new_tokens] != list(
-            range(spec.vocabulary.limit, spec.vocabulary.limit + len(new_tokens))
-        ):
+        limit, names = spec.vocabulary.limit, [token.content for token in new_tokens]
+        if [token.id for token in new_tokens] != list(range(limit, limit + len(new_tokens))):
             return None
-        if any(not self.is_new(token.content) for token in new_tokens) or len(spec.vocabulary) < spec.vocabulary.limit:
+        if not all(map(self.is_new, names)) or len(spec.vocabulary) < limit:
             return None
-        if spec.normalizer is not None and not all(
-            map(spec.normalizer.spelling, (token.content for token in new_tokens))
-        ):
+        if spec.normalizer is not None and not all(map(spec.normalizer.spelling, names)):
             return None
-        if strings is not None and len(strings) == spec.vocabulary.limit:
-            self.strings = [*strings, *(token.content for token in new_tokens)]
+        if strings is not None and len(strings) == limit:
+            self.strings = [*strings, *names]
         flags = {token.content: token.flag_names for token in self.added}
-        return with_specials(
-            native, add_tokens(spec, {token.content: flags[token.content] for token in new_tokens}, flags)
-        )
+        return with_specials(native, add_tokens(spec, {name: flags[name] for name in names}, flags))
 
     def _read_spec(self) -> TokenizerSpec:
-        """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
+        """Read the tokenizer.json; raises FormatError where the native tokenizer cannot."""
         settings_json, model = self.to_json_bytes(with_added=False, with_lists=False), self.model
         spec = huggingface.read_divided(
             settings_json, model.vocab_json, model.merges_json, self.added_rows, self.keep_ids
@@ -204,7 +199,7 @@ class Core:
             names &= self.added_ids.keys()
         self._all_names = names | specials.always if specials.always - names else names
         self._always_names = specials.always
-        # A normalizer may make a name of other text.
+        # A normalizer may turn other text into a name.
         are_literal = not specials.always and not specials.sought_normalized(names)
         self._prefix = common_prefix(names) if are_literal else ""
         keep_ints(native.n_vocab)
@@ -217,13 +212,13 @@ class Core:
 
     @property
     def native(self) -> Tokenizer | None:
-        """The native tokenizer; None if it cannot read the model."""
+        """The native tokenizer; None if the native reader refuses the model."""
         if not self._is_prepared:
             self.prepare()
         return self._native
 
     def _choose_native(self, as_text: bool) -> Tokenizer | None:
-        """The native tokenizer; None where `tokenizers` must take its place."""
+        """Return the native tokenizer; None where `tokenizers` must take its place."""
         native = self.native
         return None if native is None or (as_text and self._specials_overlap) else native
 
@@ -249,23 +244,23 @@ class Core:
                 raise self._reader_error
 
     def encode_by_tokenizers(self, text: str, as_text: bool) -> Any:
-        """The encoding of a text by `tokenizers`; `as_text` leaves special tokens in it as text."""
+        """Encode a text by `tokenizers`; `as_text` leaves special tokens in it as text."""
         twin = self.tokenizers_twin
         with self._lock:  # one call at a time, because the option is an attribute
             twin.encode_special_tokens = as_text
             return twin.encode(text, add_special_tokens=False)
 
-    def _allowed_names(self, as_text: bool) -> frozenset[str]:
+    def _choose_names(self, as_text: bool) -> frozenset[str]:
         return self._always_names if as_text else self._all_names
 
     def encode(self, text: str, as_text: bool) -> NDArray[np.uint32]:
-        """The ids of a text; with `as_text`, special tokens in it are encoded as text."""
+        """Encode a text to ids; with `as_text`, special tokens in it are encoded as text."""
         native = self._choose_native(as_text)
         if native is not None:
             try:
                 if self._has_no_special(text, as_text):
                     return native.encode(text)
-                return self._engine.encode(text, self._allowed_names(as_text))
+                return self._engine.encode(text, self._choose_names(as_text))
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
@@ -276,44 +271,46 @@ class Core:
         prefix = self._prefix
         if prefix and (as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
             return True
-        return not self._allowed_names(as_text)
+        return not self._choose_names(as_text)
 
     def make_plain_encoder(self, as_text: bool) -> tuple[Callable[[str], NDArray[np.uint32]], bool, str]:
-        """(a function that encodes a text without special tokens, whether no text has one, what all names begin with).
+        """Make a function that encodes a text without special tokens.
 
-        Without a common beginning, the third is "".
+        Returns:
+            The function, whether no text has a special token, and what all names of these begin with, or "".
+
         """
         native = self._choose_native(as_text)
         if native is None:
             return partial(self.encode, as_text=as_text), False, ""
-        return native.encode, not self._allowed_names(as_text), self._prefix
+        return native.encode, not self._choose_names(as_text), self._prefix
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
-        """The ids of several texts."""
+        """Encode several texts to ids."""
         native = self._choose_native(as_text)
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _FALSE_VALUES else None
             try:
-                if not self._allowed_names(as_text) or not has_name(texts, self._prefix):
+                if not self._choose_names(as_text) or not has_name(texts, self._prefix):
                     return native.encode_batch(texts, threads=threads)
-                return self._engine.encode_batch(texts, thread_count(threads), self._allowed_names(as_text))
+                return self._engine.encode_batch(texts, thread_count(threads), self._choose_names(as_text))
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
         return TokenBatch.from_lists([self.encode(text, as_text) for text in texts])
 
     def as_list(self, ids: NDArray[np.uint32]) -> list[int]:
-        """Ids as a list; equal ints are one object."""
+        """Return ids as a list; equal ints are one object."""
         return as_list(np.ascontiguousarray(ids)) if self.native is not None else ids.tolist()
 
     # Columns ----------------------------------------------------------------------------------------------------------
 
     def make_sequence(self, text: str, ids: list[int], as_text: bool) -> InputSequence:
-        """An encoded text."""
+        """Make the input sequence of an encoded text."""
         return InputSequence(ids, partial(self.compute_columns, text, ids, as_text))
 
     def compute_columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
-        """Tokens, offsets and word ids of an encoded text."""
+        """Compute tokens, offsets and word ids of an encoded text."""
         native = self._choose_native(as_text)
         if native is not None:
             try:
@@ -328,7 +325,7 @@ class Core:
     def _compute_native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
         encoder = native._offset_encoder
         ids, spans, word_ids, names_by_index = encoder.encode_columns(
-            text, self._allowed_names(as_text), "char", "tokenizers"
+            text, self._choose_names(as_text), "char", "tokenizers"
         )
         strings = self.strings
         tokens = [strings[token_id] or "" for token_id in ids.tolist()]
@@ -357,7 +354,7 @@ class Core:
         return names
 
     def _decode_added(self, added: AddedTokenEntry) -> str:
-        """What an added token is decoded as: its content, normalized if it is sought in normalized text."""
+        """Decode an added token: its content, normalized if the token is sought in normalized text."""
         if self.normalizer is None or not added.normalized:
             return added.content
         native = self._native or self.native
@@ -377,15 +374,18 @@ class Core:
 
     @cached_property
     def _is_skipped(self) -> NDArray[np.bool_]:
-        """For each id, and one more, whether decoding leaves it out with `skip_special`."""
+        """Whether decoding with `skip_special` leaves out an id, for each id and one more."""
         is_skipped = np.zeros(len(self._is_token), dtype=np.bool_)
         is_skipped[[token.id for token in self.added if self._decode_added(token) in self.special]] = True
         return is_skipped
 
     def make_short_decoder(self, decoder: Any) -> tuple[TokenTable | None, bytes, bytes]:
-        """(the table that decodes a few ids, a byte for each id that is 1 if it is kept, the same with skip_special).
+        """Make the tables that decode a few ids, for a decoder given as JSON.
 
-        For a decoder given as JSON. None and no bytes, unless a text is the bytes of its tokens.
+        Returns:
+            The table of tokens, a byte for each id that is 1 if the id is kept, and such bytes for skip_special; None
+            and no bytes, unless a text is the bytes of its tokens.
+
         """
         is_byte_level = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel" and self._decodes_exactly
         if not is_byte_level or self._decoder.short_table is None:
@@ -393,7 +393,7 @@ class Core:
         return self._decoder.short_table, self._is_token.tobytes(), (self._is_token & ~self._is_skipped).tobytes()
 
     def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
-        """The text of ids; ids without a token are left out.
+        """Decode ids to a text; ids without a token are left out.
 
         Args:
             ids: the ids.
@@ -452,7 +452,7 @@ class Core:
 
 
 def _check_ids(ids: Sequence[int]) -> list[int]:
-    """Ids, of NumPy's types too, as a list of int."""
+    """Return ids, of NumPy's types too, as a list of int."""
     token_ids = list(map(operator.index, ids))
     invalid_ids = [token_id for token_id in token_ids if not 0 <= token_id < 1 << 32]
     if invalid_ids:

@@ -19,7 +19,7 @@ FLAGS = (*MATCHING_FLAGS, "special")
 
 
 class AddedTokenEntry(NamedTuple):
-    """An added token: its id, its name and its flags."""
+    """An entry in the added tokens of a tokenizer.json: id, name and flags."""
 
     id: int
     content: str
@@ -30,7 +30,7 @@ class AddedTokenEntry(NamedTuple):
     special: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The object in a tokenizer.json."""
+        """Return the object in a tokenizer.json."""
         return self._asdict()
 
     @property
@@ -79,7 +79,7 @@ class Model:
         return _EMPTY_OBJECT.match(self.vocab_json) is None
 
     def to_json_bytes(self) -> bytes:
-        """The model as JSON."""
+        """Write the model as JSON."""
         settings = "".join(f"{dump_compact(name)}:{dump_compact(value)}," for name, value in self.settings.items())
         return b'{%b"vocab":%b,"merges":%b}' % (settings.encode(), self.vocab_json, self.merges_json)
 
@@ -91,7 +91,7 @@ class Model:
 
 
 def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
-    """(model, the other fields) of a tokenizer.json.
+    """Divide a tokenizer.json into the model and the other fields.
 
     Raises:
         FormatError: for text that is not JSON, or has no model of type BPE.
@@ -122,7 +122,7 @@ def _load_json(data: bytes) -> Any:
 
 
 def _try_split_off_lists(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
-    """`split_off_lists`; None too for what is not JSON."""
+    """Call `split_off_lists`; None also for what is not JSON."""
     try:
         return split_off_lists(data, json.loads)
     except (ValueError, RecursionError):
@@ -130,5 +130,5 @@ def _try_split_off_lists(data: bytes) -> tuple[dict[str, Any], Span, Span] | Non
 
 
 def dump_compact(value: object) -> str:
-    """A value as JSON without spaces, as `tokenizers` writes it."""
+    """Write a value as JSON without spaces, as `tokenizers` writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -27,7 +27,7 @@ class InputSequence:
 
     Args:
         ids: its ids.
-        columns: its tokens, offsets and word ids, or what computes them.
+        columns: its tokens, offsets and word ids, or a function that computes these.
 
     """
 
@@ -39,7 +39,7 @@ class InputSequence:
 
     @classmethod
     def from_words(cls, words: list[InputSequence]) -> InputSequence:
-        """A list of words, encoded one by one: offsets are positions in a word, and its index is the word id."""
+        """Join words that were encoded one by one: offsets are positions in a word, whose index is the word id."""
 
         def join_columns() -> Columns:
             columns = [word.compute_columns() for word in words]
@@ -50,14 +50,14 @@ class InputSequence:
         return cls([token_id for word in words for token_id in word.ids], join_columns)
 
     def compute_columns(self) -> Columns:
-        """Tokens, offsets and word ids; computed once."""
+        """Return tokens, offsets and word ids; computed once."""
         columns = self._columns
         if not isinstance(columns, tuple):
             self._columns = columns = columns()
         return columns
 
-    def as_encoding(self) -> Encoding:
-        """All of it as an encoding."""
+    def to_encoding(self) -> Encoding:
+        """Make an encoding of the whole sequence."""
         return Encoding.from_parts([SequencePart(self, 0, len(self.ids))])
 
 
@@ -81,36 +81,42 @@ class SequencePart:
         return self.stop - self.start
 
     def cut(self, start: int, stop: int) -> SequencePart:
-        """A range of this part."""
+        """Return a range of this part."""
         return replace(self, start=self.start + start, stop=self.start + stop)
 
+    @property
     def ids(self) -> list[int]:
         """The ids."""
         return self.sequence.ids[self.start : self.stop]
 
+    @property
     def tokens(self) -> list[str]:
         """The spelling of each token."""
         return self.sequence.compute_columns()[0][self.start : self.stop]
 
+    @property
     def word_ids(self) -> list[int | None]:
         """The word of each token."""
         return self.sequence.compute_columns()[2][self.start : self.stop]
 
+    @property
     def attention_mask(self) -> list[int]:
         """1 for each token."""
         return [1] * len(self)
 
+    @property
     def special_tokens_mask(self) -> list[int]:
         """0 for each token."""
         return [0] * len(self)
 
+    @property
     def offsets(self) -> list[Offsets]:
         """The offsets, trimmed."""
         spans = self.sequence.compute_columns()[1][self.start : self.stop]
         for has_prefix_space, first in self.trims:
             spans = [
                 trim_span(token, span, has_prefix_space and (index == first or span[0] == 0))
-                for index, (token, span) in enumerate(zip(self.tokens(), spans, strict=True), self.start)
+                for index, (token, span) in enumerate(zip(self.tokens, spans, strict=True), self.start)
             ]
         return spans
 
@@ -128,29 +134,35 @@ class FixedPart:
         return len(self.known_ids)
 
     def cut(self, start: int, stop: int) -> FixedPart:
-        """A range of this part."""
+        """Return a range of this part."""
         return replace(self, known_ids=self.known_ids[start:stop], known_tokens=self.known_tokens[start:stop])
 
+    @property
     def ids(self) -> list[int]:
         """The ids."""
         return list(self.known_ids)
 
+    @property
     def tokens(self) -> list[str]:
         """The spelling of each token."""
         return list(self.known_tokens)
 
+    @property
     def offsets(self) -> list[Offsets]:
-        """No offsets."""
+        """(0, 0) for each token."""
         return [(0, 0)] * len(self)
 
+    @property
     def word_ids(self) -> list[int | None]:
-        """No words."""
+        """None for each token."""
         return [None] * len(self)
 
+    @property
     def attention_mask(self) -> list[int]:
         """0 for each token of padding, 1 for others."""
         return [self.attention] * len(self)
 
+    @property
     def special_tokens_mask(self) -> list[int]:
         """1 for each token."""
         return [1] * len(self)
@@ -160,7 +172,7 @@ Part = SequencePart | FixedPart
 
 
 def trim_span(token: str, span: Offsets, has_prefix_space: bool) -> Offsets:
-    """The offsets of a token without the white space at its ends, as a ByteLevel post-processor gives them.
+    """Trim the offsets of a token by the white space at its ends, as a ByteLevel post-processor does.
 
     Args:
         token: the token, in GPT-2's letters.
@@ -205,21 +217,21 @@ class Encoding(Row):
 
     __slots__ = ()
 
-    call: Any  # the `processing.Call` that made it, or None
-    resolved: Any  # `ResolvedParts`, or None while they are not known
+    call: Any  # the `processing.Call` that the encoding is a row of, or None
+    resolved: Any  # `ResolvedParts`, or None until `resolve` is called
     padding: RowPadding | None
 
     @classmethod
     def from_parts(
         cls, parts: Iterable[Part], ranges: dict[int, Offsets] | None = None, overflowing: Iterable[Encoding] = ()
     ) -> Encoding:
-        """An encoding of these parts."""
+        """Make an encoding of these parts."""
         encoding = cls()
         encoding.set_resolved(ResolvedParts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
         return encoding
 
     def resolve(self) -> list[Part]:
-        """The parts, with padding; computed at the first call."""
+        """Return the parts, with padding; computed at the first call."""
         if self.resolved is None:
             encoding = Encoding.from_parts([]) if self.call is None else self.call.make_row_encoding(self.row)
             if self.padding is not None:
@@ -229,7 +241,7 @@ class Encoding(Row):
         return resolved.parts
 
     def copy(self) -> Encoding:
-        """A copy that shares the input sequences."""
+        """Make a copy that shares the input sequences."""
         return Encoding.from_parts(
             self.resolve(), dict(self.resolved.ranges), [encoding.copy() for encoding in self.resolved.overflowing]
         )
@@ -238,7 +250,7 @@ class Encoding(Row):
         return _rebuild, self._to_state({})
 
     def _to_state(self, copies: dict[int, InputSequence]) -> tuple[Any, ...]:
-        """What `_rebuild` takes; `stored` maps the `id` of each sequence to its copy, so that parts share copies."""
+        """Return the arguments of `_rebuild`; `copies` maps the `id` of a sequence to its copy, which parts share."""
         parts: list[Part] = []
         for part in self.resolve():
             if isinstance(part, SequencePart):
@@ -313,10 +325,10 @@ class Encoding(Row):
         return self._join_column("special_tokens_mask")
 
     def _join_column(self, column: str) -> list[Any]:
-        """A column of all parts."""
+        """Join a column of all parts."""
         values: list[Any] = []
         for part in self.resolve():
-            values += getattr(part, column)()
+            values += getattr(part, column)
         return values
 
     @property
@@ -345,13 +357,13 @@ class Encoding(Row):
     # Positions --------------------------------------------------------------------------------------------------------
 
     def _find_range(self, sequence: int) -> Offsets:
-        """The first token of an input and the one after its last."""
+        """Return the first token of an input and the one after its last."""
         self.resolve()
         resolved: ResolvedParts = self.resolved
         return resolved.ranges.get(sequence, (0, len(self)))
 
     def token_to_sequence(self, token_index: int) -> int | None:
-        """The number of the input that a token belongs to."""
+        """Return the number of the input that a token belongs to."""
         if token_index > len(self):
             return None
         self.resolve()
@@ -362,23 +374,23 @@ class Encoding(Row):
         )
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
-        """The offsets of a token; None if it belongs to no input."""
+        """Return the offsets of a token; None if the token belongs to no input."""
         span: Offsets | None = self._find_entry(self.offsets, token_index)
         return span
 
     def token_to_word(self, token_index: int) -> int | None:
-        """The number of the word that a token is a part of; None if it belongs to no input."""
+        """Return the number of the word that a token is a part of; None if the token belongs to no input."""
         word: int | None = self._find_entry(self.word_ids, token_index)
         return word
 
     def _find_entry(self, column: Sequence[Any], token_index: int) -> Any:
-        """The entry of a token; None if it belongs to no input."""
+        """Return the entry of a token; None if the token belongs to no input."""
         if self.token_to_sequence(token_index) is None or token_index >= len(column):
             return None
         return column[token_index]
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
-        """The token that a character of an input is a part of."""
+        """Return the token that a character of an input is a part of."""
         start, stop = self._find_range(sequence_index)
         offsets = self.offsets
         return next(
@@ -386,12 +398,12 @@ class Encoding(Row):
         )
 
     def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
-        """The word that a character of an input is a part of."""
+        """Return the word that a character of an input is a part of."""
         token = self.char_to_token(char_pos, sequence_index)
         return None if token is None else self.token_to_word(token)
 
     def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
-        """The first token of a word and the one after its last."""
+        """Return the first token of a word and the one after its last."""
         start, stop = self._find_range(sequence_index)
         indices = []
         for index, word in enumerate(self.word_ids[start:stop], start):
@@ -402,7 +414,7 @@ class Encoding(Row):
         return (indices[0], indices[-1] + 1) if indices else None
 
     def word_to_chars(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
-        """The offsets of a word."""
+        """Return the offsets of a word."""
         tokens = self.word_to_tokens(word_index, sequence_index)
         if tokens is None:
             return None
@@ -421,22 +433,24 @@ class Encoding(Row):
         parts = self.resolve()
         self.resolved.parts = [replace(part, type_id=type_id) for part in parts]
 
-    def trim_offsets(self, prefixed: bool) -> None:
+    def trim_offsets(self, has_prefix_space: bool) -> None:
         """Remove white space from the offsets of all tokens of inputs, here and in `overflowing`."""
         parts = self.resolve()
         self.resolved.parts = [
-            replace(part, trims=(*part.trims, (prefixed, part.start))) if isinstance(part, SequencePart) else part
+            replace(part, trims=(*part.trims, (has_prefix_space, part.start)))
+            if isinstance(part, SequencePart)
+            else part
             for part in parts
         ]
         for encoding in self.resolved.overflowing:
-            encoding.trim_offsets(prefixed)
+            encoding.trim_offsets(has_prefix_space)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
         """Keep `max_length` tokens; the others go to `overflowing`, in pieces of the same length.
 
         Args:
             max_length: the number of tokens to keep.
-            stride: how many tokens each piece shares with the one before.
+            stride: how many tokens each piece shares with the piece before.
             direction: the side from which tokens are removed, "left" or "right".
 
         Raises:
@@ -450,28 +464,26 @@ class Encoding(Row):
         if limit >= length:
             return
         if limit == 0:
-            encoding = self.copy()
-            parts, overflowing = [], [*self.resolved.overflowing, encoding]
+            parts, overflowing = [], [*self.resolved.overflowing, self.copy()]
         elif stride >= limit:
             raise ValueError(
                 f"stride is {stride}; it must be less than max_length, which is {limit} without template tokens"
             )
         else:
-            parts, *cut_parts = [
-                self._cut_parts(start, stop) for start, stop in _split_range(length, limit, stride, direction)
-            ]
-            overflowing = [Encoding.from_parts(overflow_parts) for overflow_parts in cut_parts]
+            ranges = _split_range(length, limit, stride, direction)
+            parts, *other_parts = [self._cut_parts(start, stop) for start, stop in ranges]
+            overflowing = list(map(Encoding.from_parts, other_parts))
         self.resolved.parts, self.resolved.ranges, self.resolved.overflowing = parts, {}, overflowing
 
     def _cut_parts(self, start: int, stop: int) -> list[Part]:
-        """The parts of a range of tokens."""
-        cut_parts: list[Part] = []
+        """Return the parts of a range of tokens."""
+        parts: list[Part] = []
         for part in self.resolve():
             first, last = max(start, 0), min(stop, len(part))
             if first < last:
-                cut_parts.append(part.cut(first, last))
+                parts.append(part.cut(first, last))
             start, stop = start - len(part), stop - len(part)
-        return cut_parts
+        return parts
 
     def pad(
         self, length: int, direction: str = "right", pad_id: int = 0, pad_type_id: int = 0, pad_token: str = "[PAD]"
@@ -511,16 +523,16 @@ class Encoding(Row):
         else:
             self.resolved.parts = [part, *self.resolved.parts]
             self.resolved.ranges = {
-                encoding: (start + missing, stop + missing) for encoding, (start, stop) in self.resolved.ranges.items()
+                sequence: (start + missing, stop + missing) for sequence, (start, stop) in self.resolved.ranges.items()
             }
 
     @staticmethod
     def merge(encodings: Sequence[Encoding], growing_offsets: bool = True) -> Encoding:
-        """One encoding of several.
+        """Merge several encodings into one.
 
         Args:
             encodings: the encodings.
-            growing_offsets: whether each continues at the last offset of the one before.
+            growing_offsets: whether the offsets of each encoding continue at the last offset of the encoding before.
 
         >>> Encoding.merge([]).ids
         []
@@ -532,7 +544,7 @@ class Encoding(Row):
         return merged
 
     def _append(self, other: Encoding, shift_offsets: bool) -> Encoding:
-        """This encoding followed by another; `overflowing` has all combinations."""
+        """Append another encoding; `overflowing` has all combinations."""
         combined = [
             encoding._append(tail, shift_offsets)
             for encoding in self.overflowing
@@ -544,7 +556,7 @@ class Encoding(Row):
         return merged
 
     def _append_parts(self, other: Encoding, shift_offsets: bool) -> Encoding:
-        """This encoding followed by another, without `overflowing`."""
+        """Append another encoding, without `overflowing`."""
         parts, length = other.resolve(), len(self)
         if shift_offsets and length and (shift := self.offsets[-1][1]):
             offsets = [(start + shift, end + shift) for start, end in other.offsets]
@@ -567,7 +579,7 @@ def _rebuild(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tu
 
 
 def _split_range(length: int, max_length: int, stride: int, direction: str) -> list[Offsets]:
-    """The ranges that truncation divides `length` tokens into; the first is the one that stays."""
+    """Split `length` tokens into the ranges of a truncation; the first range is the one that stays."""
     starts = range(0, length - stride, max_length - stride)
     ranges = [(start, min(start + max_length, length)) for start in starts]
     return ranges if direction == "right" else [(length - stop, length - start) for start, stop in ranges]

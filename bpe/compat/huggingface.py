@@ -55,12 +55,12 @@ def _with_fast_encode(method: Any) -> Any:
 
 
 def _with_fast_decode(method: Any) -> Any:
-    """Wrap `decode` likewise."""
+    """Wrap `decode` in a fast path for few ids, without a Python frame."""
     return wraps(method)(with_fast_decode(method))
 
 
 def _in_other_thread(method: Any, doc: str) -> Any:
-    """The asynchronous method of a method, with the same arguments."""
+    """Make the asynchronous method of a method, with the same arguments."""
 
     @wraps(method)
     async def call(self: Tokenizer, *args: Any, **options: Any) -> Any:
@@ -71,7 +71,7 @@ def _in_other_thread(method: Any, doc: str) -> Any:
 
 
 def _component_property(name: str, doc: str) -> property:
-    """The property of a component."""
+    """Make the property of a component."""
 
     def get_component(self: Tokenizer) -> Any:
         return self._get_component(name)
@@ -85,8 +85,8 @@ def _component_property(name: str, doc: str) -> property:
 class Tokenizer(TokenizerFields):
     """A tokenizer with the interface of `tokenizers.Tokenizer`.
 
-    Each call works with the configuration that it found when it began, so threads may encode while another one changes
-    padding, truncation or added tokens.
+    Each call works with the configuration at its beginning, so threads may encode while another thread changes padding,
+    truncation or added tokens.
 
     Args:
         model: a `bpe.Tokenizer`, or a BPE model of `tokenizers`.
@@ -106,7 +106,7 @@ class Tokenizer(TokenizerFields):
     _state: State
 
     def __init__(self, model: Any) -> None:
-        self._shared_components: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
+        self._shared_components: dict[str, tuple[Any, bytes]] = {}  # components that users read, and their state then
         if isinstance(model, NativeTokenizer):
             self._state = parse_state(format_huggingface.write(model.spec), model)
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
@@ -122,7 +122,7 @@ class Tokenizer(TokenizerFields):
 
     @classmethod
     def from_native(cls, tokenizer: NativeTokenizer) -> Tokenizer:
-        """Make one from a native `bpe.Tokenizer`."""
+        """Make a tokenizer from a native `bpe.Tokenizer`."""
         return cls(tokenizer)
 
     @classmethod
@@ -130,8 +130,8 @@ class Tokenizer(TokenizerFields):
         """Read a tokenizer.json from a str.
 
         Raises:
-            FormatError: for anything that is not one, and for a model that the native tokenizer cannot read, if
-                `tokenizers` is not installed.
+            FormatError: for anything else, and for a model that the native tokenizer cannot read, if `tokenizers` is
+                not installed.
 
         """
         return cls.from_buffer(json.encode())
@@ -164,7 +164,7 @@ class Tokenizer(TokenizerFields):
     # Configuration ----------------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> State:
-        """The current state; a component that was read and then changed in place is part of it."""
+        """Return the current state, with the changes that were made in components after they were read."""
         if self._shared_components:
             with _lock:
                 for name, (component, old_state) in list(self._shared_components.items()):
@@ -285,8 +285,8 @@ class Tokenizer(TokenizerFields):
     # Components -------------------------------------------------------------------------------------------------------
 
     def _get_component(self, name: str) -> Any:
-        """A component of `tokenizers`; changes that are made in it are noticed by the next call."""
-        value = self._snapshot().component_json(name)
+        """Return a component of `tokenizers`; the next call notices changes that are made in the component."""
+        value = self._snapshot().get_component_json(name)
         if value is None:
             return None
         with _lock:
@@ -307,7 +307,7 @@ class Tokenizer(TokenizerFields):
                 self._state = replace(self._state, decoder=value)
             elif name == "post_processor":
                 self._change_rules(processor=value)
-            elif value != self._state.component_json(name):
+            elif value != self._state.get_component_json(name):
                 self._state = self._state.with_core(**{name: value})
 
     normalizer = _component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
@@ -317,7 +317,7 @@ class Tokenizer(TokenizerFields):
 
     @property
     def model(self) -> BPE:
-        """The settings of the model, which may be changed there."""
+        """The settings of the model; changing one changes the tokenizer."""
         return BPE(self._state.core.model, self)
 
     @model.setter
@@ -326,7 +326,7 @@ class Tokenizer(TokenizerFields):
             self._state = self._state.with_core(model=read_model(model.__getstate__()))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
-        """The number of template tokens of one text, or of a pair."""
+        """Count the template tokens of one text, or of a pair."""
         return count_added(self._snapshot().rules.processor, is_pair)
 
     # Encoding ---------------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class Tokenizer(TokenizerFields):
     def encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> Encoding:
-        """The encoding of a text, or of a pair of texts.
+        """Encode a text, or a pair of texts.
 
         Args:
             sequence: a str; with `is_pretokenized`, a list of words.
@@ -351,9 +351,9 @@ class Tokenizer(TokenizerFields):
         state = self._snapshot()
         plan: Plan = state.get_plan(add_special_tokens)
         if type(sequence) is str and pair is None and not is_pretokenized:
-            return plan.make_call([sequence]).make_encodings()[0]
+            return plan.encode_texts([sequence]).make_encodings()[0]
         if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_template_ids is not None:
-            return plan.make_pair_call([sequence, pair]).make_encodings()[0]
+            return plan.encode_pairs([sequence, pair]).make_encodings()[0]
         inputs = [_check_input(sequence, is_pretokenized)]
         if pair is not None:
             inputs.append(_check_input(pair, is_pretokenized))
@@ -365,7 +365,7 @@ class Tokenizer(TokenizerFields):
         is_pretokenized: bool = False,
         add_special_tokens: bool = True,
     ) -> list[Encoding]:
-        """The encodings of several texts or pairs.
+        """Encode several texts or pairs.
 
         Args:
             input: a sequence of what `encode` takes, or of pairs of it.
@@ -382,9 +382,9 @@ class Tokenizer(TokenizerFields):
         texts = list(input)
         plan: Plan = state.get_plan(add_special_tokens)
         if not is_pretokenized and are_all_str(texts):
-            return plan.make_call(texts).make_encodings()
+            return plan.encode_texts(texts).make_encodings()
         if not is_pretokenized and plan.pair_template_ids is not None and (pair_texts := join_pairs(texts)) is not None:
-            return plan.make_pair_call(pair_texts).make_encodings()
+            return plan.encode_pairs(pair_texts).make_encodings()
         rows = [_check_row(row, is_pretokenized) for row in texts]
         return pad_rows(_encode_inputs(state, rows, add_special_tokens), state.rules.padding)
 
@@ -398,7 +398,7 @@ class Tokenizer(TokenizerFields):
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
     def get_plan(self, add_special_tokens: bool) -> Plan:
-        """How texts become encodings now, with template tokens or without."""
+        """Return how texts become encodings now, with template tokens or without."""
         plan: Plan = self._snapshot().get_plan(add_special_tokens)
         return plan
 
@@ -418,7 +418,7 @@ class Tokenizer(TokenizerFields):
 
     @_with_fast_decode
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of ids. Ids that no token has are left out.
+        """Decode ids to a text. Ids that no token has are left out.
 
         Args:
             ids: the ids.
@@ -432,7 +432,7 @@ class Tokenizer(TokenizerFields):
         return state.core.decode(ids, skip_special_tokens, state.decoder, lambda: self.decoder)
 
     def decode_batch(self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True) -> list[str]:
-        """The texts of several sequences of ids."""
+        """Decode several sequences of ids to texts."""
         return [self.decode(ids, skip_special_tokens) for ids in sequences]
 
     async_decode_batch = _in_other_thread(decode_batch, "Decode several sequences of ids in another thread.")
@@ -440,24 +440,24 @@ class Tokenizer(TokenizerFields):
     # Vocabulary -------------------------------------------------------------------------------------------------------
 
     def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
-        """The tokens with their ids."""
+        """Return the tokens with their ids."""
         core = self._state.core
         return {**core.model.vocab, **core.added_ids} if with_added_tokens else dict(core.model.vocab)
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
-        """The number of tokens."""
+        """Return the number of tokens."""
         core = self._state.core
         return len(core.model.vocab) + (sum(map(core.is_new, core.added_ids)) if with_added_tokens else 0)
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
-        """The added tokens by id; of the class of `tokenizers`, if it is installed."""
+        """Return the added tokens by id; of the class of `tokenizers`, if that is installed."""
         return {
             token.id: AddedToken(token.content, **dict(zip(FLAGS, token.flags, strict=True)))
             for token in self._state.core.added
         }
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token, or None."""
+        """Return the id of a token, or None."""
         core = self._state.core
         token_id = core.added_ids.get(token)
         if token_id is None:
@@ -467,14 +467,14 @@ class Tokenizer(TokenizerFields):
         return token_id
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
-        """The token of an id, or None."""
+        """Return the token of an id, or None."""
         names = self._state.core.names
         if not 0 <= id < 1 << 32:
             raise OverflowError(f"id is {id}; it must be from 0 to 2**32 - 1")
         return names[id] if id < len(names) else None
 
     def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
-        """The tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.
+        """Return the tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.
 
         A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
         """
@@ -533,7 +533,7 @@ class Tokenizer(TokenizerFields):
     # Files ------------------------------------------------------------------------------------------------------------
 
     def to_str(self, pretty: bool = False) -> str:
-        """The tokenizer.json as a str."""
+        """Write the tokenizer.json to a str."""
         text = self._snapshot().to_json_bytes().decode()
         return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
 
@@ -552,8 +552,8 @@ class Tokenizer(TokenizerFields):
         return self.__copy__()
 
     def _format(self, format_peer: Callable[[Any], str]) -> str:
-        """The description that `tokenizers` gives; a shorter one where it cannot read the tokenizer."""
-        with contextlib.suppress(Exception):  # it raises Exception itself
+        """Format the tokenizer as `tokenizers` does, or in short where `tokenizers` cannot read it."""
+        with contextlib.suppress(Exception):  # `tokenizers` raises Exception itself
             return format_peer(load_tokenizers().Tokenizer.from_str(self.to_str()))
         return f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, model={self.model!r})'
 
@@ -594,7 +594,7 @@ class DecodeStream:
         return self.__copy__()
 
     def step(self, tokenizer: Any, id: int | Sequence[int]) -> str | None:  # noqa: A002
-        """The text that one id or several complete; None while a character is incomplete.
+        """Return the text that one id or several complete; None while a character is incomplete.
 
         Args:
             tokenizer: a `Tokenizer`, the same at each step.
@@ -636,7 +636,7 @@ def _from_text(text: str) -> Tokenizer:
 
 
 def _read_component(name: str, component: Any) -> bytes | None:
-    """A component as JSON."""
+    """Read a component as JSON."""
     if component is None:
         return None
     try:
@@ -654,7 +654,7 @@ def _is_list_of_words(value: Any) -> bool:
 
 
 def _check_input(value: Any, is_pretokenized: bool) -> str | list[str]:
-    """A str, or a list of words; TypeError for anything else."""
+    """Return a str, or a list of words; TypeError for anything else."""
     if not is_pretokenized:
         if not isinstance(value, str):
             raise TypeError("TextInputSequence must be str")
@@ -665,7 +665,7 @@ def _check_input(value: Any, is_pretokenized: bool) -> str | list[str]:
 
 
 def _check_row(value: Any, is_pretokenized: bool) -> list[str | list[str]]:
-    """One input of a batch, or two for a pair."""
+    """Return one input of a batch, or the two of a pair; TypeError for anything else."""
     if _is_list_of_words(value) if is_pretokenized else isinstance(value, str):
         return [_check_input(value, is_pretokenized)]
     if isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2:
@@ -679,7 +679,7 @@ def _check_row(value: Any, is_pretokenized: bool) -> list[str | list[str]]:
 
 
 def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
-    """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
+    """Encode rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
     texts = [text for row in rows for item in row for text in ([item] if isinstance(item, str) else item)]
     ids = map(core.as_list, core.encode_batch(texts, as_text))
@@ -690,13 +690,13 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
         for item in row:
             is_text = isinstance(item, str)
             sequence = next(sequences) if is_text else InputSequence.from_words([next(sequences) for _ in item])
-            encodings.append(sequence.as_encoding())
+            encodings.append(sequence.to_encoding())
         results.append(process(encodings, state.rules, add_special))
     return results
 
 
 def _check_unsigned(name: str, value: object, bits: int = 64) -> int:
-    """An argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
+    """Check an argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
     try:
         return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
     except ValueError as error:

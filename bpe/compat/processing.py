@@ -1,7 +1,7 @@
-"""What happens to encoded sequences: truncation, the post-processor of a tokenizer.json, and padding.
+"""Processes encoded sequences: truncation, the post-processor of a tokenizer.json, and padding.
 
 The rules are those of `tokenizers`, for every type of post-processor that it has. A `Call` holds the rows of one
-`encode_batch`; rows that only get template tokens stay as they are until more than their ids is read.
+`encode_batch`; rows that only get template tokens stay unresolved until more than their ids is read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TemplateIds = tuple[list[int], ...]
 
 
 def make_row_padding(rule: Padding, longest: int) -> RowPadding:
-    """The padding of a batch with a text of `longest` tokens."""
+    """Make the padding of a batch whose longest text has `longest` tokens."""
     length, multiple = longest if rule.length is None else rule.length, rule.pad_to_multiple_of
     if multiple and length % multiple:
         length += multiple - length % multiple
@@ -58,7 +58,7 @@ class Rules:
     template_ids_by_count: dict[int, TemplateIds | None] = field(default_factory=dict, repr=False, compare=False)
 
     def get_template_ids(self, n_texts: int) -> TemplateIds | None:
-        """What `find_template_ids` finds for a text or a pair; computed once."""
+        """Return what `find_template_ids` finds for a text or a pair; computed once."""
         if n_texts not in self.template_ids_by_count:
             self.template_ids_by_count[n_texts] = find_template_ids(self.processor, n_texts)
         return self.template_ids_by_count[n_texts]
@@ -68,7 +68,7 @@ class Rules:
 
 
 def _read_template(processor: Any, pair: bool) -> list[Piece]:
-    """The template of a post-processor.
+    """Read the template of a post-processor.
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
     """
@@ -92,7 +92,7 @@ def _read_template(processor: Any, pair: bool) -> list[Piece]:
 
 
 def count_added(processor: Any, pair: bool) -> int:
-    """The number of tokens that a post-processor adds to one text, or to a pair."""
+    """Count the tokens that a post-processor adds to one text, or to a pair."""
     processor_type = None if processor is None else processor["type"]
     if processor_type == "Sequence":
         return sum(count_added(step, pair) for step in processor["processors"])
@@ -102,25 +102,25 @@ def count_added(processor: Any, pair: bool) -> int:
 
 
 def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
-    """One encoding made of the encodings of one text or of a pair. These are changed."""
+    """Make one encoding of the encodings of one text or of a pair, which are changed."""
     if processor is None and len(encodings) == 1:
         return encodings[0]
     for index, encoding in enumerate(encodings):
-        for part in (encoding, *encoding.overflowing):
-            part.set_type_ids(index)
-            if part is encoding or processor is not None:
-                part.set_sequence_id(index)
+        for window in (encoding, *encoding.overflowing):
+            window.set_type_ids(index)
+            if window is encoding or processor is not None:
+                window.set_sequence_id(index)
     if processor is not None:
         encodings = _run_processor(processor, encodings, add_special)
     return Encoding.merge(encodings, growing_offsets=False)
 
 
 def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
-    """The encodings, and those of added tokens between them, in the order of the result."""
+    """Put encodings of added tokens between the encodings of the texts, in the order of the result."""
     processor_type = processor["type"]
     if processor_type == "Sequence":
-        for part in processor["processors"]:
-            encodings = _run_processor(part, encodings, add_special)
+        for step in processor["processors"]:
+            encodings = _run_processor(step, encodings, add_special)
         return encodings
     if processor_type in ("ByteLevel", "RobertaProcessing") and processor.get("trim_offsets", True):
         for encoding in encodings:
@@ -148,7 +148,7 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
 
 
 def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
-    """A template's texts and special tokens."""
+    """Fill a template with the encodings of its texts and special tokens."""
     filled = []
     for piece in pieces:
         if not isinstance(piece, FixedPart):
@@ -162,7 +162,7 @@ def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_speci
 
 
 def _surround_text(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
-    """A text with the special tokens around it, here and in `overflowing`."""
+    """Put special tokens around a text, here and in `overflowing`."""
     parts: list[Part] = []
     ranges = {}
     for start, piece in enumerate(pieces):  # each piece before the text is one token
@@ -208,7 +208,7 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
 
 
 def _share_length(first: int, second: int, limit: int) -> list[int]:
-    """How many tokens each of a pair keeps: the longer one is shortened to the other, then both alike."""
+    """Share `limit` tokens between the texts of a pair: the longer one is shortened to the other, then both alike."""
     short, long = sorted((first, second))
     long = short if short > limit else max(short, limit - short)
     if short + long > limit:
@@ -224,7 +224,7 @@ class Plan(PlanFields):
     """How texts become encodings with one configuration; made once for each. Not changed after it is made.
 
     Args:
-        core: what encodes.
+        core: encodes and decodes.
         rules: the configuration.
         add_special: whether template tokens are added.
         as_text: whether special tokens in texts are text.
@@ -237,9 +237,9 @@ class Plan(PlanFields):
         suffix_ids: the template's ids after a text.
         max_ids: the most ids of a row that are kept; None where rows are not truncated.
         must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
-        is_lazy: whether rows are left as they are until they are read: nothing is padded, or truncated at once.
+        is_lazy: whether rows stay unresolved until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
-        kernel: encodes a short one faster, or None.
+        kernel: encodes a short text without special tokens faster, or None.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """
@@ -268,24 +268,24 @@ class Plan(PlanFields):
         self.kernel = None if core.native is None else core.native._engine.fast_kernel
 
     def encode_ids(self, text: str) -> NDArray[np.uint32]:
-        """The ids of a text, without those of the template."""
+        """Encode a text to ids, without those of the template."""
         return self.core.encode(text, self.as_text)
 
     def make_call_with_ids(self, text: Any, ids: Any) -> Call:
-        """The call of one text whose ids are known, or of a tuple of two texts, with a tuple of the ids of each."""
+        """Make the call of one text with its ids, or of a tuple of two texts with a tuple of the ids of each."""
         if isinstance(text, str):
             return make_call(Call, self, text, ids, None)
         return make_call(PairCall, self, text, np.concatenate(ids), offsets_of([len(text_ids) for text_ids in ids]))
 
-    def make_call(self, texts: list[str]) -> Call:
-        """The rows of several texts."""
+    def encode_texts(self, texts: list[str]) -> Call:
+        """Encode several texts to the rows of a call."""
         if len(texts) == 1:
             return self.make_call_with_ids(texts[0], self.encode_ids(texts[0]))
         batch = self.core.encode_batch(texts, self.as_text)
         return make_call(Call, self, texts, batch.ids, batch.offsets)
 
-    def make_pair_call(self, texts: list[str]) -> PairCall:
-        """The rows of pairs: each of two texts that follow each other. `pair_template_ids` must not be None."""
+    def encode_pairs(self, texts: list[str]) -> PairCall:
+        """Encode pairs, each of two texts that follow each other, to rows. `pair_template_ids` must not be None."""
         batch = self.core.encode_batch(texts, self.as_text)
         return make_call(PairCall, self, texts, batch.ids, batch.offsets)
 
@@ -298,13 +298,13 @@ class Call(CallFields):
     n_sequences = 1
 
     def count_ids(self, row: int) -> int:
-        """The number of ids of a row."""
+        """Count the ids of a row."""
         plan: Plan = self.plan
         start, stop = self.find_bounds(row)
         return (stop - start if plan.max_ids is None else min(stop - start, plan.max_ids)) + plan.n_template
 
     def compute_row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
-        """The ids of a row, with template tokens and padding."""
+        """Compute the ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
         start, stop = self.find_bounds(row)
         if plan.max_ids is not None and stop - start > plan.max_ids:
@@ -318,29 +318,28 @@ class Call(CallFields):
         return _pad_ids(ids, padding)
 
     def _make_encoding(self, index: int) -> Encoding:
-        """The encoding of a text, without template."""
+        """Make the encoding of a text, without template."""
         plan: Plan = self.plan
         start, stop = self.find_bounds(index)
         ids = plan.core.as_list(self.ids[start:stop])
         text = self.texts if isinstance(self.texts, str) else self.texts[index]
-        return plan.core.make_sequence(text, ids, plan.as_text).as_encoding()
+        return plan.core.make_sequence(text, ids, plan.as_text).to_encoding()
 
     def make_row_encoding(self, row: int) -> Encoding:
-        """The encoding of a row, not padded."""
+        """Make the encoding of a row, not padded."""
         plan: Plan = self.plan
         first = row * self.n_sequences
         encodings = [self._make_encoding(index) for index in range(first, first + self.n_sequences)]
         return process(encodings, plan.rules, plan.add_special)
 
     def make_encodings(self) -> list[Encoding]:
-        """The encodings of all rows, padded."""
+        """Make the encodings of all rows, padded."""
         plan: Plan = self.plan
         n_rows = 1 if isinstance(self.texts, str) else len(self.texts) // self.n_sequences
-        encodings = (
-            [self.make_row_encoding(row) for row in range(n_rows)]
-            if plan.must_truncate
-            else make_rows(Encoding, self, n_rows)
-        )
+        if plan.must_truncate:
+            encodings = [self.make_row_encoding(row) for row in range(n_rows)]
+        else:
+            encodings = make_rows(Encoding, self, n_rows)
         return pad_rows(encodings, plan.rules.padding)
 
 
@@ -351,13 +350,13 @@ class PairCall(Call):
     n_sequences = 2
 
     def count_ids(self, row: int) -> int:
-        """The number of ids of a row."""
+        """Count the ids of a row."""
         return (
             self.find_bounds(2 * row + 1)[1] - self.find_bounds(2 * row)[0] + sum(map(len, self.plan.pair_template_ids))
         )
 
     def compute_row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
-        """The ids of a row, with template tokens and padding."""
+        """Compute the ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
         (start, middle), (_, stop) = self.find_bounds(2 * row), self.find_bounds(2 * row + 1)
         prefix_ids, middle_ids, suffix_ids = cast("TemplateIds", plan.pair_template_ids)
@@ -366,7 +365,7 @@ class PairCall(Call):
 
 
 def _pad_ids(ids: list[int], padding: RowPadding | None) -> list[int]:
-    """Ids with padding."""
+    """Pad the ids of a row."""
     if padding is None or padding[0] <= len(ids):
         return ids
     padding_ids = [padding[2]] * (padding[0] - len(ids))
@@ -374,14 +373,14 @@ def _pad_ids(ids: list[int], padding: RowPadding | None) -> list[int]:
 
 
 def process(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
-    """The encoding of one sequence or a pair, truncated and with template tokens."""
+    """Truncate the encodings of one text or of a pair, and add template tokens."""
     if rules.truncation is not None:
         truncate(encodings, rules.truncation, count_added(rules.processor, len(encodings) == 2) if add_special else 0)
     return apply_processor(rules.processor, encodings, add_special)
 
 
 def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
-    """The encodings, padded as the rule says."""
+    """Pad encodings as the rule says."""
     if rule is None or not encodings:
         return encodings
     padding = make_row_padding(rule, max(map(len, encodings)) if rule.length is None else 0)
@@ -394,17 +393,17 @@ def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
 
 
 def find_template_ids(processor: Any, n_texts: int) -> TemplateIds | None:
-    """The ids that a post-processor puts before, between and after the texts of a row.
+    """Find the ids that a post-processor puts before, between and after the texts of a row.
 
     None unless each of the texts occurs once, in their order.
     """
-    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).as_encoding() for index in range(n_texts)]
+    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).to_encoding() for index in range(n_texts)]
     groups: list[list[int]] = [[]]
     text_order = []
     for part in apply_processor(processor, encodings, add_special=True).resolve():
         if isinstance(part, SequencePart):
-            text_order += part.ids()
+            text_order += part.ids
             groups.append([])
         else:
-            groups[-1] += part.ids()
+            groups[-1] += part.ids
     return tuple(groups) if text_order == list(range(n_texts)) else None

@@ -30,7 +30,7 @@ _FIELD_TYPES: tuple[type, ...] = (int, str, *[bool] * len(FLAGS))
 
 
 class _AddedTokenType(type):
-    """Makes `AddedToken` that of `tokenizers`, if that is installed: no other class is one for its trainers."""
+    """Makes `AddedToken` the class of `tokenizers`, if installed: the trainers of `tokenizers` take no other class."""
 
     def __call__(cls, *args: Any, **flags: Any) -> Any:
         peer_class = _load_added_token() if cls is AddedToken else None
@@ -80,7 +80,7 @@ class AddedToken(metaclass=_AddedTokenType):
 
     @property
     def normalized(self) -> bool:
-        """Whether it is found in normalized text."""
+        """Whether the token is found in normalized text."""
         return not self.special if self._normalized is None else self._normalized
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class BPE:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The class that `isinstance` sees: that of `tokenizers`, where a program has imported it."""
+        """The class that `isinstance` sees: that of `tokenizers`, where a program has imported `tokenizers`."""
         return load_tokenizers().models.BPE if "tokenizers" in sys.modules else BPE
 
     def __getattr__(self, name: str) -> Any:
@@ -128,7 +128,7 @@ class BPE:
             self._owner.model = self
 
     def _settings(self, name: str) -> dict[str, Any]:
-        """All settings; AttributeError if `name` is none of them."""
+        """Return all settings; AttributeError if `name` is none of them."""
         defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
         switches = dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), False)
         settings = {"type": "BPE", **defaults, **switches, **self._model.settings}
@@ -146,11 +146,11 @@ class BPE:
         return BPE, (self._model,)
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token of the model."""
+        """Return the id of a token of the model."""
         return self._model.vocab.get(token)
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
-        """The token of an id of the model."""
+        """Return the token of an id of the model."""
         return next((token for token, token_id in self._model.vocab.items() if token_id == id), None)
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class BPE:
 
 @dataclass(frozen=True)
 class State(StateFields):
-    """The configuration of a `Tokenizer`. Immutable: a change makes another one."""
+    """The configuration of a `Tokenizer`. Immutable: a change makes another state."""
 
     core: Core
     rules: Rules
@@ -167,17 +167,17 @@ class State(StateFields):
     as_text: bool = False
 
     def make_plan(self, template: bool) -> Plan:
-        """How texts become encodings, with template tokens or without; `get_plan` makes each once."""
+        """Make the plan of texts with template tokens, or without; `get_plan` makes each once."""
         return Plan(self.core, self.rules, add_special=template, as_text=self.as_text)
 
-    def component_json(self, name: str) -> Any:
-        """A component as JSON."""
+    def get_component_json(self, name: str) -> Any:
+        """Return a component as JSON."""
         if name == "decoder":
             return self.decoder
         return self.rules.processor if name == "post_processor" else getattr(self.core, name)
 
     def with_core(self, **changes: Any) -> State:
-        """The state with another model, added tokens, normalizer or pretokenizer."""
+        """Return the state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
         names = ("model", "added_rows", "normalizer", "pre_tokenizer", "special")
         fields = {name: getattr(core, name) for name in names} | changes
@@ -185,7 +185,7 @@ class State(StateFields):
         return replace(self, core=Core(**fields, keep_ids=True, base=base))
 
     def to_json_bytes(self) -> bytes:
-        """The tokenizer.json."""
+        """Write the tokenizer.json."""
         fields = {
             "version": "1.0",
             "truncation": write_truncation(self.rules.truncation),
@@ -201,22 +201,22 @@ class State(StateFields):
 
 
 def read_model(state: bytes | str) -> Model:
-    """The model that a component's JSON describes, as `tokenizers.models.BPE.__getstate__` returns it."""
+    """Read the model from a component's JSON, as `tokenizers.models.BPE.__getstate__` returns it."""
     data = state.encode() if isinstance(state, str) else state
     return parse(b'{"model":%b}' % data)[0]
 
 
 def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
-    """The state that a tokenizer.json describes.
+    """Read a tokenizer.json to a state.
 
     Raises:
-        FormatError: for anything that is not one.
+        FormatError: for anything that is not a tokenizer.json.
 
     """
     model, fields = parse(data)
     try:
         file_rows = _read_rows(fields.get("added_tokens") or ())
-        if any(type(row[0]) is not int for row in file_rows):  # they may have no order
+        if any(type(row[0]) is not int for row in file_rows):  # such ids may have no order
             _check_rows(file_rows)
         rows = sorted(file_rows, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
@@ -225,9 +225,7 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
     padding = read_padding(_keep_known_fields(fields.get("padding"), PADDING))
     core = Core(model, rows, fields.get("normalizer"), fields.get("pre_tokenizer"), native=native)
     state = State(core, Rules(fields.get("post_processor"), truncation, padding), fields.get("decoder"))
-    if (
-        native is None and file_rows and (file_rows != rows or core.native is None)
-    ):  # else the native reader checked them
+    if native is None and file_rows and (file_rows != rows or core.native is None):  # else the native reader checked
         tokens = _check_rows(file_rows)
         numbered_rows = number_tokens((), model.vocab, (token.to_json() for token in tokens))[0]
         if list(numbered_rows) != rows:
@@ -238,15 +236,17 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
 def number_tokens(
     added: tuple[AddedTokenEntry, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
 ) -> tuple[tuple[AddedTokenEntry, ...], int]:
-    """(the added tokens after more are added, how many of them are new or were changed).
+    """Give tokens that are added the ids that `tokenizers` gives them, also when it reads a file.
 
-    Their ids are those that `tokenizers` gives, also when it reads a file, whatever the file says: a token of the
-    vocab keeps its id, and others are numbered from the one after the largest.
+    A token of the vocab keeps its id, whatever the file says; other tokens are numbered from the largest id + 1.
 
     Args:
         added: the added tokens, by ascending id.
         vocab: the tokens of the model.
         tokens: the fields of each token to add, as `read_added_fields` gives them; an id among them is ignored.
+
+    Returns:
+        The added tokens after more are added, and how many of these are new or were changed.
 
     """
     by_id, ids = {token.id: token for token in added}, {token.content: token.id for token in added}
@@ -264,7 +264,7 @@ def number_tokens(
 
 
 def _read_rows(entries: Any) -> list[tuple[Any, ...]]:
-    """The fields of the added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
+    """Read the fields of the added tokens of a tokenizer.json; unknown fields are ignored, as in `tokenizers`."""
     try:
         return list(map(itemgetter(*_FIELDS), entries))
     except KeyError:  # a flag is missing
@@ -272,7 +272,7 @@ def _read_rows(entries: Any) -> list[tuple[Any, ...]]:
 
 
 def _check_rows(rows: list[tuple[Any, ...]]) -> list[AddedTokenEntry]:
-    """Added tokens of these fields; FormatError for a field of another type."""
+    """Make added tokens of their fields; FormatError for a field of another type."""
     added = list(starmap(AddedTokenEntry, rows))
     for index, token in enumerate(added):
         if tuple(map(type, token)) != _FIELD_TYPES or token.id < 0:
@@ -281,7 +281,7 @@ def _check_rows(rows: list[tuple[Any, ...]]) -> list[AddedTokenEntry]:
 
 
 def _describe_invalid_field(token: AddedTokenEntry) -> str:
-    """What is wrong with an added token."""
+    """Describe what is wrong with an added token."""
     for name, value, field_type in zip(_FIELDS, token, _FIELD_TYPES, strict=True):
         if type(value) is not field_type and field_type is not int:
             return f"{name} is {short_repr(value)}; it must be a {field_type.__name__}"
@@ -289,12 +289,12 @@ def _describe_invalid_field(token: AddedTokenEntry) -> str:
 
 
 def _keep_known_fields(value: Any, names: Iterable[str]) -> Any:
-    """An object without the fields that `tokenizers` ignores; any other value as it is."""
+    """Remove the fields that `tokenizers` ignores from an object; any other value stays the same."""
     return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
 
 
 def read_added_fields(token: Any, special: bool) -> dict[str, Any]:
-    """The fields of `AddedTokenEntry`, except the id, of a string or of either package's `AddedToken`."""
+    """Read the fields of `AddedTokenEntry`, except the id, from a string or either package's `AddedToken`."""
     if isinstance(token, str):
         return {"content": token, "normalized": not special, "special": special}
     if not hasattr(token, "content"):

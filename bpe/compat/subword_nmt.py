@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import IO, Any
 
 from bpe.base.utf8 import read_file
@@ -26,14 +26,14 @@ __all__ = ["BPE", "read_vocabulary"]
 PathLike = str | os.PathLike[str]
 #: Up to this many new words are merged one by one, which takes less time than a batch.
 _MAX_SINGLE_WORDS = 2
-#: Longer words are merged in a batch, because merging one in Python takes time quadratic in its length.
+#: Longer words are merged in a batch, because merging a word in Python takes time quadratic in its length.
 _MAX_SINGLE_LENGTH = 100
-#: A call clears the cache if it has more words.
+#: A call clears a cache of more words.
 _MAX_CACHED_WORDS = 1 << 20
 
 
 def _read_content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
-    """(the bytes of a file, its path): a path, or an open file."""
+    """Read a path, or an open file; returns the bytes, and the path if it is known."""
     if isinstance(source, (str, os.PathLike)):
         return read_file(source), os.fspath(source)
     if not hasattr(source, "read"):
@@ -43,14 +43,14 @@ def _read_content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
 
 
 def read_vocabulary(vocab_file: Iterable[str], threshold: int | None) -> set[str]:
-    """The units of a vocabulary that `subword-nmt get-vocab` wrote, with at least `threshold` occurrences.
+    """Read the units of a vocabulary that `subword-nmt get-vocab` wrote, with at least `threshold` occurrences.
 
     Args:
         vocab_file: the lines: a unit, a space and its count.
         threshold: the least count; None for all.
 
     Raises:
-        FormatError: for a line that is not a unit and a count; it names the line.
+        FormatError: for a line that is not a unit and a count; the message names the line.
 
     >>> sorted(read_vocabulary(["lo@@ 12", "w 3"], 5))
     ['lo@@']
@@ -73,8 +73,8 @@ class BPE:
         codes: the file of codes: a path, or a file open for reading text.
         merges: how many merges to use; -1 for all.
         separator: written after each unit that does not end its word.
-        vocab: the units to produce, as `read_vocabulary` gives them; merges that produce others are undone. None for
-            any.
+        vocab: the units to produce, as `read_vocabulary` gives them; merges that produce other units are undone. None
+            for any units.
         glossaries: regular expressions; what they match is one unit.
 
     Attributes:
@@ -115,7 +115,7 @@ class BPE:
         self._cache: dict[str, tuple[str, ...]] = {}
 
     def _measure_units(self) -> list[int]:
-        """Id → number of characters that the token has in a word; an unknown character is one."""
+        """Count the characters that each token has in a word, by id; an unknown character is one."""
         spec, lengths = self.tokenizer.spec, []
         ends_word_by_id = spec.ends_word if spec.ends_word is not None else ()
         for token_id, ends_word in enumerate(ends_word_by_id):
@@ -141,28 +141,27 @@ class BPE:
         if len(self._cache) > _MAX_CACHED_WORDS:
             self._cache.clear()
         if not dropout:
-            new_segments = {
-                segment for word_segments in segments_by_word for segment in word_segments if segment not in self._cache
-            }
+            all_segments = chain.from_iterable(segments_by_word)
+            new_segments = {segment for segment in all_segments if segment not in self._cache}
             if len(new_segments) > _MAX_SINGLE_WORDS or any(len(word) > _MAX_SINGLE_LENGTH for word in new_segments):
                 self._fill_cache(new_segments)
         output = []
-        for word_segments in segments_by_word:
-            units = [unit for segment in word_segments for unit in self._segment_word(segment, dropout)]
+        for segments in segments_by_word:
+            units = [unit for segment in segments for unit in self._segment_word(segment, dropout)]
             output += [unit + self.separator for unit in units[:-1]] + units[-1:]
         return output
 
     # Glossaries and the vocabulary ------------------------------------------------------------------------------------
 
     def _isolate_glossaries(self, word: str) -> list[str]:
-        """The segments of a word, each glossary match by itself."""
+        """Split a word into segments, each glossary match by itself."""
         segments = [word]
         for glossary in self.glossaries:
             segments = [part for segment in segments for part in _isolate(segment, glossary)]
         return segments
 
     def _restrict_to_vocabulary(self, units: list[str], vocab: Collection[str]) -> tuple[str, ...]:
-        """The units, those that are not in the vocabulary divided by undoing merges."""
+        """Divide units that are not in the vocabulary, by undoing merges."""
         result: list[str] = []
         for index, unit in enumerate(units):
             ends_word = index == len(units) - 1
@@ -186,7 +185,7 @@ class BPE:
     # Merging ----------------------------------------------------------------------------------------------------------
 
     def _fill_cache(self, words: set[str]) -> None:
-        """Encode the words that are new together, where the tokenizer gives what subword-nmt gives."""
+        """Encode new words together, where the tokenizer gives what subword-nmt gives."""
         if not self._has_ordered_merges:
             return
         plain_words = [word for word in words if self._is_plain(word)]
@@ -215,11 +214,13 @@ class BPE:
         else:
             merged = self._merge(word, dropout)
             units = self._restrict_to_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
-        self._cache[word] = units  # with dropout too, as in subword-nmt: a later call without it returns them
+        self._cache[word] = (
+            units  # with dropout too, as in subword-nmt: a later call without dropout returns these units
+        )
         return units
 
     def _merge(self, word: str, dropout: float) -> list[str]:
-        """The units of a word, merged in subword-nmt's order: all occurrences of the best pair at once."""
+        """Merge a word to units in subword-nmt's order: all occurrences of the best pair at once."""
         symbols = [*word, END_OF_WORD] if self.version == (0, 1) else [*word[:-1], word[-1] + END_OF_WORD]
         while len(symbols) > 1:
             candidates = [
@@ -243,14 +244,15 @@ class BPE:
 def _is_ordered(pairs: list[tuple[str, str]]) -> bool:
     """Whether no merge has a part that a later merge produces.
 
-    Then merging all occurrences of the best pair at once, and the leftmost best pair again and again, give the same.
+    In that case, merging all occurrences of the best pair at once gives the same as merging the leftmost best pair
+    again and again.
     """
     last_rank: dict[str, int] = {left + right: rank for rank, (left, right) in enumerate(pairs)}
     return all(last_rank.get(part, -1) < rank for rank, pair in enumerate(pairs) for part in pair)
 
 
 def _isolate(word: str, glossary: str) -> list[str]:
-    """The segments of a word around the matches of a glossary, and the matches."""
+    """Split a word into the matches of a glossary and the segments around them."""
     if re.match(f"^{glossary}$", word) or not re.search(glossary, word):
         return [word]
     *segments, last_segment = re.split(f"({glossary})", word)

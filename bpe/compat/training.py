@@ -1,7 +1,7 @@
-"""Training for Hugging Face's interface, where this package's trainer learns what that of `tokenizers` learns.
+"""Training for Hugging Face's interface, where this package's trainer learns what the trainer of `tokenizers` learns.
 
-That is so for a byte-level pretokenizer and a `BpeTrainer` with the whole byte alphabet, without limits of the alphabet
-or of tokens, prefixes and suffixes. `tokenizers` trains everything else (`huggingface.py`).
+Both learn the same for a byte-level pretokenizer and a `BpeTrainer` with the whole byte alphabet, without limits of the
+alphabet or of tokens, prefixes and suffixes. `tokenizers` trains everything else (`huggingface.py`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _KNOWN_FIELDS = {
 
 
 def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
-    """The state after training; None, before anything is read, where `tokenizers` has to train.
+    """Train, and return the state afterwards; None, before anything is read, where `tokenizers` has to train.
 
     Args:
-        state: the state before.
+        state: the state before training.
         trainer: a trainer of `tokenizers`.
         corpus: `files`, whose lines are the texts, or `texts`, as for `bpe.train`.
 
@@ -55,7 +55,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
     if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(byte_letters()):
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
-        return None  # merges might make the name of a special token, whose id would then be that of the result
+        return None  # merges might make the name of a special token, which would then have the id of the merge result
     if "files" in corpus:
         corpus["files"] = Sources(corpus["files"], per_line=True)
     learned = train(
@@ -82,7 +82,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
 
 
 def flatten_texts(items: Iterable[Any]) -> Iterator[str]:
-    """The texts of an iterable of texts, or of lists of texts."""
+    """Yield the texts of an iterable of texts, or of lists of texts."""
     for item in items:
         if isinstance(item, str):
             yield item
@@ -91,13 +91,13 @@ def flatten_texts(items: Iterable[Any]) -> Iterator[str]:
 
 
 def _read_settings(trainer: Any) -> dict[str, Any] | None:
-    """The settings of a `BpeTrainer` that learns what this package's trainer does; None for others."""
+    """Read the settings of a `BpeTrainer` that learns what this package's trainer does; None for others."""
     if type(trainer).__name__ != "BpeTrainer" or not hasattr(trainer, "__getstate__"):
         return None
+    settings: dict[str, Any]
     (settings,) = json.loads(trainer.__getstate__()).values()
     if not settings.keys() <= _KNOWN_FIELDS or set(settings["initial_alphabet"]) != set(byte_letters()):
         return None
     if any(settings.get(name) != value for name, value in _COVERED_VALUES.items()):
         return None
-    known_settings: dict[str, Any] = settings
-    return known_settings
+    return settings

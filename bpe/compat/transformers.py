@@ -3,11 +3,10 @@
 Encoding and decoding go to a compat `Tokenizer` that is made from the tokenizer's own backend, and checked against it
 on texts for that purpose. transformers' own code still runs for everything else: padding, truncation and templates are
 set by its `_encode_plus`, and results are its `BatchEncoding`. Whatever was not verified is left to the methods that
-the tokenizer had before.
-How calls are answered: `transformers_calls.py`.
+the tokenizer had before. How calls are answered: `transformers_calls.py`.
 
 A change of the backend is noticed at the next call: added tokens, components, settings of the model. Comparing again
-takes as long as hundreds of short calls, so these use twins of the backend until there were enough of them.
+takes as long as hundreds of short calls, so short calls use twins of the backend until there were enough calls.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _STATE_ATTRIBUTE = "_bpe_acceleration"
 
 
 def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
-    """A copy of a tokenizer of transformers that encodes and decodes faster, with the same results.
+    """Copy a tokenizer of transformers as one that encodes and decodes faster, with the same results.
 
     Its class is a subclass of the tokenizer's, with `__call__`, `encode`, `decode` and `batch_decode` overridden. At
     once, results are compared with the tokenizer's own on texts made for that; what differs is not accelerated, and the
@@ -95,7 +94,7 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
 
 
 def acceleration_of(tokenizer: Any) -> Acceleration | None:
-    """What is accelerated for a tokenizer; None if nothing was tried."""
+    """Return what is accelerated for a tokenizer; None if nothing was tried."""
     state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
     if state is not None and state.verification_due:
         state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, _find_originals(type(tokenizer)))
@@ -154,17 +153,17 @@ def _load_backend() -> Any:
 
 
 def _find_originals(cls: Any) -> dict[str, Any]:
-    """The methods of a class before they are overridden."""
+    """Find the methods of a class before they are overridden."""
     methods = {name: getattr(cls, name) for name in _REPLACED_METHODS}
-    for name, method in methods.items():  # of a class that is patched, those from before
+    for name, method in methods.items():  # of a patched class, the methods before it was patched
         methods[name] = getattr(method.fget if isinstance(method, property) else method, "_bpe_original", method)
     return methods
 
 
 def _make_subclass(cls: Any) -> Any:
-    """The accelerated subclass of a class of tokenizers. It has the same name, which `save_pretrained` writes."""
+    """Make the accelerated subclass of a class of tokenizers, with the same name, which `save_pretrained` writes."""
     originals = _find_originals(cls)
-    for subclass in cls.__subclasses__():  # one that was made before, so that copies have the same class
+    for subclass in cls.__subclasses__():  # the subclass that was made before, so that copies have the same class
         if subclass.__dict__.get("_bpe_original_class") is cls and subclass._bpe_originals == originals:
             return subclass
     attributes = {
@@ -180,17 +179,16 @@ def _make_subclass(cls: Any) -> Any:
 
 
 def _reduce_accelerated(self: Any, protocol: Any) -> Any:
-    """How to copy and pickle a tokenizer: as its class says, except that pickle cannot import an accelerated class."""
+    """Copy and pickle a tokenizer as its class says, except that pickle cannot import an accelerated class."""
     original_class = type(self)._bpe_original_class
     reduced = original_class.__reduce_ex__(self, max(protocol, 2))
-    if "_bpe_original_class" not in type(self).__dict__ or not isinstance(
-        reduced, tuple
-    ):  # a subclass of the accelerated class
+    is_subclass = "_bpe_original_class" not in type(self).__dict__  # of the accelerated class
+    if is_subclass or not isinstance(reduced, tuple):
         return reduced
-    function, arguments, *other_items = reduced
+    function, arguments, *state = reduced
     if function is copyreg.__newobj__:  # type: ignore[attr-defined]
-        return _new_accelerated, (original_class, *arguments[1:]), *other_items
-    return _make_accelerated, (function, arguments), *other_items
+        return _new_accelerated, (original_class, *arguments[1:]), *state
+    return _make_accelerated, (function, arguments), *state
 
 
 def _new_accelerated(original_class: Any, *arguments: Any) -> Any:
@@ -203,7 +201,7 @@ def _make_accelerated(function: Any, arguments: Any) -> Any:
 
 
 def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
-    """The replacements of the methods of a class, which call the original ones where they must."""
+    """Make the replacements of the methods of a class, which call the original ones where they must."""
     methods = {**_make_encoding_methods(originals), **_make_decoding_methods(originals)}
     for name, method in methods.items():
         update_wrapper(method, originals[name])  # so that it has the same signature too, which libraries ask for
@@ -253,7 +251,7 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
             add_special = options.get("add_special_tokens", True)
             if state.result.encoding and type(add_special) is bool:
                 plan = state.get_plan(add_special, bool(self.split_special_tokens), (), ())
-                ids: list[int] = plan.make_call([text]).make_encodings()[0].ids
+                ids: list[int] = plan.encode_texts([text]).make_encodings()[0].ids
                 if len(ids) > self.model_max_length:
                     getattr(self, WARN_METHOD)(ids, None, True)
                 return ids
@@ -265,9 +263,8 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         is_short_call = state.result.encoding and is_short(
             options.get("text"), options.get("text_pair"), options, MAX_SHORT_CHARS_ENCODE_PLUS
         )
-        if (state.verification_due or is_short_call or not is_valid) and (
-            twin := state.take_twin(self.__dict__["_tokenizer"])[0]
-        ) is not None:
+        use_twin = state.verification_due or is_short_call or not is_valid
+        if use_twin and (twin := state.take_twin(self.__dict__["_tokenizer"])[0]) is not None:
             try:
                 return original_encode_plus(with_backend(self, twin), *args, **options)
             finally:
@@ -275,11 +272,8 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         if not state.result.encoding or not is_valid:
             return original_encode_plus(self, *args, **options)
         view, tensor_type = make_view(self, state), options.get("return_tensors")
-        if (
-            tensor_type in ("np", "pt")
-            and not options.get("return_overflowing_tokens")
-            and not options.get("return_length")
-        ):
+        has_other_columns = options.get("return_overflowing_tokens") or options.get("return_length")
+        if tensor_type in ("np", "pt") and not has_other_columns:
             result = original_encode_plus(view, *args, **{**options, "return_tensors": None})
             arrays = make_tensors(result.data, tensor_type)
             if arrays is not None:
@@ -321,7 +315,7 @@ def _make_decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
 
 
 def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], originals: dict[str, Any]) -> Any:
-    """The text of ids, or the texts of several rows; None where the tokenizer's own method must do it."""
+    """Decode ids, or several rows of ids; None where the tokenizer's own method must do so."""
     cleans_up = options.get("clean_up_tokenization_spaces")
     if options.keys() - {"clean_up_tokenization_spaces"} or type(skip) is not bool:
         return None
@@ -352,27 +346,20 @@ def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], o
 def _find_state(
     tokenizer: Any, originals: dict[str, Any], text_or_ids: Any, decoding: bool = False
 ) -> AccelerationState:
-    """The state of a tokenizer, made or made again if its backend changed.
+    """Return the state of a tokenizer, made or made again if its backend changed.
 
-    With `decoding`, only what decoding depends on is compared. `given` is what the call is for: texts or ids.
+    With `decoding`, only what decoding depends on is compared.
     """
     state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
     backend = tokenizer.__dict__["_tokenizer"]
-    is_unchanged = state is not None and state.quick_signature[: 3 if decoding else 6] == _quick_signature(
-        backend, decoding
-    )
-    if (
-        state is not None
-        and is_unchanged
-        and (not state.backend_was_read or state.full_signature == _full_signature(backend))
-    ):
+    if state is not None and _is_unchanged(state, backend, decoding):
         state.backend_was_read = False
         if not state.verification_due or _may_defer(state, text_or_ids):
             return state
     elif state is not None and (twin := make_twin(backend)) is not None:
         state = AccelerationState(
-            quick_signature=_quick_signature(backend),
-            full_signature=_full_signature(backend),
+            quick_signature=_make_quick_signature(backend),
+            full_signature=_make_full_signature(backend),
             verification_due=True,
             twins=[(twin, None)],
         )
@@ -383,8 +370,15 @@ def _find_state(
     return state
 
 
+def _is_unchanged(state: AccelerationState, backend: Any, decoding: bool) -> bool:
+    """Whether the signatures of a backend are those with which results were compared."""
+    if state.quick_signature[: 3 if decoding else 6] != _make_quick_signature(backend, decoding):
+        return False
+    return not state.backend_was_read or bool(state.full_signature == _make_full_signature(backend))
+
+
 def _may_defer(state: AccelerationState, text_or_ids: Any) -> bool:
-    """Whether comparing again would still take longer than the calls since the change, this one included."""
+    """Whether verification would still take longer than the calls since the change, the current call included."""
     rows = text_or_ids if isinstance(text_or_ids, (list, tuple)) else [text_or_ids]
     state.chars_since_change += _CHARS_PER_CALL + sum(
         len(row) if isinstance(row, (str, list, tuple)) else 1 for row in rows
@@ -392,8 +386,8 @@ def _may_defer(state: AccelerationState, text_or_ids: Any) -> bool:
     return state.chars_since_change < _CHARS_BEFORE_VERIFYING
 
 
-def _quick_signature(backend: Any, decoding: bool = False) -> Any:
-    """What is compared at each call to notice a change of the backend; a few microseconds."""
+def _make_quick_signature(backend: Any, decoding: bool = False) -> Any:
+    """Return what is compared at each call to notice a change of the backend; takes a few microseconds."""
     decoder = backend.decoder
     signature = (id(backend), backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
     if decoding:
@@ -407,8 +401,8 @@ def _quick_signature(backend: Any, decoding: bool = False) -> Any:
     )
 
 
-def _full_signature(backend: Any) -> Any:
-    """What is compared after the backend was handed out."""
+def _make_full_signature(backend: Any) -> Any:
+    """Return what is compared after the backend was handed out."""
     model = backend.model
     names = ("dropout", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges")
     settings = [getattr(model, name, None) for name in names]
@@ -416,11 +410,11 @@ def _full_signature(backend: Any) -> Any:
 
 
 def _verify(tokenizer: Any, originals: dict[str, Any]) -> AccelerationState:
-    """The state of a tokenizer after comparing results."""
+    """Compare results, and return the state of the tokenizer."""
     backend = tokenizer.__dict__["_tokenizer"]
     state = AccelerationState()
     try:
-        state.quick_signature, state.full_signature = _quick_signature(backend), _full_signature(backend)
+        state.quick_signature, state.full_signature = _make_quick_signature(backend), _make_full_signature(backend)
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
@@ -451,13 +445,9 @@ def _compare(tokenizer: Any, state: AccelerationState, originals: dict[str, Any]
         state.result.reasons.append(f"encoding differs on {pluralize(n_differing, 'probe text')}")
     backend, standard_decode = plain_tokenizer.__dict__["_tokenizer"], getattr(_load_backend(), _DECODE_METHOD)
     n_wrong = 0
-    for encoding in backend.encode_batch(texts):
-        n_wrong += any(
-            backend.decode(encoding.ids, skip) != compat.decode(encoding.ids, skip) for skip in (False, True)
-        )
-        n_wrong += any(
-            backend.decode(encoding.ids[start:]) != compat.decode(encoding.ids[start:]) for start in range(1, 4)
-        )
+    for ids in (encoding.ids for encoding in backend.encode_batch(texts)):
+        n_wrong += any(backend.decode(ids, skip) != compat.decode(ids, skip) for skip in (False, True))
+        n_wrong += any(backend.decode(ids[start:]) != compat.decode(ids[start:]) for start in range(1, 4))
     if getattr(type(tokenizer), _DECODE_METHOD) is not standard_decode:
         n_wrong = -1
     state.result.decoding = not n_wrong
@@ -470,10 +460,10 @@ def _compare(tokenizer: Any, state: AccelerationState, originals: dict[str, Any]
 def _count_differing(
     encode: Callable[..., Any], plain_tokenizer: Any, fast_tokenizer: Any, texts: list[str], options: dict[str, Any]
 ) -> int:
-    """The number of probe texts that two tokenizers encode in different ways."""
+    """Count the probe texts that two tokenizers encode in different ways."""
     inputs: list[tuple[Any, ...]] = [*((text,) for text in texts), (texts,), (texts, list(reversed(texts)))]
-    return sum(
-        dict(encode(plain_tokenizer, *texts_of_call, **options))
-        != dict(encode(fast_tokenizer, *texts_of_call, **options))
+    results = (
+        [dict(encode(tokenizer, *texts_of_call, **options)) for tokenizer in (plain_tokenizer, fast_tokenizer)]
         for texts_of_call in inputs
     )
+    return sum(plain != fast for plain, fast in results)

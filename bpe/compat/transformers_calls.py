@@ -31,7 +31,7 @@ _DEFAULT_COLUMNS = ("token_type_ids", "attention_mask")
 _MAX_PLANS = 64
 #: Characters: for a shorter text `tokenizers` takes less time, as measured. The second is for calls that want offsets.
 _MAX_SHORT_CHARS = 40, 80
-#: Where transformers' own code must run, too.
+#: The same where transformers' own code must run, too.
 MAX_SHORT_CHARS_ENCODE_PLUS = 150, 1000
 #: transformers' method that warns of long texts.
 WARN_METHOD = "_eventual_warn_about_too_long_sequence"
@@ -42,9 +42,9 @@ class Acceleration:
     """What is accelerated for one tokenizer.
 
     Attributes:
-        encoding: whether `__call__` and `encode` are.
-        decoding: whether `decode` and `batch_decode` are.
-        reasons: why not, for each part that is not.
+        encoding: whether `__call__` and `encode` are accelerated.
+        decoding: whether `decode` and `batch_decode` are accelerated.
+        reasons: why a part is not accelerated, for each such part.
 
     """
 
@@ -55,14 +55,14 @@ class Acceleration:
 
 @dataclass
 class AccelerationState:
-    """What is kept for one tokenizer, in its `__dict__`.
+    """The state of one tokenizer, kept in its `__dict__`.
 
     Attributes:
         result: what is accelerated.
         compat: the tokenizer that takes the place of the backend.
-        quick_signature: `_quick_signature` of the backend with which results were compared.
-        full_signature: its `_full_signature`.
-        backend_was_read: whether the backend was handed out since it was last compared with `full_signature`.
+        quick_signature: `_make_quick_signature` of the backend with which results were compared.
+        full_signature: `_make_full_signature` of the same backend.
+        backend_was_read: whether the backend was handed out since the last comparison with `full_signature`.
         verification_due: whether the backend has changed, and results have not been compared again yet.
         chars_since_change: the characters in calls since then, as `_may_defer` counts them.
         twins: twins of the backend that no call uses, each with the settings that it has.
@@ -81,7 +81,7 @@ class AccelerationState:
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
     def get_plan(self, add_special: bool, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> Plan:
-        """How a call encodes: the arguments of `enable_truncation` and of `enable_padding`, or ()."""
+        """Return how a call encodes, by the arguments of `enable_truncation` and of `enable_padding`, or ()."""
         key = (add_special, as_text, truncation, padding)
         plan = self.plans.get(key)
         if plan is None:
@@ -116,7 +116,7 @@ def _return_none() -> None:
 
 
 def _encode_by_twin(tokenizer: Any, state: AccelerationState, text_or_pair: Any, key: tuple[Any, ...]) -> Any:
-    """The encodings of a text or a pair by a twin; None if the backend has none.
+    """Encode a text or a pair by a twin; None if the backend has none.
 
     `key` has the arguments of `AccelerationState.get_plan`.
     """
@@ -136,8 +136,6 @@ def _encode_by_twin(tokenizer: Any, state: AccelerationState, text_or_pair: Any,
 
 #: The arguments of `enable_truncation` and of `enable_padding`, as the keys of plans have them.
 _TRUNCATION_ARGUMENTS = ("max_length", "stride", "strategy", "direction")
-
-
 _PADDING_ARGUMENTS = ("direction", "pad_id", "pad_type_id", "pad_token", "length")
 
 
@@ -155,9 +153,9 @@ def _configure(twin: Any, as_text: bool, truncation: tuple[Any, ...], padding: t
 
 
 def make_twin(backend: Any) -> Any:
-    """A backend that gives the same results, with settings of its own; None for a backend of another class.
+    """Make a backend that gives the same results, with settings of its own; None for a backend of another class.
 
-    It shares the model, so it takes little memory, and microseconds.
+    The twin shares the model, so making one takes little memory, and microseconds.
     """
     if isinstance(backend, Tokenizer):
         return copy.copy(backend)
@@ -179,12 +177,12 @@ def make_twin(backend: Any) -> Any:
 
 
 def make_view(tokenizer: Any, state: AccelerationState) -> Any:
-    """The tokenizer with a compat `Tokenizer` of its own as backend, for one call of transformers' code."""
+    """Return the tokenizer with a compat `Tokenizer` of its own as backend, for one call of transformers' code."""
     return with_backend(tokenizer, copy.copy(state.compat))
 
 
 def with_backend(tokenizer: Any, backend: Any) -> Any:
-    """The tokenizer with another backend."""
+    """Return the tokenizer with another backend."""
     view = object.__new__(type(tokenizer))
     view.__dict__.update(tokenizer.__dict__)
     view.__dict__["_tokenizer"] = backend
@@ -241,34 +239,28 @@ def encode_call(
     if encodings is None:
         plan = state.get_plan(*key)
         if pair is None:
-            encodings = plan.make_call([text] if is_single else text).make_encodings()
+            encodings = plan.encode_texts([text] if is_single else text).make_encodings()
         elif plan.pair_template_ids is None:
             return None
         else:
             texts = [text, pair] if is_single else list(chain.from_iterable(zip(text, pair, strict=True)))
-            encodings = plan.make_pair_call(texts).make_encodings()
+            encodings = plan.encode_pairs(texts).make_encodings()
     if pair is not None and truncation and any(len(encoding) > truncation[0] for encoding in encodings):
         return None
     return _make_result(tokenizer, encodings, options, is_single, bool(padding), batch_encoding)
 
 
 def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The truncation that a call asks for, as transformers understands it; None where its own code must decide."""
-    max_length, truncation, padding = (
-        options.get("max_length"),
-        options.get("truncation"),
-        options.get("padding", False),
-    )
-    stride = options.get("stride", 0)
+    """Read the truncation that a call asks for, as transformers does; None where transformers must decide."""
+    max_length, stride = options.get("max_length"), options.get("stride", 0)
+    truncation, padding = options.get("truncation"), options.get("padding", False)
     if type(stride) is not int or (stride and not options.get("return_overflowing_tokens")):
         return None
-    if max_length is not None and (
-        type(max_length) is not int or not 0 <= max_length < 1 << 64
-    ):  # for others, it raises errors
-        return None
+    if max_length is not None and (type(max_length) is not int or not 0 <= max_length < 1 << 64):
+        return None  # transformers raises an error
     if truncation is None or truncation is False:
-        if padding is True and max_length is not None:  # it warns
-            return None
+        if padding is True and max_length is not None:
+            return None  # transformers warns
         truncates = truncation is None and padding is False and max_length is not None
     elif truncation is True or truncation == "longest_first":
         if max_length is None:
@@ -276,19 +268,17 @@ def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...]
         truncates = True
     else:
         return None
-    if (
-        truncates
-        and stride
-        and (max_length is None or not 0 < stride < max_length - tokenizer.num_special_tokens_to_add(False))
-    ):
-        return None  # it raises errors, or wants no template
-    return (max_length, stride, "longest_first", tokenizer.truncation_side) if truncates else ()
+    if not truncates:
+        return ()
+    if stride and (max_length is None or not 0 < stride < max_length - tokenizer.num_special_tokens_to_add(False)):
+        return None  # transformers raises an error, or wants no template
+    return max_length, stride, "longest_first", tokenizer.truncation_side
 
 
 def _read_padding(
     tokenizer: Any, state: AccelerationState, is_single: bool, options: dict[str, Any]
 ) -> tuple[Any, ...] | None:
-    """The padding that a call asks for; None where transformers' own code must decide. A single text needs none."""
+    """Read the padding that a call asks for; None where transformers must decide. A single text needs none."""
     padding = options.get("padding", False)
     if padding is False:
         return ()
@@ -308,13 +298,11 @@ def _read_padding(
 def _make_result(
     tokenizer: Any, encodings: list[Any], options: dict[str, Any], is_single: bool, is_padded: bool, batch_encoding: Any
 ) -> Any:
-    """The columns of encodings, in the order of transformers; None for rows that are no array."""
+    """Make the columns of encodings, in the order of transformers; None for rows that are no array."""
     with_overflow, tensor_type = options.get("return_overflowing_tokens", False), options.get("return_tensors")
-    samples = (
-        [row for row, encoding in enumerate(encodings) for _ in range(1 + len(encoding.overflowing))]
-        if with_overflow
-        else []
-    )
+    samples: list[int] = []  # the text of each row
+    if with_overflow:
+        samples = [index for index, encoding in enumerate(encodings) for _ in range(1 + len(encoding.overflowing))]
     if len(samples) > len(encodings):
         encodings = [piece for encoding in encodings for piece in (encoding, *encoding.overflowing)]
     names, model_max_length = tokenizer.model_input_names, tokenizer.model_max_length
@@ -329,10 +317,10 @@ def _make_result(
         if "token_type_ids" in names:
             data["token_type_ids"] = [encoding.type_ids for encoding in encodings]
         if "attention_mask" in names:
-            masks = (
-                [encoding.attention_mask for encoding in encodings] if is_padded else [[1] * len(ids) for ids in rows]
-            )
-            data["attention_mask"] = masks
+            if is_padded:
+                data["attention_mask"] = [encoding.attention_mask for encoding in encodings]
+            else:
+                data["attention_mask"] = [[1] * len(ids) for ids in rows]
     if tensor_type is not None:
         data = make_tensors(data, tensor_type)
         return data and batch_encoding(data, encodings)
@@ -362,7 +350,7 @@ def _is_list_of_str(value: Any) -> bool:
 
 
 def make_tensors(data: dict[str, Any], tensor_type: str) -> Any:
-    """Lists as arrays or tensors of int64; None for rows of different lengths, and no rows."""
+    """Convert lists to arrays or tensors of int64; None for rows of different lengths, and no rows."""
     arrays = {}
     for name, column in data.items():
         rows = column if column and isinstance(column[0], list) else [column]

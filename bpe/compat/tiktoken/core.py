@@ -58,7 +58,7 @@ ENCODINGS: dict[str, Encoding] = {}
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding of a name, the same object for each call; see `bpe.get_encoding`.
+    """Return the encoding of a name, the same object for each call; see `bpe.get_encoding`.
 
     Raises:
         ValueError: for a name that is not known, or not a str.
@@ -79,7 +79,7 @@ def get_encoding(encoding_name: str) -> Encoding:
 
 
 def encoding_for_model(model_name: str) -> Encoding:
-    """The encoding that a model uses.
+    """Return the encoding that a model uses.
 
     Raises:
         KeyError: for a model that is not known.
@@ -152,7 +152,7 @@ class Encoding:
         self._decoder = encoding.tokenizer._decoder
         self._special_token_values = set(encoding.special_tokens.values())
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
-        #: What all names of special tokens begin with, and its first character: a text without them has none.
+        #: What all names of special tokens begin with, and its first character: a text without these has no name.
         self._prefix = common_prefix(encoding.special_tokens)
         self._prefix_char = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
@@ -167,7 +167,7 @@ class Encoding:
 
     @_with_fast_list
     def encode_ordinary(self, text: str) -> list[int]:
-        """The ids of a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
+        """Encode a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
 
         Raises:
             TypeError: for a text that is not str.
@@ -182,7 +182,7 @@ class Encoding:
     def encode(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> list[int]:
-        """The ids of a text.
+        """Encode a text to ids.
 
         Args:
             text: the text. A lone surrogate becomes U+FFFD.
@@ -201,7 +201,7 @@ class Encoding:
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> NDArray[np.uint32]:
-        """The ids of a text as a uint32 array; the arguments are those of `encode`.
+        """Encode a text to a uint32 array; the arguments are those of `encode`.
 
         Raises:
             UnicodeEncodeError: for a lone surrogate, or a pair of them.
@@ -212,7 +212,7 @@ class Encoding:
         return self._engine.encode(text if text.isascii() else text.encode(), allowed)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int | None = 8) -> list[list[int]]:
-        """The ids of several texts, as `encode_ordinary` gives them, with at most `num_threads` threads.
+        """Encode several texts as `encode_ordinary` does, with at most `num_threads` threads.
 
         Raises:
             TypeError, ValueError: as for `encode_ordinary`.
@@ -232,7 +232,7 @@ class Encoding:
         allowed_special: Special = _NO_NAMES,
         disallowed_special: NotSpecial = "all",
     ) -> list[list[int]]:
-        """The ids of several texts, as `encode` gives them, with at most `num_threads` threads.
+        """Encode several texts as `encode` does, with at most `num_threads` threads.
 
         Raises:
             TypeError, ValueError: as for `encode`.
@@ -251,7 +251,7 @@ class Encoding:
     def encode_with_unstable(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> tuple[list[int], list[list[int]]]:
-        """The ids of a text that stay the same whatever follows it, and the ids that may follow them.
+        """Encode a text to the ids that stay the same whatever follows it, and the ids that may follow them.
 
         Each completion, after the stable ids, decodes to bytes that begin with the text. They are in ascending order.
 
@@ -269,7 +269,7 @@ class Encoding:
         return self._completer.encode_with_completions(text.encode(), allowed)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """The id of a token, special or not.
+        """Return the id of a token, special or not.
 
         Raises:
             KeyError: with the bytes, if there is no such token.
@@ -288,7 +288,7 @@ class Encoding:
 
     @with_fast_decode
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of a sequence of ids.
+        """Decode a sequence of ids to bytes.
 
         Raises:
             KeyError: for an id without a token.
@@ -305,7 +305,7 @@ class Encoding:
 
     @with_fast_decode
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """The text of a sequence of ids; `errors` as in `bytes.decode`, for bytes that are not UTF-8.
+        """Decode a sequence of ids to text; `errors` as in `bytes.decode`, for bytes that are not UTF-8.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -315,7 +315,7 @@ class Encoding:
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of a token, special or not.
+        """Return the bytes of a token, special or not.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -326,7 +326,7 @@ class Encoding:
         return self._find_bytes(token, "") if data is None else data
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
-        """The bytes of each of several tokens.
+        """Return the bytes of each of several tokens.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -337,7 +337,7 @@ class Encoding:
         return [self._find_bytes(token, "") for token in tokens] if parts is None else parts
 
     def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
-        """The text of several tokens, and for each the index of the first character that has bytes of it.
+        """Decode tokens, and find for each the index of the first character that has bytes of it.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -356,7 +356,7 @@ class Encoding:
     def decode_batch(
         self, batch: Iterable[Sequence[int]], *, errors: str = "replace", num_threads: int | None = 8
     ) -> list[str]:
-        """The texts of several sequences of ids. `num_threads` is checked, and one thread decodes.
+        """Decode several sequences of ids to texts. `num_threads` is checked, and one thread decodes.
 
         Raises:
             KeyError, OverflowError, TypeError, UnicodeDecodeError: as for `decode`.
@@ -366,7 +366,7 @@ class Encoding:
         return [self.decode(tokens, errors) for tokens in batch]
 
     def decode_bytes_batch(self, batch: Iterable[Sequence[int]], *, num_threads: int | None = 8) -> list[bytes]:
-        """The bytes of several sequences of ids. `num_threads` is checked, and one thread decodes.
+        """Decode several sequences of ids to bytes. `num_threads` is checked, and one thread decodes.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -378,7 +378,7 @@ class Encoding:
     # The vocabulary ---------------------------------------------------------------------------------------------------
 
     def token_byte_values(self) -> list[bytes]:
-        """The tokens that are not special, in ascending order of their bytes."""
+        """List the tokens that are not special, in ascending order of their bytes."""
         return sorted(self._mergeable_ranks)
 
     @property
@@ -415,18 +415,18 @@ class Encoding:
     # Private, as in tiktoken ------------------------------------------------------------------------------------------
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
-        """The ids of a text that is not split into words; special tokens in it are ordinary text."""
+        """Encode a text that is not split into words; special tokens in it are ordinary text."""
         return self._completer.encode_piece(_to_bytes(text_or_bytes))
 
     def _encode_only_native_bpe(self, text: str) -> list[int]:
-        """The ids of a text whose words the `regex` package finds."""
+        """Encode a text whose words the `regex` package finds."""
         import regex
 
         words = regex.findall(self._pat_str, text)
         return [token_id for word in words for token_id in self._encode_single_piece(word)]
 
     def _encode_bytes(self, text: bytes) -> list[int]:
-        """The ids of bytes; what is not UTF-8, and the word before it, are merged as one piece."""
+        """Encode bytes; what is not UTF-8, and the word before it, are merged as one piece."""
         if not isinstance(text, bytes):
             raise TypeError(f"text is {describe(text)}; it must be bytes")
         return self._completer.encode_bytes(text)
@@ -434,7 +434,7 @@ class Encoding:
     # Copies and pickles -----------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> object:
-        """The name of a registered encoding, and everything of another one."""
+        """Return the name of a registered encoding, and everything of another one."""
         if self is ENCODINGS.get(self.name):
             return self.name
         return {
@@ -461,7 +461,7 @@ class Encoding:
     # Private ----------------------------------------------------------------------------------------------------------
 
     def _find_allowed(self, text: str, allowed: Special, disallowed: NotSpecial) -> frozenset[str]:
-        """The names of special tokens to find in a text, after refusing one that is not allowed.
+        """Find the names of special tokens that become ids in a text, after refusing a name that is not allowed.
 
         No names if the text has none, so that the caller can take the fast path.
         """
@@ -491,17 +491,17 @@ class Encoding:
 
     @cached_property
     def _lists(self) -> _fast_path.ListEncoder:
-        """For the fast paths."""
+        """The encoder of the fast paths, which `_fast_path` reads."""
         keep_ints(self.max_token_value + 1)
         return _fast_path.ListEncoder(self._engine.fast_kernel, self._prefix if self._special_tokens else None)
 
     def _to_lists(self, batch: TokenBatch) -> list[list[int]]:
-        """A batch as lists."""
+        """Convert a batch to lists."""
         keep_ints(self.max_token_value + 1)
         return as_lists(batch.ids, batch.offsets)
 
     def _refuse(self, text: str, disallowed: frozenset[str]) -> None:
-        """Raise ValueError for the first of these names in a text; every text has the empty name."""
+        """Raise ValueError for the first disallowed name in a text; every text has the empty name."""
         if "" in disallowed:
             _raise_disallowed("")
         data = text.encode("utf-8", "surrogatepass")
@@ -509,7 +509,7 @@ class Encoding:
             _raise_disallowed(name)
 
     def _find_bytes(self, token: int, prefix: str) -> bytes:
-        """The bytes of a token."""
+        """Return the bytes of a token."""
         token_id = operator.index(token)
         if not 0 <= token_id < 2**32:
             raise OverflowError(f"token id {token_id} is out of range; ids are from 0 to 2**32 - 1")
@@ -527,7 +527,7 @@ class Encoding:
 
 
 def _make_text_error(value: object) -> TypeError:
-    """The error for a text that is not a str."""
+    """Make the error for a text that is not a str."""
     return TypeError(f"text is {describe(value)}; it must be a str")
 
 
@@ -538,7 +538,7 @@ def _check_set(allowed: object) -> None:
 
 
 def _to_bytes(value: str | bytes) -> bytes:
-    """A str or bytes as bytes."""
+    """Convert a str to bytes; bytes stay the same."""
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, bytes):
@@ -547,14 +547,14 @@ def _to_bytes(value: str | bytes) -> bytes:
 
 
 def _check_tokens(tokens: Any) -> Sequence[int]:
-    """The argument `tokens`, after refusing what is not a sequence of ids."""
+    """Return the argument `tokens`, after refusing what is not a sequence of ids."""
     if isinstance(tokens, str) or not hasattr(tokens, "__getitem__") or isinstance(tokens, dict):
         raise TypeError(f"tokens is {describe(tokens)}; it must be a sequence of int")
     return tokens  # type: ignore[no-any-return]
 
 
 def _count_threads(num_threads: Any) -> int:
-    """The argument `num_threads`, at most the number of available cores; None for all of them. 2.5 is 3."""
+    """Read `num_threads`: at most the number of available cores, None for all of them; 2.5 is 3."""
     cores = thread_count(None)
     if num_threads is None:
         return cores
