@@ -271,15 +271,7 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
                 state.twins.append((twin, None))
         if not state.result.encoding or not is_valid:
             return original_encode_plus(self, *args, **options)
-        view, tensor_type = make_view(self, state), options.get("return_tensors")
-        has_other_columns = options.get("return_overflowing_tokens") or options.get("return_length")
-        if tensor_type in ("np", "pt") and not has_other_columns:
-            result = original_encode_plus(view, *args, **{**options, "return_tensors": None})
-            arrays = make_tensors(result.data, tensor_type)
-            if arrays is not None:
-                result.data.update(arrays)
-                return result
-        return original_encode_plus(view, *args, **options)
+        return _encode_by_view(original_encode_plus, self, state, args, options)
 
     def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
         added: int = original_add_tokens(self, new_tokens, special_tokens)
@@ -288,6 +280,21 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return added
 
     return {"__call__": __call__, "encode": encode, "_encode_plus": _encode_plus, "_add_tokens": _add_tokens}
+
+
+def _encode_by_view(
+    encode_plus: Callable[..., Any], tokenizer: Any, state: AccelerationState, args: Any, options: dict[str, Any]
+) -> Any:
+    """Call transformers' `_encode_plus` with a compat `Tokenizer` as backend; tensors are made here where possible."""
+    view, tensor_type = make_view(tokenizer, state), options.get("return_tensors")
+    has_other_columns = options.get("return_overflowing_tokens") or options.get("return_length")
+    if tensor_type in ("np", "pt") and not has_other_columns:
+        result = encode_plus(view, *args, **{**options, "return_tensors": None})
+        arrays = make_tensors(result.data, tensor_type)
+        if arrays is not None:
+            result.data.update(arrays)
+            return result
+    return encode_plus(view, *args, **options)
 
 
 def _make_decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
