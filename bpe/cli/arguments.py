@@ -1,4 +1,4 @@
-"""The commands of `bpe`: the function of each and its arguments. Their prose and examples are in `manual.txt`.
+"""The commands of `bpe`: the function of each and its arguments. `manual.txt` has the prose and examples.
 
 To add a command, write its function, a line in `COMMANDS` and a paragraph in `manual.txt`. An option that several
 commands have is a constant here, or part of one; any other stands in `COMMANDS`.
@@ -437,8 +437,8 @@ COMMANDS: dict[str, Command] = {
         option("input IN", "tokenizer.json"),
         output_option("OUT", "the tokenizer.json to write"),
         *(
-            option(f"{flag} T", what, nargs="+", action="extend", default=[])
-            for flag, what in (
+            option(f"{flag} T", help_text, nargs="+", action="extend", default=[])
+            for flag, help_text in (
                 ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
                 ("--add", "tokens that are found in every text"),
             )
@@ -494,8 +494,8 @@ COMMANDS: dict[str, Command] = {
         *PATHS,
         either(
             *(
-                option(f"--{name} OUT", f"{what}, to OUT or to stdout", nargs="?", const="-")
-                for name, what in (
+                option(f"--{name} OUT", f"{contents}, to OUT or to stdout", nargs="?", const="-")
+                for name, contents in (
                     ("json", "all metrics by name, not rounded"),
                     ("csv", "a row for each tokenizer and corpus"),
                 )
@@ -623,7 +623,7 @@ def build_parser(name: str) -> Parser:
 
 
 def build_program_parser() -> Parser:
-    """Build the parser of `bpe` without a command: it prints help and the version, and refuses anything else."""
+    """Build the parser of `bpe` without a command, which prints help and the version, and refuses all else."""
     description = "Byte-pair encoding: train a tokenizer, encode and decode text."
     parser = Parser(prog="bpe", usage="bpe [-h] [--version] COMMAND ...", description=description)
     parser.add_argument("--version", action="version", version=f"bpe {__version__}")

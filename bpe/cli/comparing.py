@@ -25,9 +25,9 @@ from bpe.formats.loading import folder_format
 
 log = get_log("bpe.cli")
 
-#: How many bytes of each corpus the page takes, to be drawn and for the chart of compression; all of it is evaluated.
+#: How many bytes of each corpus the page shows and charts; the whole corpus is evaluated.
 _MAX_PAGE_BYTES = 1 << 18
-#: A compressed file of more bytes is not decompressed to see whether it is a tokenizer.
+#: A larger compressed file is not decompressed to see whether it is a tokenizer.
 _MAX_COMPRESSED_BYTES = 64 << 20
 #: Names that say nothing about a tokenizer, whose folder's name is taken instead.
 _COMMON_NAMES = {"tokenizer", "vocab", "merges", "tokenizer.model"}
@@ -111,7 +111,7 @@ def _read_morphemes(path: str) -> list[list[str]]:
 
 
 def sanity_check(args: argparse.Namespace) -> int:
-    """Check tokenizers; the exit status is 1 if one has a defect."""
+    """Check tokenizers; return 1 if one has a defect, else 0."""
     tokenizer_paths, text_paths = divide_paths(args)
     tokenizers, n_failed = load_tokenizers(tokenizer_paths), 0
     for name, tokenizer in tokenizers.items():
@@ -212,7 +212,7 @@ def _may_hold_tokenizer(path: str) -> bool:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
         return os.path.getsize(path) < _MAX_COMPRESSED_BYTES
-    if os.path.getsize(path) > MOST_BYTES and not head.startswith(b"GGUF"):  # these are not read whole
+    if os.path.getsize(path) > MOST_BYTES and not head.startswith(b"GGUF"):  # GGUF files are not read whole
         return False
     if re.match(rb"[A-Za-z0-9+/=]+ \d+\r?\n", head):  # ranks
         return True

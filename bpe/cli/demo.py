@@ -21,7 +21,7 @@ from bpe.base.spelling import spell
 from bpe.cli.files import check_files, print_line
 from bpe.show.colours import render, use_colour
 
-#: How often the page is repeated in training, since it is small beside the English text.
+#: How often the page is repeated in training, because the page is small beside the English text.
 PAGE_WEIGHT = 16
 FIRST_MERGES, MERGE_INTERVAL = 8, 500
 

@@ -108,7 +108,7 @@ def list_outputs(args: argparse.Namespace) -> list[str]:
     path, vocab_sizes = getattr(args, "output", None), getattr(args, "vocab_size", None)
     output_format = getattr(args, "format", "")
     if output_format in SHARD_FORMATS or not isinstance(path, str):
-        return []  # a folder; its command says what is finished
+        return []  # a folder; the command logs what is finished
     if isinstance(vocab_sizes, list):
         stem, extension = os.path.splitext(path)
         return [f"{stem}-{vocab_size}{extension}" for vocab_size in vocab_sizes]
@@ -251,7 +251,7 @@ def open_closed_streams() -> None:
     Writing to this stdout is an error, and what is written to this stderr is lost.
     """
     if sys.stdin is None:
-        os.open(os.devnull, os.O_RDONLY)  # gets its number, 0; never closed
+        os.open(os.devnull, os.O_RDONLY)  # gets descriptor 0; never closed
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8", errors="backslashreplace")
     if sys.stderr is None:

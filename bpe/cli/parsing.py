@@ -192,7 +192,7 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
         return f"{flag} {value[1:-1] if needs_no_quotes else value}"
 
     message = re.sub(rf"(?<![\w.])({names})=('[^']*'|\"[^\"]*\"|\w+\b)?", replace_assignment, message)
-    # A name with an underscore is always an argument; any other only at the beginning of the message, as its subject.
+    # A name with an underscore is always an argument; any other name only as the subject that the message begins with.
     return re.sub(
         rf"(?<![\w'\"./-])({names})(?![\w'\"=(])",
         lambda match: flags[match[1]] if "_" in match[1] or _is_subject(match) else match[1],

@@ -23,7 +23,7 @@ from bpe.training.checkpoint import read_progress
 
 log = get_log("bpe.cli")
 
-#: Arguments of `bpe.train` and `bpe.count_words` that are those of the command, unless they are not given.
+#: Arguments of `bpe.train` and `bpe.count_words` that the command passes on under the same names where they are given.
 _SHARED_ARGUMENTS = (
     "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"
 )
@@ -137,7 +137,7 @@ def merge_counts(args: argparse.Namespace) -> None:
         args.parser.error(f"--weights has {pluralize(len(weights), 'number')}; give one for each of the files")
     first_counts = WordCounts.load(args.counts[0])
     merged = empty_like(first_counts)
-    parser = build_parser("count-words")  # the options that the errors name are those of counting
+    parser = build_parser("count-words")  # errors name the options of counting
     for index, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
         with error_context(path, parser=parser):
             counts = WordCounts.load(path) if index else first_counts

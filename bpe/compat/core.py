@@ -299,7 +299,7 @@ class Core:
                     raise
         return TokenBatch.from_lists([self.encode(text, as_text) for text in texts])
 
-    def as_list(self, ids: NDArray[np.uint32]) -> list[int]:
+    def to_list(self, ids: NDArray[np.uint32]) -> list[int]:
         """Return ids as a list; equal ints are one object."""
         return as_list(np.ascontiguousarray(ids)) if self.native is not None else ids.tolist()
 

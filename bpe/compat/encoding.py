@@ -494,8 +494,8 @@ class Encoding(Row):
             length: the length.
             direction: the side to pad, "left" or "right".
             pad_id: the id of the padding.
-            pad_type_id: its type id.
-            pad_token: its token.
+            pad_type_id: the type id of the padding.
+            pad_token: the token of the padding.
 
         Raises:
             ValueError: for another direction.

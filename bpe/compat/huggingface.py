@@ -59,7 +59,7 @@ def _with_fast_decode(method: Any) -> Any:
     return wraps(method)(with_fast_decode(method))
 
 
-def _in_other_thread(method: Any, doc: str) -> Any:
+def _make_async(method: Any, doc: str) -> Any:
     """Make the asynchronous method of a method, with the same arguments."""
 
     @wraps(method)
@@ -70,7 +70,7 @@ def _in_other_thread(method: Any, doc: str) -> Any:
     return call
 
 
-def _component_property(name: str, doc: str) -> property:
+def _make_component_property(name: str, doc: str) -> property:
     """Make the property of a component."""
 
     def get_component(self: Tokenizer) -> Any:
@@ -251,8 +251,8 @@ class Tokenizer(TokenizerFields):
         Args:
             direction: the side to pad, "right" or "left".
             pad_id: the id of the padding.
-            pad_type_id: its type id.
-            pad_token: its token.
+            pad_type_id: the type id of the padding.
+            pad_token: the token of the padding.
             length: the length to pad to; None means that of the longest text of a batch.
             pad_to_multiple_of: pad further, to a multiple of this number.
 
@@ -310,10 +310,12 @@ class Tokenizer(TokenizerFields):
             elif value != self._state.get_component_json(name):
                 self._state = self._state.with_core(**{name: value})
 
-    normalizer = _component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
-    pre_tokenizer = _component_property("pre_tokenizer", "The pretokenizer, a component of `tokenizers`, or None.")
-    post_processor = _component_property("post_processor", "The post-processor, a component of `tokenizers`, or None.")
-    decoder = _component_property("decoder", "The decoder, a component of `tokenizers`, or None.")
+    normalizer = _make_component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
+    pre_tokenizer = _make_component_property("pre_tokenizer", "The pretokenizer, a component of `tokenizers`, or None.")
+    post_processor = _make_component_property(
+        "post_processor", "The post-processor, a component of `tokenizers`, or None."
+    )
+    decoder = _make_component_property("decoder", "The decoder, a component of `tokenizers`, or None.")
 
     @property
     def model(self) -> BPE:
@@ -402,8 +404,8 @@ class Tokenizer(TokenizerFields):
         plan: Plan = self._snapshot().get_plan(add_special_tokens)
         return plan
 
-    async_encode = _in_other_thread(encode, "Encode one input in another thread.")
-    async_encode_batch = _in_other_thread(encode_batch, "Encode several inputs in another thread.")
+    async_encode = _make_async(encode, "Encode one input in another thread.")
+    async_encode_batch = _make_async(encode_batch, "Encode several inputs in another thread.")
     async_encode_batch_fast = async_encode_batch
 
     def post_process(
@@ -435,7 +437,7 @@ class Tokenizer(TokenizerFields):
         """Decode several sequences of ids to texts."""
         return [self.decode(ids, skip_special_tokens) for ids in sequences]
 
-    async_decode_batch = _in_other_thread(decode_batch, "Decode several sequences of ids in another thread.")
+    async_decode_batch = _make_async(decode_batch, "Decode several sequences of ids in another thread.")
 
     # Vocabulary -------------------------------------------------------------------------------------------------------
 
@@ -508,7 +510,8 @@ class Tokenizer(TokenizerFields):
     def train(self, files: Sequence[str], trainer: Any = None) -> None:
         """Train on files, with a trainer of `tokenizers`. Each line is a text.
 
-        This package trains where its result is the same (`bpe/compat/training.py`), and `tokenizers` otherwise.
+        This package trains where it learns the same as `tokenizers` (`bpe/compat/training.py`); elsewhere `tokenizers`
+        trains.
         """
         self._train(trainer, {"files": files}, lambda peer: peer.train(files, trainer))
 
@@ -682,7 +685,7 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
     """Encode rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
     texts = [text for row in rows for item in row for text in ([item] if isinstance(item, str) else item)]
-    ids = map(core.as_list, core.encode_batch(texts, as_text))
+    ids = map(core.to_list, core.encode_batch(texts, as_text))
     sequences = (core.make_sequence(text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
     results = []
     for row in rows:

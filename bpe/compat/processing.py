@@ -312,7 +312,7 @@ class Call(CallFields):
                 stop = start + plan.max_ids
             else:
                 start = stop - plan.max_ids
-        ids = plan.core.as_list(self.ids[start:stop])
+        ids = plan.core.to_list(self.ids[start:stop])
         if plan.n_template:
             ids = [*plan.prefix_ids, *ids, *plan.suffix_ids]
         return _pad_ids(ids, padding)
@@ -321,7 +321,7 @@ class Call(CallFields):
         """Make the encoding of a text, without template."""
         plan: Plan = self.plan
         start, stop = self.find_bounds(index)
-        ids = plan.core.as_list(self.ids[start:stop])
+        ids = plan.core.to_list(self.ids[start:stop])
         text = self.texts if isinstance(self.texts, str) else self.texts[index]
         return plan.core.make_sequence(text, ids, plan.as_text).to_encoding()
 
@@ -360,7 +360,7 @@ class PairCall(Call):
         plan: Plan = self.plan
         (start, middle), (_, stop) = self.find_bounds(2 * row), self.find_bounds(2 * row + 1)
         prefix_ids, middle_ids, suffix_ids = cast("TemplateIds", plan.pair_template_ids)
-        first, second = plan.core.as_list(self.ids[start:middle]), plan.core.as_list(self.ids[middle:stop])
+        first, second = plan.core.to_list(self.ids[start:middle]), plan.core.to_list(self.ids[middle:stop])
         return _pad_ids([*prefix_ids, *first, *middle_ids, *second, *suffix_ids], padding)
 
 

@@ -98,7 +98,7 @@ class AddedToken(metaclass=_AddedTokenType):
 
 
 class BPE:
-    """The settings of a model, as the attributes of `tokenizers.models.BPE`, of which `isinstance` says it is one.
+    """The settings of a model, as attributes; `isinstance` says that it is a `tokenizers.models.BPE`.
 
     Args:
         model: the model; None for one without tokens.
@@ -120,14 +120,14 @@ class BPE:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_model" not in vars(self):
             raise AttributeError(name)
-        return self._settings(name)[name]
+        return self._get_settings(name)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        vars(self)["_model"] = replace(self._model, settings=self._settings(name) | {name: value})
+        vars(self)["_model"] = replace(self._model, settings=self._get_settings(name) | {name: value})
         if self._owner is not None:
             self._owner.model = self
 
-    def _settings(self, name: str) -> dict[str, Any]:
+    def _get_settings(self, name: str) -> dict[str, Any]:
         """Return all settings; AttributeError if `name` is none of them."""
         defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
         switches = dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), False)

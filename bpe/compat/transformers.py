@@ -66,13 +66,13 @@ _STATE_ATTRIBUTE = "_bpe_acceleration"
 def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
     """Copy a tokenizer of transformers as one that encodes and decodes faster, with the same results.
 
-    Its class is a subclass of the tokenizer's, with `__call__`, `encode`, `decode` and `batch_decode` overridden. At
-    once, results are compared with the tokenizer's own on texts made for that; what differs is not accelerated, and the
-    log says so at level INFO. `acceleration_of` says what is.
+    The copy's class is a subclass of the tokenizer's that overrides `__call__`, `encode`, `decode` and `batch_decode`.
+    Results are compared at once with the tokenizer's own on texts made for that. What differs is not accelerated, and
+    the log says so at level INFO. `acceleration_of` returns what is accelerated.
 
     Args:
-        tokenizer: a fast tokenizer of transformers, such as `AutoTokenizer.from_pretrained` returns. It is not changed.
-            The copy shares its backend, added tokens included.
+        tokenizer: a fast tokenizer of transformers, such as `AutoTokenizer.from_pretrained` returns, which is not
+            changed. The copy shares the backend, added tokens included.
 
     Raises:
         TypeError: for anything else.
@@ -204,7 +204,9 @@ def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
     """Make the replacements of the methods of a class, which call the original ones where they must."""
     methods = {**_make_encoding_methods(originals), **_make_decoding_methods(originals)}
     for name, method in methods.items():
-        update_wrapper(method, originals[name])  # so that it has the same signature too, which libraries ask for
+        update_wrapper(
+            method, originals[name]
+        )  # so that the method has the same signature too, which libraries ask for
         method._bpe_original = originals[name]
     original_property = originals["backend_tokenizer"]
 

@@ -19,7 +19,7 @@ from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import Plan
 from bpe.compat.state import read_added_fields
 
-#: The options of calls that do not need transformers' own code, and those of them that add or leave out columns.
+#: The options of calls that do not need transformers' own code, and among these the options that choose columns.
 _BASIC_OPTIONS = frozenset(("text_pair", "add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
 _COLUMN_OPTIONS = frozenset(
     ("return_token_type_ids", "return_attention_mask", "return_special_tokens_mask", "return_offsets_mapping")
@@ -31,7 +31,7 @@ _DEFAULT_COLUMNS = ("token_type_ids", "attention_mask")
 _MAX_PLANS = 64
 #: Characters: for a shorter text `tokenizers` takes less time, as measured. The second is for calls that want offsets.
 _MAX_SHORT_CHARS = 40, 80
-#: The same where transformers' own code must run, too.
+#: The same limits where transformers' own code must run, too.
 MAX_SHORT_CHARS_ENCODE_PLUS = 150, 1000
 #: transformers' method that warns of long texts.
 WARN_METHOD = "_eventual_warn_about_too_long_sequence"

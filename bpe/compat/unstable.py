@@ -86,7 +86,7 @@ class Completer:
         completions |= self._truncate_ids(self._engine.encode_batch(valid_texts, 1), len(unstable))
         if invalid_texts:
             completions |= self._truncate_ids(self._merging_engine.encode_batch(invalid_texts, 1), len(unstable))
-        last_char = _last_char(unstable)
+        last_char = _find_last_char(unstable)
         if last_char in SPACES and len(last_char) < len(unstable):
             parts = unstable[: -len(last_char)], last_char
             completions.add(tuple(np.concatenate(list(map(self._merging_engine.encode, parts))).tolist()))
@@ -128,7 +128,7 @@ class Completer:
         return {tuple(ids[start:end]) for start, end in bounds}
 
 
-def _last_char(data: bytes) -> bytes:
+def _find_last_char(data: bytes) -> bytes:
     """Return the bytes of the last character; b"" where they are not UTF-8."""
     for size in range(1, min(4, len(data)) + 1):
         if utf8_error(data[-size:]) is None:

@@ -253,7 +253,8 @@ class Encoding:
     ) -> tuple[list[int], list[list[int]]]:
         """Encode a text to the ids that stay the same whatever follows it, and the ids that may follow them.
 
-        Each completion, after the stable ids, decodes to bytes that begin with the text. They are in ascending order.
+        Each completion, after the stable ids, decodes to bytes that begin with the text. Completions are in ascending
+        order.
 
         Args:
             text: the text.
@@ -456,7 +457,7 @@ class Encoding:
         return encoding
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Encoding:
-        return self.__copy__()  # nothing in it changes
+        return self.__copy__()  # an encoding never changes
 
     # Private ----------------------------------------------------------------------------------------------------------
 
