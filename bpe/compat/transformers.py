@@ -361,7 +361,13 @@ def _find_state(
     """
     state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
     backend = tokenizer.__dict__["_tokenizer"]
-    if state is not None and _is_unchanged(state, backend, decoding):
+    is_unchanged = False
+    if state is not None:
+        n_compared = 3 if decoding else 6
+        is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
+        if is_unchanged and state.backend_was_read:
+            is_unchanged = state.full_signature == _make_full_signature(backend)
+    if state is not None and is_unchanged:
         state.backend_was_read = False
         if not state.verification_due or _may_defer(state, text_or_ids):
             return state
@@ -377,13 +383,6 @@ def _find_state(
             return state
     state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, originals)
     return state
-
-
-def _is_unchanged(state: AccelerationState, backend: Any, decoding: bool) -> bool:
-    """Whether the signatures of a backend are those with which results were compared."""
-    if state.quick_signature[: 3 if decoding else 6] != _make_quick_signature(backend, decoding):
-        return False
-    return not state.backend_was_read or bool(state.full_signature == _make_full_signature(backend))
 
 
 def _may_defer(state: AccelerationState, text_or_ids: Any) -> bool:

@@ -208,7 +208,8 @@ def is_supported_call(text: Any, options: dict[str, Any]) -> bool:
         return False
     if tensor_type not in (None, "np", "pt") or type(options.get("add_special_tokens", True)) is not bool:
         return False
-    if any(options[name] not in (None, False, True) for name in options.keys() & _COLUMN_OPTIONS):
+    columns = options.keys() & _COLUMN_OPTIONS
+    if columns and any(options[name] not in (None, False, True) for name in columns):
         return False
     with_overflow = options.get("return_overflowing_tokens", False)
     return type(with_overflow) is bool and not (with_overflow and (tensor_type is not None or pair is not None))
