@@ -183,11 +183,11 @@ def test_encode_writes_one_line_of_ids_per_document(tokenizer_file, text_file, c
 
 def test_ids_written_in_pieces_equal_the_whole(tokenizer_file, text_file, capsys, monkeypatch):
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
-    whole = capsys.readouterr().out
+    expected = capsys.readouterr().out
     monkeypatch.setattr(idfiles, "_PIECE", 3)
     monkeypatch.setattr(encoding, "_GROUP_BYTES", 8)
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
-    assert capsys.readouterr().out == whole
+    assert capsys.readouterr().out == expected
 
 
 @pytest.mark.parametrize("cut", [[], ["--per-line"], ["--separator", r"\n"], ["--separator", "i"]])
