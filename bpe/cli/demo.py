@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module, resources
+from operator import eq
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -91,10 +92,8 @@ def run(
     documents = [*english, scripts]
     if not english:
         write("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")
-    contents = (
-        f"{len(english)} help texts of Python's and a page in many scripts" if english else "a page in many scripts"
-    )
-    write(f"Sample: {contents}, {_count_bytes(documents):,} bytes.")
+    help_texts = f"{len(english)} help texts of Python's and " if english else ""
+    write(f"Sample: {help_texts}a page in many scripts, {_count_bytes(documents):,} bytes.")
 
     corpus = documents + [scripts] * (PAGE_WEIGHT - 1)
     write(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
@@ -115,11 +114,7 @@ def run(
         write("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
         return False
     if decoded != documents:
-        index = next(
-            index
-            for index, (decoded_text, document) in enumerate(zip(decoded, documents, strict=True))
-            if decoded_text != document
-        )
+        index = list(map(eq, decoded, documents)).index(False)
         write(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {index}).")
         return False
     write("Compare: decoding gives every document back, character for character.")

@@ -178,12 +178,8 @@ def _encode_groups(
                         engine, blocks, threads, _GROUP_BYTES, allowed, bos_eos=bos_eos, most=_GROUP_BYTES, ahead=ahead
                     )
                 for group in groups:
-                    yield (
-                        index,
-                        group.n_bytes,
-                        TokenBatch(group.ids, offsets_of(group.lengths)),
-                        not group.ends,
-                    )
+                    batch = TokenBatch(group.ids, offsets_of(group.lengths))
+                    yield index, group.n_bytes, batch, not group.ends
                     advance(group.size)
 
 
