@@ -39,40 +39,40 @@ from bpe.cli.files import (
     identify,
     list_outputs,
     open_closed_streams,
-    say_error,
+    print_error,
     silence_stdout,
 )
-from bpe.cli.parsing import in_flags
+from bpe.cli.parsing import replace_with_flags
 from bpe.errors import FormatError
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; `argv` is without the program's name, None for the process's own. Returns the exit status."""
+    """Run the command of `argv`, None for the process's own without the program's name; return the exit status."""
     open_closed_streams()
     try:
-        with _end_by_signals() as numbers:
-            status = _run(argv, numbers)
-            return 128 + numbers[0] if numbers else status
+        with _interrupt_on_signals() as signal_numbers:
+            status = _run(argv, signal_numbers)
+            return 128 + signal_numbers[0] if signal_numbers else status
     finally:
         flush_stderr()
 
 
-#: Arguments of the library whose names in a FormatError are advice, not text of the file.
-_ADVISED = re.compile(r"(?:encoding_errors|on_error|quoting|(?<= )field|(?<= )format)=")
+#: Matches the arguments of the library whose names in a FormatError are advice, not text of the file.
+_ADVICE_PATTERN = re.compile(r"(?:encoding_errors|on_error|quoting|(?<= )field|(?<= )format)=")
 
 
-def _run(argv: Sequence[str] | None, numbers: Sequence[int]) -> int:
-    """Run the command; `numbers` has the number of a signal that has ended it."""
-    outputs: dict[str, object] = {}
+def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
+    """Run the command; `signal_numbers` has the number of a signal that has ended the command."""
+    identities: dict[str, object] = {}
     try:
         _starting.end()
-        words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-        if words[0] not in COMMANDS:
-            build_program_parser().parse_args(words)  # prints help or the version, or refuses
-        command, args = COMMANDS[words[0]], build_parser(words[0]).parse_args(words[1:])
-        outputs.update((path, identify(path)) for path in list_outputs(args))
+        arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+        if arguments[0] not in COMMANDS:
+            build_program_parser().parse_args(arguments)  # prints help or the version, or refuses
+        command, args = COMMANDS[arguments[0]], build_parser(arguments[0]).parse_args(arguments[1:])
+        identities.update((path, identify(path)) for path in list_outputs(args))
         with _log_to_stderr(args.quiet):
             status = command.run(args)
             Stdout().flush()
@@ -80,30 +80,30 @@ def _run(argv: Sequence[str] | None, numbers: Sequence[int]) -> int:
     except SystemExit as exit_:  # argparse: --help, --version, bad use
         return _flush_stdout(exit_.code if isinstance(exit_.code, int) else 1)
     except KeyboardInterrupt as interrupt:
-        saved = [path for path, before in outputs.items() if identify(path) != before]
-        left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
-        how = f"ended by {signal.Signals(numbers[0]).name}" if numbers else "interrupted"
-        return _fail(": ".join([how, *(left or ["nothing was saved"] * bool(outputs))]), 130)
+        saved_paths = [path for path, identity in identities.items() if identify(path) != identity]
+        details = [f"{' and '.join(saved_paths)} saved"] if saved_paths else list(map(str, interrupt.args))
+        cause = f"ended by {signal.Signals(signal_numbers[0]).name}" if signal_numbers else "interrupted"
+        return _fail(": ".join([cause, *(details or ["nothing was saved"] * bool(identities))]), 130)
     except BrokenPipeError:
         silence_stdout()
         return 0
     except OSError as error:
         if isinstance(error, TimeoutError):
-            return _fail(f"error: {in_flags(str(error), args.parser)}")
-        named = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        return _fail(f"error: {named}{error.strerror or error}")
+            return _fail(f"error: {replace_with_flags(str(error), args.parser)}")
+        prefix = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        return _fail(f"error: {prefix}{error.strerror or error}")
     except MemoryError:
         return _fail("error: out of memory")
     except ImportError as error:
         return _fail(f"error: {error}")
     except (ValueError, OverflowError) as error:
         # Text from a file may look like an argument, so names are replaced only in advice.
-        of_file = isinstance(error, FormatError) and not _ADVISED.search(error.message)
-        return _fail(f"error: {error if of_file else in_flags(str(error), args.parser)}")
+        quotes_file = isinstance(error, FormatError) and not _ADVICE_PATTERN.search(error.message)
+        return _fail(f"error: {error if quotes_file else replace_with_flags(str(error), args.parser)}")
 
 
 def _flush_stdout(status: int) -> int:
-    """The exit status after a text of argparse's, which ignores errors of stdout itself."""
+    """Flush a text of argparse's, which ignores errors of stdout itself; return the exit status."""
     try:
         Stdout().flush()
     except BrokenPipeError:
@@ -114,54 +114,55 @@ def _flush_stdout(status: int) -> int:
 
 
 def _fail(message: str, status: int = 1) -> int:
-    say_error(f"bpe: {' '.join(message.splitlines())}")
+    """Print an error in one line; return the exit status."""
+    print_error(f"bpe: {' '.join(message.splitlines())}")
     return status
 
 
-class _Handler(logging.StreamHandler[Any]):
-    """Writes the log to stderr, whatever becomes of that."""
+class _StderrHandler(logging.StreamHandler[Any]):
+    """Writes the log to stderr, and ignores errors of stderr."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """Ignore a stderr that is closed or full."""
 
 
 @contextmanager
-def _end_by_signals() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP, which end a job or a session, end the command as Ctrl-C does, which saves what it has.
+def _interrupt_on_signals() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP, which end a job or a session, end the command as Ctrl-C does, which saves results.
 
-    Yields a list for the number of the first one, after which others are ignored. A signal that this process ignores,
-    as under nohup, or handles already, is left alone.
+    Yields a list for the number of the first signal, after which others are ignored. A signal that this process
+    ignores, as under nohup, or handles already, is left alone.
     """
-    numbers: list[int] = []
+    signal_numbers: list[int] = []
 
-    def end(number: int, _: object) -> None:
-        if not numbers:
-            numbers.append(number)
+    def interrupt(signal_number: int, _: object) -> None:
+        if not signal_numbers:
+            signal_numbers.append(signal_number)
             raise KeyboardInterrupt
 
-    before = {}
+    old_handlers = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")):
-            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
-                before[number] = signal.signal(number, end)
+        for signal_number in (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")):
+            if signal_number is not None and signal.getsignal(signal_number) == signal.SIG_DFL:
+                old_handlers[signal_number] = signal.signal(signal_number, interrupt)
     try:
-        yield numbers
+        yield signal_numbers
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in old_handlers.items():
+            signal.signal(signal_number, handler)
 
 
 @contextmanager
 def _log_to_stderr(quiet: bool) -> Iterator[None]:
     """Send the library's log to stderr while the command runs."""
     logger = logging.getLogger("bpe")
-    handler = _Handler()
+    handler = _StderrHandler()
     handler.setFormatter(logging.Formatter("bpe: %(message)s"))
-    before = logger.level
+    old_level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING if quiet else logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(before)
+        logger.setLevel(old_level)

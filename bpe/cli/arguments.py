@@ -1,4 +1,4 @@
-"""The commands of `bpe`: the function of each and its arguments. Their prose and examples are in `manual.txt`.
+"""The commands of `bpe`: the function of each and its arguments. `manual.txt` has the prose and examples.
 
 To add a command, write its function, a line in `COMMANDS` and a paragraph in `manual.txt`. An option that several
 commands have is a constant here, or part of one; any other stands in `COMMANDS`.
@@ -25,12 +25,12 @@ from bpe.cli.parsing import (
     add_arguments,
     at_least,
     either,
-    file_or_stdout,
-    file_path,
     group,
     option,
     parse_fraction,
     parse_part,
+    parse_path,
+    parse_path_or_stdout,
     parse_port,
     parse_seconds,
     parse_sizes,
@@ -163,7 +163,7 @@ RANK_PATTERN = either(
     ),
 )
 #: The options of `bpe encode` for shards.
-SHARDS = (
+SHARD_OPTIONS = (
     option(
         "--shard-size TOKENS",
         "a shard ends after the first document with which it has so many tokens; default 268435456 (2**28), and "
@@ -184,13 +184,13 @@ SHARDS = (
 )
 
 
-def save_to(name: str, what: str = "the file to write", **keywords: Any) -> Option:
+def output_option(name: str, help_text: str = "the file to write", **keywords: Any) -> Option:
     """Describe the option that names a file to write."""
-    return option(f"-o --output {name}", what, **{"type": file_path, "required": True, **keywords})
+    return option(f"-o --output {name}", help_text, **{"type": parse_path, "required": True, **keywords})
 
 
-def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
-    """Describe the options that split texts into words. `defaults` says of which models a pretokenizer is the default.
+def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
+    """Describe the options that split texts into words; `defaults` says for which models a pretokenizer is the default.
 
     A pretokenizer that is not given is absent from the result, since None means that a text is one word.
     """
@@ -245,12 +245,12 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
 # Commands -------------------------------------------------------------------------------------------------------------
 
 #: The options of `bpe train`, which are at most 35.
-_TRAIN = (
+_TRAIN_OPTIONS = (
     group("corpus", *ANY_FILES, COUNTS, *DOCUMENTS),
-    group("words", *split_words({"gpt2": "default of byte models", "whitespace": "default of character models"})),
+    group("words", *word_options({"gpt2": "default of byte models", "whitespace": "default of character models"})),
     group(
         "vocabulary",
-        save_to("tokenizer.json"),
+        output_option("tokenizer.json"),
         either(
             option(
                 "--vocab-size N",
@@ -304,7 +304,7 @@ _TRAIN = (
             "--checkpoint PATH",
             "save counts (to PATH.counts) and merges here during training; the same command resumes from them "
             "after Ctrl-C or a crash. Delete both files afterwards",
-            type=file_path,
+            type=parse_path,
         ),
         option(
             "--trace",
@@ -316,24 +316,24 @@ _TRAIN = (
 
 
 class Command:
-    """What runs a command, as module and function in `bpe.cli`, and its arguments."""
+    """A command: the function that runs it, as "module:function" in `bpe.cli`, and its arguments."""
 
     def __init__(self, function: str, *arguments: Option | Group) -> None:
         self.function, self.arguments = function, arguments
 
     def run(self, args: argparse.Namespace) -> int:
-        """Run the command; the exit status."""
+        """Run the command; return the exit status."""
         return resolve_name(f"bpe.cli.{self.function}")(args) or 0
 
 
 #: The commands by name.
 COMMANDS: dict[str, Command] = {
-    "train": Command("training:train", *_TRAIN),
+    "train": Command("training:train", *_TRAIN_OPTIONS),
     "count-words": Command(
         "training:count_words",
         *FILES,
-        save_to("words.counts"),
-        *split_words({"gpt2": "default"}),
+        output_option("words.counts"),
+        *word_options({"gpt2": "default"}),
         *DOCUMENTS,
         PART,
         THREADS,
@@ -341,7 +341,7 @@ COMMANDS: dict[str, Command] = {
     "merge-counts": Command(
         "training:merge_counts",
         option("counts A", "files that bpe count-words made", nargs="+"),
-        save_to("C"),
+        output_option("C"),
         option(
             "--weights W,W,…",
             "what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
@@ -357,10 +357,10 @@ COMMANDS: dict[str, Command] = {
         *FILES,
         TOKENIZER,
         TIMEOUT,
-        save_to(
+        output_option(
             "OUT",
             "the file to write, default stdout; of shards, the folder",
-            type=file_or_stdout,
+            type=parse_path_or_stdout,
             required=False,
         ),
         option(
@@ -370,7 +370,7 @@ COMMANDS: dict[str, Command] = {
         ),
         *DOCUMENTS,
         *BOS_EOS,
-        group("shards", *SHARDS),
+        group("shards", *SHARD_OPTIONS),
         PART,
         THREADS,
         ALLOW_SPECIAL,
@@ -379,7 +379,7 @@ COMMANDS: dict[str, Command] = {
         "encoding:decode",
         option("file FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin"),
         TOKENIZER,
-        save_to("OUT", "the file to write; default stdout", type=file_or_stdout, required=False),
+        output_option("OUT", "the file to write; default stdout", type=parse_path_or_stdout, required=False),
         option("--separator S", "written between documents", type=unescape),
         option("--skip-invalid", "leave out ids that are no token"),
     ),
@@ -397,7 +397,7 @@ COMMANDS: dict[str, Command] = {
     "convert-shards": Command(
         "encoding:convert_shards",
         option("folder IN", "a folder of shards, or one file"),
-        save_to("OUT", "the folder to write"),
+        output_option("OUT", "the folder to write"),
         option("--format", "the format to write", choices=SHARD_FORMATS, required=True),
         option(
             "--end-of-text ID_OR_TOKEN",
@@ -419,7 +419,7 @@ COMMANDS: dict[str, Command] = {
     "merge-manifests": Command(
         "encoding:merge_manifests",
         option("parts PART", "the folders of all parts, which lie in OUT", nargs="+"),
-        save_to("OUT", "the folder to write"),
+        output_option("OUT", "the folder to write"),
     ),
     "info": Command(
         "tokenizers:info",
@@ -435,10 +435,10 @@ COMMANDS: dict[str, Command] = {
     "edit": Command(
         "tokenizers:edit",
         option("input IN", "tokenizer.json"),
-        save_to("OUT", "the tokenizer.json to write"),
+        output_option("OUT", "the tokenizer.json to write"),
         *(
-            option(f"{flag} T", what, nargs="+", action="extend", default=[])
-            for flag, what in (
+            option(f"{flag} T", help_text, nargs="+", action="extend", default=[])
+            for flag, help_text in (
                 ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
                 ("--add", "tokens that are found in every text"),
             )
@@ -448,13 +448,13 @@ COMMANDS: dict[str, Command] = {
         "training:prune",
         *ANY_FILES,
         TOKENIZER,
-        save_to("OUT", "the tokenizer.json to write"),
+        output_option("OUT", "the tokenizer.json to write"),
         option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
         COUNTS,
         option(
             "--remap remap.npy",
             "also write the new id by old id, -1 for tokens that are gone, as an int32 array",
-            type=file_path,
+            type=parse_path,
         ),
         *DOCUMENTS,
         THREADS,
@@ -462,8 +462,8 @@ COMMANDS: dict[str, Command] = {
     "convert": Command(
         "tokenizers:convert",
         option("input IN", "the tokenizer: a file, or a folder"),
-        option("output OUT", "the file to write; for formats of several files, the folder", type=file_path),
-        save_to("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
+        option("output OUT", "the file to write; for formats of several files, the folder", type=parse_path),
+        output_option("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
         option(
             "--from FORMAT",
             f"the format of IN, by default detected: {', '.join(format_names())}",
@@ -494,13 +494,13 @@ COMMANDS: dict[str, Command] = {
         *PATHS,
         either(
             *(
-                option(f"--{name} OUT", f"{what}, to OUT or to stdout", nargs="?", const="-")
-                for name, what in (
+                option(f"--{name} OUT", f"{contents}, to OUT or to stdout", nargs="?", const="-")
+                for name, contents in (
                     ("json", "all metrics by name, not rounded"),
                     ("csv", "a row for each tokenizer and corpus"),
                 )
             ),
-            option("--html OUT", "write the page of bpe report", type=file_path),
+            option("--html OUT", "write the page of bpe report", type=parse_path),
         ),
         option(
             "--words",
@@ -531,7 +531,12 @@ COMMANDS: dict[str, Command] = {
         *DOCUMENTS,
     ),
     "report": Command(
-        "comparing:report", *PATHS, save_to("report.html", "the page to write"), PARALLEL, *INPUT_FORMAT, *DOCUMENTS
+        "comparing:report",
+        *PATHS,
+        output_option("report.html", "the page to write"),
+        PARALLEL,
+        *INPUT_FORMAT,
+        *DOCUMENTS,
     ),
     "play": Command(
         "comparing:play",
@@ -547,7 +552,7 @@ COMMANDS: dict[str, Command] = {
     "demo": Command(
         "demo:main",
         option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
-        save_to("tokenizer.json", "keep the tokenizer here", required=False),
+        output_option("tokenizer.json", "keep the tokenizer here", required=False),
         THREADS,
     ),
     "completion": Command("manual:print_script", option("shell SHELL", ", ".join(SHELLS), choices=SHELLS)),
@@ -586,14 +591,14 @@ class Manual(NamedTuple):
 def read_manual() -> Manual:
     """Read `manual.txt`."""
     manual, current_group = Manual({}, {}), ""
-    for part in (get_data("bpe.cli", "manual.txt") or b"").decode().strip().split("\n\n"):
-        head, _, body = part.partition("\n")
-        sign, _, title = head.partition(" ")
-        if sign == "===":
+    for paragraph in (get_data("bpe.cli", "manual.txt") or b"").decode().strip().split("\n\n"):
+        heading, _, body = paragraph.partition("\n")
+        marker, _, title = heading.partition(" ")
+        if marker == "===":
             manual.sections[title] = dict(re.findall(r"^(.+?): (.*)", body, re.MULTILINE))
-        elif sign == "==":
+        elif marker == "==":
             current_group = title
-        elif sign == "=":
+        elif marker == "=":
             name, _, summary = title.partition(": ")
             description = " ".join(takewhile(lambda line: line[0] not in "!$", body.splitlines()))
             statuses = dict(re.findall(r"^! (.+?): (.*)", body, re.MULTILINE))
@@ -609,7 +614,7 @@ def group_commands() -> list[tuple[str, list[tuple[str, Prose]]]]:
 
 
 def build_parser(name: str) -> Parser:
-    """Build the parser of a command. It is `parser` in what it parses."""
+    """Build the parser of a command, which is `parser` in the namespace of parsed arguments."""
     prose = read_manual().commands[name]
     parser = Parser(prog=f"bpe {name}", description=f"{prose.summary.capitalize()}. {prose.description}".strip())
     parser.set_defaults(parser=parser)
@@ -618,7 +623,7 @@ def build_parser(name: str) -> Parser:
 
 
 def build_program_parser() -> Parser:
-    """Build the parser of `bpe` without a command: it prints help and the version, and refuses anything else."""
+    """Build the parser of `bpe` without a command, which prints help and the version, and refuses all else."""
     description = "Byte-pair encoding: train a tokenizer, encode and decode text."
     parser = Parser(prog="bpe", usage="bpe [-h] [--version] COMMAND ...", description=description)
     parser.add_argument("--version", action="version", version=f"bpe {__version__}")

@@ -25,30 +25,31 @@ from bpe.formats.loading import detect_folder_format
 
 log = get_log("bpe.cli")
 
-#: How many bytes of each corpus the page takes, to be drawn and for the chart of compression; all of it is evaluated.
-_MAX_READ = 1 << 18
-#: A compressed file of more bytes is not decompressed to see whether it is a tokenizer.
-_MAX_PACKED = 64 << 20
+#: How many bytes of each corpus the page shows and charts; the whole corpus is evaluated.
+_MAX_PAGE_BYTES = 1 << 18
+#: A larger compressed file is not decompressed to see whether it is a tokenizer.
+_MAX_COMPRESSED_BYTES = 64 << 20
 #: Names that say nothing about a tokenizer, whose folder's name is taken instead.
 _COMMON_NAMES = {"tokenizer", "vocab", "merges", "tokenizer.model"}
 
 
 def evaluate(args: argparse.Namespace) -> None:
     """Print the metrics of tokenizers on corpora, or write them to a file."""
-    form, path = _choose_output(args)
-    tokenizers, files = divide_paths(args)
-    if not files:
+    output_format, path = _choose_output(args)
+    tokenizer_paths, text_paths = divide_paths(args)
+    if not text_paths:
         args.parser.error("all of PATHS are tokenizers; name files with text too")
-    if form == "html" and "-" in files:
+    if output_format == "html" and "-" in text_paths:
         args.parser.error("for a page, a text is read twice, so it cannot be stdin; name a file")
-    by_name = name_paths(files)
+    corpus_paths = name_paths(text_paths)
     if path is not None:
-        check_output(path, [*name_paths(tokenizers).values(), *by_name.values()])
-    if len(files) == 1 and files[0] in by_name.values():
-        by_name = {"": files[0]}  # a corpus alone needs no name
-    loaded, corpora = load_tokenizers(tokenizers), {name: open_documents(args, file) for name, file in by_name.items()}
+        check_output(path, [*name_paths(tokenizer_paths).values(), *corpus_paths.values()])
+    if len(text_paths) == 1 and text_paths[0] in corpus_paths.values():
+        corpus_paths = {"": text_paths[0]}  # a corpus alone needs no name
+    tokenizers = load_tokenizers(tokenizer_paths)
+    corpora = {name: open_documents(args, corpus_path) for name, corpus_path in corpus_paths.items()}
     evaluation = bpe.evaluate(
-        loaded,
+        tokenizers,
         corpora,
         words=args.words,
         reference=args.reference,
@@ -58,13 +59,13 @@ def evaluate(args: argparse.Namespace) -> None:
         seed=args.seed,
         progress=not args.quiet and path is not None,
     )
-    if form == "html":
-        _write_page(str(path), loaded, evaluation, corpora)
-    elif form == "table":
+    if output_format == "html":
+        _write_page(str(path), tokenizers, evaluation, corpora)
+    elif output_format == "table":
         print_line(table.format_table(evaluation, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     else:
-        with open_output(path) as file:
-            file.write(_FORMATTERS[form](evaluation).encode())
+        with open_output(path) as output:
+            output.write(_FORMATTERS[output_format](evaluation).encode())
     log_skipped(*corpora.values())
 
 
@@ -73,16 +74,16 @@ def _choose_output(args: argparse.Namespace) -> tuple[str, str | None]:
 
     The value of --json and --csv may be left out, so a tokenizer or a text after the flag is one of PATHS.
     """
-    for form in ("json", "csv"):
-        value = getattr(args, form)
+    for output_format in ("json", "csv"):
+        value = getattr(args, output_format)
         if value is None:
             continue
         if value == "-":
-            return form, None
-        if os.path.exists(value) and (not value.endswith(f".{form}") or holds_tokenizer(value)):
+            return output_format, None
+        if os.path.exists(value) and (not value.endswith(f".{output_format}") or holds_tokenizer(value)):
             args.paths.append(value)
-            return form, None
-        return form, value
+            return output_format, None
+        return output_format, value
     return ("html", args.html) if args.html else ("table", None)
 
 
@@ -110,21 +111,21 @@ def _read_morphemes(path: str) -> list[list[str]]:
 
 
 def sanity_check(args: argparse.Namespace) -> int:
-    """Check tokenizers; the exit status is 1 if one has a defect."""
-    tokenizers, files = divide_paths(args)
-    loaded, defects = load_tokenizers(tokenizers), 0
-    for name, tokenizer in loaded.items():
-        documents = (text for path in name_paths(files).values() for text in _read_documents(args, path))
+    """Check tokenizers; return 1 if one has a defect, else 0."""
+    tokenizer_paths, text_paths = divide_paths(args)
+    tokenizers, n_failed = load_tokenizers(tokenizer_paths), 0
+    for name, tokenizer in tokenizers.items():
+        documents = (text for path in name_paths(text_paths).values() for text in _read_documents(args, path))
         findings = bpe.evaluation.sanity_check(tokenizer, documents)
-        if len(loaded) > 1:
+        if len(tokenizers) > 1:
             print_line(f"{name}:")
         for finding in findings:
-            allowed = finding.check in args.allow and finding.level == "failure"
-            print_line(f"allowed  {finding.check}: {finding.message}" if allowed else str(finding))
-        defects += has_failure([finding for finding in findings if finding.check not in args.allow])
-    if defects:
-        log.warning("%s of %d failed", pluralize(defects, "tokenizer"), len(loaded))
-    return 1 if defects else 0
+            is_allowed = finding.check in args.allow and finding.level == "failure"
+            print_line(f"allowed  {finding.check}: {finding.message}" if is_allowed else str(finding))
+        n_failed += has_failure([finding for finding in findings if finding.check not in args.allow])
+    if n_failed:
+        log.warning("%s of %d failed", pluralize(n_failed, "tokenizer"), len(tokenizers))
+    return 1 if n_failed else 0
 
 
 def _read_documents(args: argparse.Namespace, path: str) -> Iterator[bytes]:
@@ -134,57 +135,58 @@ def _read_documents(args: argparse.Namespace, path: str) -> Iterator[bytes]:
 
 def report(args: argparse.Namespace) -> None:
     """Write the page about tokenizers and texts."""
-    tokenizers, files = divide_paths(args)
-    if "-" in files:
+    tokenizer_paths, text_paths = divide_paths(args)
+    if "-" in text_paths:
         args.parser.error("a text is read twice, so it cannot be stdin; name a file")
-    by_name = name_paths(files)
-    check_output(args.output, [*name_paths(tokenizers).values(), *by_name.values()])
-    loaded, corpora = load_tokenizers(tokenizers), {name: open_documents(args, path) for name, path in by_name.items()}
-    evaluation = bpe.evaluate(loaded, corpora, parallel=args.parallel) if corpora else None
-    _write_page(args.output, loaded, evaluation, corpora)
+    corpus_paths = name_paths(text_paths)
+    check_output(args.output, [*name_paths(tokenizer_paths).values(), *corpus_paths.values()])
+    tokenizers = load_tokenizers(tokenizer_paths)
+    corpora = {name: open_documents(args, path) for name, path in corpus_paths.items()}
+    evaluation = bpe.evaluate(tokenizers, corpora, parallel=args.parallel) if corpora else None
+    _write_page(args.output, tokenizers, evaluation, corpora)
     log_skipped(*corpora.values())
-    log.info("%s: %s", args.output, ", ".join(loaded))
+    log.info("%s: %s", args.output, ", ".join(tokenizers))
 
 
 def play(args: argparse.Namespace) -> None:
     """Serve the playground until Ctrl-C."""
     from bpe.report import Playground
 
-    loaded = load_tokenizers(args.paths)
-    with Playground(loaded, args.host, args.port, network=args.network) as server:
-        print_line(server.url, at_once=True)
-        log.info("%s; Ctrl-C ends it", ", ".join(loaded))
+    tokenizers = load_tokenizers(args.paths)
+    with Playground(tokenizers, args.host, args.port, network=args.network) as server:
+        print_line(server.url, flush=True)
+        log.info("%s; Ctrl-C ends it", ", ".join(tokenizers))
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             log.info("ended")
 
 
-def split_name(path: str) -> tuple[str | None, str]:
-    """The name and the path of an argument such as ko=reviews.txt; None for one without a name.
+def split_name(argument: str) -> tuple[str | None, str]:
+    """Split an argument such as ko=reviews.txt into name and path; the name is None where the argument has none.
 
     >>> split_name("ko=reviews.txt"), split_name("reviews.txt"), split_name("s3://bucket/a=b/x.txt")
     (('ko', 'reviews.txt'), (None, 'reviews.txt'), (None, 's3://bucket/a=b/x.txt'))
     """
-    name, sign, rest = path.partition("=")
-    if not sign or not rest or not name or re.search(r"[/\\]", name) or os.path.exists(path):
-        return None, path
-    return name, rest
+    name, separator, path = argument.partition("=")
+    if not separator or not path or not name or re.search(r"[/\\]", name) or os.path.exists(argument):
+        return None, argument
+    return name, path
 
 
 def divide_paths(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Return the paths that are tokenizers, by their content or by -t, at least one; and the others, which are texts.
+    """Divide PATHS into tokenizers, by their content or by -t, at least one; and the others, which are texts.
 
     A path may have a name: ko=reviews.txt.
     """
-    tokenizers: list[str] = [*args.tokenizers]
-    files: list[str] = []
-    for path in args.paths:
-        if path not in args.tokenizers:
-            (tokenizers if holds_tokenizer(split_name(path)[1]) else files).append(path)
-    if not tokenizers:
+    tokenizer_paths: list[str] = [*args.tokenizers]
+    text_paths: list[str] = []
+    for argument in args.paths:
+        if argument not in args.tokenizers:
+            (tokenizer_paths if holds_tokenizer(split_name(argument)[1]) else text_paths).append(argument)
+    if not tokenizer_paths:
         args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
-    return tokenizers, files
+    return tokenizer_paths, text_paths
 
 
 def holds_tokenizer(path: str) -> bool:
@@ -209,34 +211,36 @@ def _may_hold_tokenizer(path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
-        return os.path.getsize(path) < _MAX_PACKED
-    if os.path.getsize(path) > MOST_BYTES and not head.startswith(b"GGUF"):  # these are not read whole
+        return os.path.getsize(path) < _MAX_COMPRESSED_BYTES
+    if os.path.getsize(path) > MOST_BYTES and not head.startswith(b"GGUF"):  # GGUF files are not read whole
         return False
     if re.match(rb"[A-Za-z0-9+/=]+ \d+\r?\n", head):  # ranks
         return True
-    starts = (b"{", b"GGUF", b"#version", b"\x0a", b'"bpe_simple_vocab')  # JSON, merges, sentencepiece, CLIP
-    return head.lstrip(b" \t\r\n").startswith(starts[:3]) or head.startswith(starts)
+    signatures = (b"{", b"GGUF", b"#version", b"\x0a", b'"bpe_simple_vocab')  # JSON, merges, sentencepiece, CLIP
+    return head.lstrip(b" \t\r\n").startswith(signatures[:3]) or head.startswith(signatures)
 
 
 def name_paths(paths: Iterable[str]) -> dict[str, str]:
-    """Return paths by short, distinct names: the file's name without its extension, or the folder's if that says more.
+    """Give paths short, distinct names: the file's name without its extension, or the folder's if that says more.
 
     >>> name_paths(["a/tokenizer.json", "b/tokenizer.json", "gpt2.tiktoken", "ko.txt"])
     {'a': 'a/tokenizer.json', 'b': 'b/tokenizer.json', 'gpt2': 'gpt2.tiktoken', 'ko': 'ko.txt'}
     """
-    by_name: dict[str, str] = {}
+    paths_by_name: dict[str, str] = {}
     for argument in paths:
-        own, path = split_name(argument)
-        own = None if own is None else printable(own)
+        label, path = split_name(argument)
+        label = None if label is None else printable(label)
         file = Path(path)
         name = file.name.split(".")[0] or file.name
         if name in _COMMON_NAMES and file.parent.name:
             name = file.parent.name
-        name = printable(own or name or path)
-        if own and own in by_name:
-            raise ValueError(f"two of PATHS are named {own}: {by_name[own]} and {path}; give each a name of its own")
-        by_name[name if name not in by_name else path] = path
-    return by_name
+        name = printable(label or name or path)
+        if label and label in paths_by_name:
+            raise ValueError(
+                f"two of PATHS are named {label}: {paths_by_name[label]} and {path}; give each a name of its own"
+            )
+        paths_by_name[name if name not in paths_by_name else path] = path
+    return paths_by_name
 
 
 def load_tokenizers(paths: Sequence[str]) -> dict[str, bpe.Tokenizer]:
@@ -263,8 +267,8 @@ def read_beginning(sources: Sources) -> list[bytes]:
     size = 0
     with closing(sources.documents()) as documents:
         for document in documents:
-            texts.append(cut_beginning(document, _MAX_READ))
+            texts.append(cut_beginning(document, _MAX_PAGE_BYTES))
             size += len(texts[-1])
-            if size >= _MAX_READ:
+            if size >= _MAX_PAGE_BYTES:
                 break
     return texts

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module, resources
+from operator import eq
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,13 +22,13 @@ from bpe.base.spelling import spell
 from bpe.cli.files import check_files, print_line
 from bpe.show.colours import render, use_colour
 
-#: How often the page is repeated in training, since it is small beside the English text.
+#: How often the page is repeated in training, because the page is small beside the English text.
 PAGE_WEIGHT = 16
-FIRST_MERGES, EVERY = 8, 500
+FIRST_MERGES, MERGE_INTERVAL = 8, 500
 
 Token = bytes | str
 
-LINES = (
+SAMPLE_LINES = (
     "The value of the expression is evaluated before the loop body is executed.",
     "자주 함께 나타나는 글자를 하나로 묶고, 또 묶고, 다시 묶습니다.",
     "for (int i = 0; i < n; ++i) { total += price[i]; }",
@@ -35,21 +36,21 @@ LINES = (
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the demonstration; the exit status."""
+    """Run the demonstration; return the exit status."""
     check_files(args)
     colour = use_colour(sys.stdout)
-    same = run(
+    is_identical = run(
         partial(print_line, styled=True),
         vocab_size=args.vocab_size,
         output=args.output,
         colour=colour,
         threads=args.threads,
     )
-    return 0 if same else 1
+    return 0 if is_identical else 1
 
 
 def page() -> str:
-    """The page in many scripts that this package ships."""
+    """Read the page in many scripts that this package ships."""
     return (resources.files("bpe.cli") / "samples" / "scripts.txt").read_text(encoding="utf-8")
 
 
@@ -91,30 +92,30 @@ def run(
     documents = [*english, scripts]
     if not english:
         write("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")
-    parts = f"{len(english)} help texts of Python's and a page in many scripts" if english else "a page in many scripts"
-    write(f"Sample: {parts}, {_size(documents):,} bytes.")
+    help_texts = f"{len(english)} help texts of Python's and " if english else ""
+    write(f"Sample: {help_texts}a page in many scripts, {_count_bytes(documents):,} bytes.")
 
     corpus = documents + [scripts] * (PAGE_WEIGHT - 1)
     write(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
-    train = partial(bpe.train, vocab_size=vocab_size, on_merge=_narrator(write, colour), threads=threads)
-    trained, training = _measure(_size(corpus), lambda: train(texts=corpus))
+    train = partial(bpe.train, vocab_size=vocab_size, on_merge=_make_merge_printer(write, colour), threads=threads)
+    trained, training = _measure(_count_bytes(corpus), lambda: train(texts=corpus))
     tokenizer = _reload(write, trained, output)
-    batch, encoding = _measure(_size(documents), lambda: tokenizer.encode_batch(documents, threads=threads))
-    decoded, decoding = _measure(_size(documents), lambda: tokenizer.decode_batch(batch))
+    batch, encoding = _measure(_count_bytes(documents), lambda: tokenizer.encode_batch(documents, threads=threads))
+    decoded, decoding = _measure(_count_bytes(documents), lambda: tokenizer.decode_batch(batch))
 
     write(f"\nTokens, a line of each kind{':' if colour else ' (| between them, · is a space):'}")
-    for line in LINES:
+    for line in SAMPLE_LINES:
         write("  " + render(tokenizer.tokens(line), colour=colour))
 
-    tokens = len(batch.ids)
-    write(f"\nEncode: {tokens:,} tokens, {_size(documents) / tokens:.2f} bytes per token.")
+    n_tokens = len(batch.ids)
+    write(f"\nEncode: {n_tokens:,} tokens, {_count_bytes(documents) / n_tokens:.2f} bytes per token.")
     write(f"Speed: training {training}, encoding {encoding}, decoding {decoding}.")
     if trained.encode_batch(documents, threads=threads) != batch:
         write("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
         return False
     if decoded != documents:
-        wrong = next(i for i, (ours, text) in enumerate(zip(decoded, documents, strict=True)) if ours != text)
-        write(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {wrong}).")
+        index = list(map(eq, decoded, documents)).index(False)
+        write(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {index}).")
         return False
     write("Compare: decoding gives every document back, character for character.")
     return True
@@ -125,28 +126,28 @@ def _reload(write: Callable[[str], None], trained: bpe.Tokenizer, output: str | 
     with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
         path = Path(folder) / "tokenizer.json" if output is None else Path(output)
         trained.save(path)
-        place = "a temporary folder" if output is None else str(path)
-        write(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
+        location = "a temporary folder" if output is None else str(path)
+        write(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {location}.")
         return bpe.Tokenizer.load(path)
 
 
 def _measure(size: int, function: Callable[[], Any]) -> tuple[Any, str]:
-    """Call a function that handles `size` bytes; its result and its speed."""
-    started = perf_counter()
+    """Call a function that handles `size` bytes; return its result and speed."""
+    start = perf_counter()
     result = function()
-    return result, f"{size / 1e6 / max(perf_counter() - started, 1e-9):.1f} MB/s"
+    return result, f"{size / 1e6 / max(perf_counter() - start, 1e-9):.1f} MB/s"
 
 
-def _narrator(write: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
-    """An `on_merge` that prints the first merges and then every 500th."""
+def _make_merge_printer(write: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
+    """Make an `on_merge` that prints the first merges and then every 500th."""
 
-    def narrate(step: int, left: Token, right: Token, token: Token, count: int) -> None:
-        if step <= FIRST_MERGES or step % EVERY == 0:
+    def print_merge(step: int, left: Token, right: Token, token: Token, count: int) -> None:
+        if step <= FIRST_MERGES or step % MERGE_INTERVAL == 0:
             pair = f"{spell(left)} + {spell(right)}"
             write(f"  merge {step:>5,}  seen {count:>6,} times  {pair:<22} = {render([token], colour=colour)}")
 
-    return narrate
+    return print_merge
 
 
-def _size(texts: list[str]) -> int:
+def _count_bytes(texts: list[str]) -> int:
     return sum(len(text.encode()) for text in texts)

@@ -17,7 +17,7 @@ import bpe
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
-from bpe.cli.arguments import SHARDS
+from bpe.cli.arguments import SHARD_OPTIONS
 from bpe.cli.files import (
     check_files,
     error_context,
@@ -48,7 +48,7 @@ from bpe.vocab.special_names import resolve_token
 log = get_log("bpe.cli")
 
 #: Documents are encoded in groups of about this many bytes: enough for all threads, and little memory.
-_GROUP = 16 << 20
+_GROUP_BYTES = 16 << 20
 #: Extensions of other formats. Ids are written to a file with such a name only if --format is given.
 _OTHER_FORMATS = (
     *(".npz", ".bin", ".idx", ".parquet", ".arrow", ".feather", ".pt", ".pkl", ".h5", ".safetensors"),
@@ -61,14 +61,14 @@ def encode(args: argparse.Namespace) -> None:
     if args.format in FORMATS:
         _encode_shards(args)
         return
-    for option in SHARDS:
+    for option in SHARD_OPTIONS:
         flag = option.names[0]
         if getattr(args, flag[2:].replace("-", "_")) is not None:
             args.parser.error(f"{flag} is for training shards; give --format {', '.join(FORMATS)}")
     as_npy = _is_npy(args)
     sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
-    _note_separator(tokenizer, args, as_npy=as_npy)
+    _log_separator_advice(tokenizer, args, as_npy=as_npy)
     batches = ((batch, continues) for _, _, batch, continues in _encode_groups(tokenizer, sources, args, warn=True))
     if as_npy:
         write_npy(args.output, batches)
@@ -115,14 +115,14 @@ def _parse_token(tokenizer: bpe.Tokenizer, text: str) -> int | str:
     return int(text) if text.isdecimal() and text not in tokenizer.special_tokens else text
 
 
-def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
+def _log_separator_advice(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
     """Log that the separator, if it is a special token, gives no id: users may expect one."""
     if args.separator in tokenizer.special_tokens and args.append is None and args.prepend is None:
-        where = f"{offsets_path(args.output)} says" if as_npy else "line ends say"
+        boundary_note = f"{offsets_path(args.output)} says" if as_npy else "line ends say"
         log.info(
             "the separator %s gives no id: only %s where documents end; add --append '%s' to write its id after each",
             args.separator,
-            where,
+            boundary_note,
             args.separator,
         )
 
@@ -134,12 +134,12 @@ def _is_npy(args: argparse.Namespace) -> bool:
             f"the output {args.output} is a folder, and without --format ids are written to a file; give --format "
             f"{', '.join(FORMATS)} for training shards, or name a file"
         )
-    ending = Path(args.output or "").suffix.lower()
-    if args.format is None and ending in _OTHER_FORMATS:
+    extension = Path(args.output or "").suffix.lower()
+    if args.format is None and extension in _OTHER_FORMATS:
         args.parser.error(
-            f"the output {args.output} would hold lines of ids, not {ending}; name it .txt or .npy, or say --format"
+            f"the output {args.output} would hold lines of ids, not {extension}; name it .txt or .npy, or say --format"
         )
-    as_npy = args.format == "npy" or (args.format is None and ending == ".npy")
+    as_npy = args.format == "npy" or (args.format is None and extension == ".npy")
     if as_npy and args.output is None:
         args.parser.error("--format npy needs -o ids.npy: the document boundaries go beside it, to ids.offsets.npy")
     return as_npy
@@ -148,9 +148,10 @@ def _is_npy(args: argparse.Namespace) -> bool:
 def _encode_groups(
     tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace, *, warn: bool = False
 ) -> Iterator[tuple[int, int, TokenBatch, bool]]:
-    """Encode the files in groups of documents: (index of the file, bytes, ids, whether the last document continues).
+    """Encode the files in groups of documents.
 
-    With `warn`, a warning says where the text has the name of an end-of-text token.
+    Yields (index of the file, bytes, ids, whether the last document continues) for each group. With `warn`, a
+    warning says where the text has the name of an end-of-text token.
     """
     check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     engine, threads = tokenizer._engine, thread_count(args.threads)
@@ -161,31 +162,32 @@ def _encode_groups(
     )
     bos_eos = prepend, append
     warning = NameWarning(find_unexpected_names(tokenizer, bos_eos, allowed, sources.separators) if warn else ())
-    separators, keep = sources.separators, sources.keep_separator
-    streams = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
+    separators, keep_separator = sources.separators, sources.keep_separator
+    must_stream = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
     with show_progress(args, "encode", sources.size) as advance:
         for index, file in enumerate(sources.files):
-            one = sources.one_file(index)
-            streamed = streams and file.format == "text" and sources.on_error == "raise"
-            cut = character_cut if streamed else engine.make_block_cut(separators, keep, allowed)
-            with closing(warning.wrap_blocks(one.blocks(cut, threads))) as blocks:
-                if streamed:
-                    parts = _encode_stream(tokenizer, blocks, allowed, bos_eos)
+            source = sources.one_file(index)
+            is_streamed = must_stream and file.format == "text" and sources.on_error == "raise"
+            find_cut = character_cut if is_streamed else engine.make_block_cut(separators, keep_separator, allowed)
+            with closing(warning.wrap_blocks(source.blocks(find_cut, threads))) as blocks:
+                if is_streamed:
+                    groups = _encode_stream(tokenizer, blocks, allowed, bos_eos)
                 else:
-                    ahead = not one.regular
-                    parts = encode_blocks(
-                        engine, blocks, threads, _GROUP, allowed, bos_eos=bos_eos, most=_GROUP, ahead=ahead
+                    ahead = not source.regular
+                    groups = encode_blocks(
+                        engine, blocks, threads, _GROUP_BYTES, allowed, bos_eos=bos_eos, most=_GROUP_BYTES, ahead=ahead
                     )
-                for part in parts:
-                    yield index, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
-                    advance(part.size)
+                for group in groups:
+                    batch = TokenBatch(group.ids, offsets_of(group.lengths))
+                    yield index, group.n_bytes, batch, not group.ends
+                    advance(group.size)
 
 
 def _encode_stream(
     tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], bos_eos: BosEos
 ) -> Iterator[BlockIds]:
     """Encode one document, block by block, without holding all of it in memory."""
-    bytes_read, size, begins, source = 0, 0, True, ""
+    bytes_read, size, begins_document, source = 0, 0, True, ""
 
     def read_chunks() -> Iterator[bytes]:
         nonlocal bytes_read, size, source
@@ -198,39 +200,39 @@ def _encode_stream(
             bytes_read += len(data)
             yield data
 
-    before, after = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in bos_eos)
+    prefix_ids, suffix_ids = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in bos_eos)
     try:
-        for ids in chain([before], tokenizer.encode_stream(read_chunks(), allowed_special=allowed)):
-            yield BlockIds(ids, np.array([len(ids)]), begins, False, bytes_read, size)
-            bytes_read, size, begins = 0, 0, False
+        for ids in chain([prefix_ids], tokenizer.encode_stream(read_chunks(), allowed_special=allowed)):
+            yield BlockIds(ids, np.array([len(ids)]), begins_document, False, bytes_read, size)
+            bytes_read, size, begins_document = 0, 0, False
     except FormatError:
         raise
     except ValueError as error:
         raise FormatError(str(error), path=source) from None
-    yield BlockIds(after, np.array([len(after)]), False, True, bytes_read, size)
+    yield BlockIds(suffix_ids, np.array([len(suffix_ids)]), False, True, bytes_read, size)
 
 
 def decode(args: argparse.Namespace) -> None:
     """Write the text of ids."""
     check_files(args, args.file, args.tokenizer)
     tokens = TokenDecoder(bpe.Tokenizer.load(args.tokenizer).spec)
-    between = (args.separator or "").encode()
+    separator = (args.separator or "").encode()
     total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
     with (
         open_input(args.file) as file,
         show_progress(args, "decode", total) as advance,
-        open_output(args.output) as out,
+        open_output(args.output) as output,
     ):
         decoder = ByteDecoder(tokens)
-        pieces = read_ids(file, None if args.file == "-" else args.file)
-        for index, (where, ids, begins, size) in enumerate(pieces):
-            if begins and index:
-                out.write(decoder.end() + between)
-            with error_context(args.file, where):
-                text = decoder.push(tokens.select_valid(ids) if args.skip_invalid else ids)
-            out.write(text)
+        parts = read_ids(file, None if args.file == "-" else args.file)
+        for index, (location, ids, begins_document, size) in enumerate(parts):
+            if begins_document and index:
+                output.write(decoder.end() + separator)
+            with error_context(args.file, location):
+                data = decoder.push(tokens.select_valid(ids) if args.skip_invalid else ids)
+            output.write(data)
             advance(size)
-        out.write(decoder.end())
+        output.write(decoder.end())
 
 
 def count(args: argparse.Namespace) -> None:
@@ -239,14 +241,14 @@ def count(args: argparse.Namespace) -> None:
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
 
     names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
-    tokens, sizes = [0] * len(names), [0] * len(names)
-    for index, size, batch, _ in _encode_groups(tokenizer, sources, args):
-        tokens[index] += len(batch.ids)
-        sizes[index] += size
+    token_counts, byte_counts = [0] * len(names), [0] * len(names)
+    for index, n_bytes, batch, _ in _encode_groups(tokenizer, sources, args):
+        token_counts[index] += len(batch.ids)
+        byte_counts[index] += n_bytes
     print_line(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
-    rows = list(zip(tokens, sizes, names, strict=True))
+    rows = list(zip(token_counts, byte_counts, names, strict=True))
     if len(names) > 1:
-        rows.append((sum(tokens), sum(sizes), "total"))
+        rows.append((sum(token_counts), sum(byte_counts), "total"))
     for n_tokens, n_bytes, name in rows:
         ratio = f"{n_bytes / n_tokens:.3f}" if n_tokens else "-"
         print_line(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {printable(name)}")
@@ -254,26 +256,26 @@ def count(args: argparse.Namespace) -> None:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Print a line for each defect of a folder of shards; the exit status is 1 if there is one."""
+    """Print a line for each defect of a folder of shards; return 1 if there is a defect, else 0."""
     defects = verifying.verify(args.folder, samples=args.samples, progress=not args.quiet)
     for line in defects:
         print_line(line)
     if not defects:
         manifest = Manifest.read(Path(args.folder))
-        sizes = (len(manifest.shards), "shard"), (manifest.documents, "document"), (manifest.tokens, "token")
-        log.info("%s: no defects in %s of %s, %s", args.folder, *(pluralize(*size) for size in sizes))
+        counts = (len(manifest.shards), "shard"), (manifest.documents, "document"), (manifest.tokens, "token")
+        log.info("%s: no defects in %s of %s, %s", args.folder, *(pluralize(*count) for count in counts))
     return 1 if defects else 0
 
 
 def convert_shards(args: argparse.Namespace) -> None:
     """Write shards in another format."""
-    end = args.end_of_text
+    end_of_text = args.end_of_text
     manifest = converting.convert_shards(
         args.folder,
         args.output,
         args.format,
         shard_size=args.shard_size,
-        end_of_text=int(end) if end is not None and end.isdecimal() else end,
+        end_of_text=int(end_of_text) if end_of_text is not None and end_of_text.isdecimal() else end_of_text,
         drop_boundaries=args.drop_boundaries,
         drop_masks=args.drop_masks,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
-from bpe.cli.parsing import in_flags
+from bpe.cli.parsing import replace_with_flags
 from bpe.errors import FormatError, get_log, pluralize, printable
 
 if TYPE_CHECKING:
@@ -70,47 +70,49 @@ def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
 
 def _check_outputs(args: argparse.Namespace, inputs: Sequence[str]) -> None:
     """Check the files of -o, --checkpoint and --remap, none of which may replace an input or another output."""
-    others = list(inputs)
+    other_paths = list(inputs)
     for flag, paths in (
         ("-o", list_outputs(args)),
         ("--checkpoint", list_checkpoint_files(args)),
         ("--remap", [getattr(args, "remap", None)]),
     ):
         for path in filter(None, paths):
-            check_output(path, others, flag)
-        others += filter(None, paths)
+            check_output(path, other_paths, flag)
+        other_paths += filter(None, paths)
 
 
 def check_output(path: str, inputs: Sequence[str], flag: str = "-o") -> None:
     """Refuse a file that cannot be written, or that would replace one of the inputs, before any work."""
-    what = "the output" if flag == "-o" else f"the {flag.lstrip('-')}"
+    description = "the output" if flag == "-o" else f"the {flag.lstrip('-')}"
     target, folder = Path(path), Path(path).parent
     if not folder.is_dir():
-        raise ValueError(f"{what}'s folder {folder} does not exist; make it first, or name another with {flag}")
+        raise ValueError(f"{description}'s folder {folder} does not exist; make it first, or name another with {flag}")
     if target.exists() and not target.is_file():
-        raise ValueError(f"{what} {path} is no regular file; name another with {flag}")
+        raise ValueError(f"{description} {path} is no regular file; name another with {flag}")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{what} {path} cannot be written: its folder {folder} is read-only; name another with {flag}")
+        raise ValueError(
+            f"{description} {path} cannot be written: its folder {folder} is read-only; name another with {flag}"
+        )
     if any(name != "-" and _is_same_file(target, name) for name in inputs):
-        others = "one of the inputs" if flag == "-o" else "one of the inputs or the output"
-        raise ValueError(f"{what} {path} is {others} and would replace it; name another with {flag}")
+        input_names = "one of the inputs" if flag == "-o" else "one of the inputs or the output"
+        raise ValueError(f"{description} {path} is {input_names} and would replace it; name another with {flag}")
 
 
 def _is_same_file(target: Path, name: str) -> bool:
-    there = target.exists() and os.path.exists(name)
-    return target.samefile(name) if there else os.path.realpath(target) == os.path.realpath(name)
+    both_exist = target.exists() and os.path.exists(name)
+    return target.samefile(name) if both_exist else os.path.realpath(target) == os.path.realpath(name)
 
 
 def list_outputs(args: argparse.Namespace) -> list[str]:
     """List the files that -o names."""
-    path, size = getattr(args, "output", None), getattr(args, "vocab_size", None)
-    form = getattr(args, "format", "")
-    if form in SHARD_FORMATS or not isinstance(path, str):
-        return []  # a folder; its command says what is finished
-    if isinstance(size, list):
-        start, extension = os.path.splitext(path)
-        return [f"{start}-{each}{extension}" for each in size]
-    if form == "npy" or (form is None and path.endswith(".npy")):
+    path, vocab_sizes = getattr(args, "output", None), getattr(args, "vocab_size", None)
+    output_format = getattr(args, "format", "")
+    if output_format in SHARD_FORMATS or not isinstance(path, str):
+        return []  # a folder; the command logs what is finished
+    if isinstance(vocab_sizes, list):
+        stem, extension = os.path.splitext(path)
+        return [f"{stem}-{vocab_size}{extension}" for vocab_size in vocab_sizes]
+    if output_format == "npy" or (output_format is None and path.endswith(".npy")):
         from bpe.formats.id_files import offsets_path
 
         return [path, offsets_path(path)]
@@ -151,15 +153,15 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def open_sources(args: argparse.Namespace, files: Sequence[str] | None = None, **changed: Any) -> Sources:
-    """Open FILES of a command, or `files`, as its options say, some of which `changed` replaces."""
+def open_sources(args: argparse.Namespace, files: Sequence[str] | None = None, **overrides: Any) -> Sources:
+    """Open FILES of a command, or `files`, as the command's options say, some of which `overrides` replaces."""
     from bpe.corpus.sources import Sources
 
     files = args.files if files is None else files
     _check_stdin(args, files)
     names = ("field", "separator", "per_line", "encoding_errors", "on_error", "quoting")
     options = {name: getattr(args, name) for name in names if hasattr(args, name)}
-    sources = Sources(files, format=args.input_format, **{**options, **changed})
+    sources = Sources(files, format=args.input_format, **{**options, **overrides})
     part = getattr(args, "part", None)
     return sources if part is None else sources.part(*part)
 
@@ -169,8 +171,8 @@ def open_documents(args: argparse.Namespace, path: str) -> Sources:
     from bpe.corpus.sources import Sources
 
     if path != "-":
-        listed = Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
-        if listed.format != "text":
+        file = Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
+        if file.format != "text":
             return open_sources(args, [path], separator=None, per_line=False)
     return open_sources(args, [path])
 
@@ -193,20 +195,20 @@ def log_skipped(*corpora: Sources | Manifest | None) -> None:
 
 
 class Stdout:
-    """The process's stdout for bytes; errors such as a full disk name it."""
+    """Writes bytes to the process's stdout; errors such as a full disk name stdout."""
 
     def write(self, data: bytes) -> int:
         """Write bytes to the buffer of stdout."""
-        with self._named():
+        with self._name_stdout_in_errors():
             return sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
         """Flush the buffer of stdout."""
-        with self._named():
+        with self._name_stdout_in_errors():
             sys.stdout.flush()
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _name_stdout_in_errors(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
@@ -216,20 +218,20 @@ class Stdout:
             raise OSError(error.errno, error.strerror, "stdout") from None
 
 
-def print_line(line: str, *, at_once: bool = False, styled: bool = False) -> None:
+def print_line(line: str, *, flush: bool = False, styled: bool = False) -> None:
     """Print a line to stdout, or several.
 
     Args:
         line: the line; control characters and surrogates become escapes.
-        at_once: whether whoever reads a pipe gets it immediately.
+        flush: whether whoever reads a pipe gets the line immediately.
         styled: whether the line has colours of our own, and all else in it is escaped already.
 
     """
-    out = Stdout()
+    output = Stdout()
     text = line if styled else printable(line, keep="\n\t")
-    out.write(text.encode("utf-8", "backslashreplace") + b"\n")
-    if at_once or sys.stdout.isatty():
-        out.flush()
+    output.write(text.encode("utf-8", "backslashreplace") + b"\n")
+    if flush or sys.stdout.isatty():
+        output.flush()
 
 
 def silence_stdout() -> None:
@@ -238,9 +240,9 @@ def silence_stdout() -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, stream.fileno())
+    os.close(null_device)
 
 
 def open_closed_streams() -> None:
@@ -249,21 +251,21 @@ def open_closed_streams() -> None:
     Writing to this stdout is an error, and what is written to this stderr is lost.
     """
     if sys.stdin is None:
-        os.open(os.devnull, os.O_RDONLY)  # gets its number, 0; never closed
+        os.open(os.devnull, os.O_RDONLY)  # gets descriptor 0; never closed
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8", errors="backslashreplace")
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", errors="backslashreplace")
 
 
-def say_error(message: str) -> None:
-    """Print a line to stderr; if that is closed or full, nothing else can be said."""
+def print_error(message: str) -> None:
+    """Print a line to stderr, or nothing if stderr is closed or full."""
     with suppress(OSError):
         sys.stderr.write(printable(message) + "\n")
 
 
 def flush_stderr() -> None:
-    """Flush stderr; if that is not possible, the interpreter must not try again when it ends."""
+    """Flush stderr; where that fails, redirect stderr, because the interpreter would try again when it ends."""
     try:
         sys.stderr.flush()
     except (OSError, ValueError):
@@ -280,11 +282,11 @@ def show_progress(args: argparse.Namespace, stage: Stage, total: int | None) -> 
 
 @contextmanager
 def error_context(path: str, where: str | None = None, parser: argparse.ArgumentParser | None = None) -> Iterator[None]:
-    """Name the input file in errors about its content; with `parser`, name its flags in the message."""
+    """Name the input file in errors about its content, and the flags of `parser` instead of Python arguments."""
     try:
         yield
     except FormatError:
         raise
     except (TypeError, ValueError) as error:
-        message = str(error) if parser is None else in_flags(str(error), parser)
+        message = str(error) if parser is None else replace_with_flags(str(error), parser)
         raise FormatError(message, path="stdin" if path == "-" else path, where=where) from None

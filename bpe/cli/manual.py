@@ -55,10 +55,10 @@ def _describe_program() -> Iterator[tuple[str, str]]:
             for group, commands in group_commands()
         ),
     )
-    for title, rows in read_manual().sections.items():
-        yield title, _format_table(rows.items())
-    first = [read_manual().commands[name].examples[0] for name in ("train", "encode", "decode", "count", "show")]
-    yield "EXAMPLES", _format_examples(first)
+    for title, explanations in read_manual().sections.items():
+        yield title, _format_table(explanations.items())
+    examples = [read_manual().commands[name].examples[0] for name in ("train", "encode", "decode", "count", "show")]
+    yield "EXAMPLES", _format_examples(examples)
     yield "SEE ALSO", _indent(", ".join(f"bpe help {name}" for name in COMMANDS))
 
 
@@ -92,9 +92,14 @@ def _format_usage(action: argparse.Action, parser: argparse.ArgumentParser) -> s
     return ", ".join(f"{flag}{value}" for flag in action.option_strings)
 
 
-def _wrap(text: str, first: str, other: str) -> str:
+def _wrap(text: str, first_indent: str, other_indent: str) -> str:
     return textwrap.fill(
-        text, WIDTH, initial_indent=first, subsequent_indent=other, break_long_words=False, break_on_hyphens=False
+        text,
+        WIDTH,
+        initial_indent=first_indent,
+        subsequent_indent=other_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -110,7 +115,10 @@ def _format_table(rows: Iterable[tuple[str, str]], width: int = 0) -> str:
 
 
 def _format_examples(examples: list[tuple[str, str]]) -> str:
-    return "\n".join(f"{_indent(what[:1].upper() + what[1:] + ':')}\n        {line}" for line, what in examples)
+    return "\n".join(
+        f"{_indent(explanation[:1].upper() + explanation[1:] + ':')}\n        {command}"
+        for command, explanation in examples
+    )
 
 
 # Completion -----------------------------------------------------------------------------------------------------------
@@ -133,18 +141,18 @@ def _list_values(action: argparse.Action) -> list[str]:
 
 def _format_bash() -> str:
     """Return a completion function. Where it has no words, the shell completes file names."""
-    after, flags, first = [], [], []
+    value_cases, flag_cases, argument_cases = [], [], []
     for name in COMMANDS:
         actions = build_parser(name)._actions
-        known = [flag for action in actions for flag in action.option_strings]
-        flags.append(f"        {name}) words={shlex.quote(' '.join(known))} ;;")
+        flags = [flag for action in actions for flag in action.option_strings]
+        flag_cases.append(f"        {name}) words={shlex.quote(' '.join(flags))} ;;")
         for action in actions:
             choices = shlex.quote(" ".join(_list_values(action)))
             if action.option_strings and action.nargs != 0:
                 pattern = "|".join(f"{name}:{flag}" for flag in action.option_strings)
-                after.append(f"        {pattern}) words={choices}; value=1 ;;")
+                value_cases.append(f"        {pattern}) words={choices}; value=1 ;;")
             elif not action.option_strings and _list_values(action):
-                first.append(f"        {name}) words={choices} ;;")
+                argument_cases.append(f"        {name}) words={choices} ;;")
     return "\n".join(
         [
             "_bpe() {",
@@ -154,15 +162,15 @@ def _format_bash() -> str:
             "        return",
             "    fi",
             '    case "${COMP_WORDS[1]}:$previous" in',
-            *after,
+            *value_cases,
             "    esac",
             '    if [ -z "$value" ] && [ "${current#-}" != "$current" ]; then',
             '        case "${COMP_WORDS[1]}" in',
-            *flags,
+            *flag_cases,
             "        esac",
             '    elif [ -z "$value" ]; then',
             '        case "${COMP_WORDS[1]}" in',
-            *first,
+            *argument_cases,
             "        esac",
             "    fi",
             "    COMPREPLY=()",
@@ -186,8 +194,8 @@ def _format_fish() -> str:
                 flags = "".join(
                     f" -l {flag[2:]}" if flag.startswith("--") else f" -s {flag[1:]}" for flag in action.option_strings
                 )
-                takes = choices or (" -r" if action.nargs != 0 else "")
-                lines.append(f"{condition}{flags}{takes} -d {_quote((action.help or '').split(';')[0])}")
+                value_words = choices or (" -r" if action.nargs != 0 else "")
+                lines.append(f"{condition}{flags}{value_words} -d {_quote((action.help or '').split(';')[0])}")
             elif choices:
                 lines.append(condition + choices)
     return "\n".join(lines)

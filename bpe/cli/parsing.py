@@ -1,4 +1,4 @@
-"""What arguments are made of: the parser, descriptions of options, types of their values, and messages that name flags.
+"""The building blocks of arguments: parser, descriptions of options, types of values, messages that name flags.
 
 A type is a function that makes a value from the text of an argument, or raises ValueError with a message for users.
 """
@@ -18,15 +18,18 @@ from bpe.errors import printable
 if TYPE_CHECKING:
     from fractions import Fraction
 
-#: The flags of Python arguments whose name is not argparse's `dest`.
-_OTHER_NAMES = {"any_documents": "--any-documents", "normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
+#: The flags of those Python arguments whose name is not the `dest` of argparse.
+_FLAGS_BY_ARGUMENT = {
+    "any_documents": "--any-documents",
+    "normalizer": "--normalizer",
+    "pretokenizer": "--pretokenizer",
     "counted_special_tokens": "--special-token",
     "coverage": "--character-coverage",
 }
 
 
 #: Text that needs no quotes in a shell, and quotation marks.
-_PLAIN, _QUOTES = r"[0-9A-Za-z_.-]+", ("'", '"')
+_UNQUOTED, _QUOTATION_MARKS = r"[0-9A-Za-z_.-]+", ("'", '"')
 
 
 class Option(NamedTuple):
@@ -45,24 +48,24 @@ class Group:
     required: bool = False
 
 
-def option(usage: str, what: str, **keywords: Any) -> Option:
+def option(usage: str, help_text: str, **keywords: Any) -> Option:
     """Describe an argument.
 
     Args:
         usage: flags and the name of their value, such as "-o --output OUT"; only flags for a switch, or where
             `choices` name the values; the attribute and the name of a value without a flag, such as "folder OUT".
-        what: the help text.
+        help_text: the help text.
         keywords: more arguments of argparse's `add_argument`.
 
     """
-    *names, last = usage.split()
-    if not last.startswith("-"):
-        keywords["metavar"] = last
+    *names, last_word = usage.split()
+    if not last_word.startswith("-"):
+        keywords["metavar"] = last_word
     else:
-        names.append(last)
+        names.append(last_word)
         if "choices" not in keywords:
             keywords["action"] = "store_true"
-    return Option(tuple(names), {"help": what, **keywords})
+    return Option(tuple(names), {"help": help_text, **keywords})
 
 
 def group(title: str, *items: Option | Group) -> Group:
@@ -93,11 +96,11 @@ class InsteadOf(argparse.Action):
     """
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, flag: str | None = None) -> None:
-        """Set the option, and require the argument no more."""
+        """Set the option, and make the argument optional."""
         del flag
         setattr(namespace, self.dest, values)
-        replaced = self.dest.removeprefix("named_")
-        next(action for action in parser._actions if action.dest == replaced).required = False
+        argument_name = self.dest.removeprefix("named_")
+        next(action for action in parser._actions if action.dest == argument_name).required = False
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,7 +111,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, and exit with status 2."""
-        message = in_flags(message, self)
+        message = replace_with_flags(message, self)
         message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
         self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help", keep="\n") + "\n")
 
@@ -126,11 +129,11 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments as argparse does, but report an unknown flag before a missing one."""
-        known = self._option_string_actions
-        for arg in takewhile("--".__ne__, args or []):
-            flag = arg.partition("=")[0]
-            if flag.startswith("--") and flag not in known and " " not in arg:
-                self.error(f"unrecognized arguments: {flag}{_suggest(flag, known)}")
+        known_flags = self._option_string_actions
+        for argument in takewhile("--".__ne__, args or []):
+            flag = argument.partition("=")[0]
+            if flag.startswith("--") and flag not in known_flags and " " not in argument:
+                self.error(f"unrecognized arguments: {flag}{_suggest(flag, known_flags)}")
         return super().parse_known_args(args, namespace)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
@@ -143,31 +146,31 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             names = [str(choice) for choice in action.choices]
-            said = f"invalid choice: {value!r}{_suggest(value, names)} (choose from {', '.join(names)})"
-            raise argparse.ArgumentError(action if action.option_strings else None, said)
+            message = f"invalid choice: {value!r}{_suggest(value, names)} (choose from {', '.join(names)})"
+            raise argparse.ArgumentError(action if action.option_strings else None, message)
 
 
-def _suggest(word: str, known: Iterable[str]) -> str:
+def _suggest(word: str, known_words: Iterable[str]) -> str:
     """Ask whether the known word closest to a wrong one is meant; an empty string if none is close."""
     import difflib
 
-    matches = difflib.get_close_matches(word, list(known), 1)
+    matches = difflib.get_close_matches(word, list(known_words), 1)
     return f"; did you mean {matches[0]}?" if matches else ""
 
 
-def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
+def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     """Replace the Python arguments in an error message of the library by the command's flags.
 
     >>> train = argparse.ArgumentParser()
     >>> for flag in ("--vocab-size", "--end-of-word", "--separator"): _ = train.add_argument(flag)
-    >>> in_flags("vocab_size is 12; it must be at least 256", train)
+    >>> replace_with_flags("vocab_size is 12; it must be at least 256", train)
     '--vocab-size is 12; it must be at least 256'
-    >>> in_flags("end_of_word='</w>' is given, but separator=None", train)
+    >>> replace_with_flags("end_of_word='</w>' is given, but separator=None", train)
     "--end-of-word '</w>' is given, but no --separator"
-    >>> in_flags("name one with end_of_word=, or pass separator=''", train)
+    >>> replace_with_flags("name one with end_of_word=, or pass separator=''", train)
     "name one with --end-of-word, or pass --separator ''"
     """
-    flags = dict(_OTHER_NAMES)
+    flags = dict(_FLAGS_BY_ARGUMENT)
     for action in parser._actions:
         if action.option_strings:
             flags.setdefault(action.dest, max(action.option_strings, key=len))
@@ -177,7 +180,7 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
     message = re.sub(r"\bPretokenizer\('(\w+)'\)", r"\1", message)
     names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
 
-    def assigned(match: re.Match[str]) -> str:
+    def replace_assignment(match: re.Match[str]) -> str:
         flag, value = flags[match[1]], match[2] or ""
         if not value and match.string[match.end() : match.end() + 1] in ("", " ", ",", ";"):
             return flag
@@ -185,10 +188,11 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
             return flag
         if value in ("None", "False") or (flag in switches and value == "0"):
             return f"no {flag}"
-        return f"{flag} {value[1:-1] if value[:1] in _QUOTES and re.fullmatch(_PLAIN, value[1:-1]) else value}"
+        needs_no_quotes = value[:1] in _QUOTATION_MARKS and re.fullmatch(_UNQUOTED, value[1:-1])
+        return f"{flag} {value[1:-1] if needs_no_quotes else value}"
 
-    message = re.sub(rf"(?<![\w.])({names})=('[^']*'|\"[^\"]*\"|\w+\b)?", assigned, message)
-    # A name with an underscore is always an argument; any other only at the beginning of the message, as its subject.
+    message = re.sub(rf"(?<![\w.])({names})=('[^']*'|\"[^\"]*\"|\w+\b)?", replace_assignment, message)
+    # A name with an underscore is always an argument; any other name only as the subject that the message begins with.
     return re.sub(
         rf"(?<![\w'\"./-])({names})(?![\w'\"=(])",
         lambda match: flags[match[1]] if "_" in match[1] or _is_subject(match) else match[1],
@@ -205,7 +209,7 @@ def _is_subject(match: re.Match[str]) -> bool:
 
 
 def at_least(smallest: int) -> Callable[[str], int]:
-    """Make the type of whole numbers from `smallest` on."""
+    """Make the type of whole numbers of at least `smallest`."""
 
     def convert(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < smallest:
@@ -275,22 +279,22 @@ def unescape(text: str) -> str:
     r"""Resolve the escapes of a separator: \n \r \t \0 and \\, nothing else."""
     if not text:
         raise ValueError("a separator is at least one character")
-    known = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
+    escapes = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
 
     def resolve(match: re.Match[str]) -> str:
-        if match[1] not in known:
+        if match[1] not in escapes:
             raise ValueError(f"{text!r} has {match[0]!r}; known are \\n \\r \\t \\0 and \\\\")
-        return known[match[1]]
+        return escapes[match[1]]
 
     return re.sub(r"\\(.?)", resolve, text, flags=re.DOTALL)
 
 
-def file_or_stdout(path: str) -> str | None:
+def parse_path_or_stdout(path: str) -> str | None:
     """Read the path of an output, None for - (stdout)."""
     return None if path == "-" else path
 
 
-def file_path(path: str) -> str:
+def parse_path(path: str) -> str:
     """Refuse stdout as an output."""
     if path == "-":
         raise ValueError("the result is saved to a file, not to stdout")

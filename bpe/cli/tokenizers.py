@@ -62,7 +62,7 @@ def _describe_counts(path: str) -> dict[str, Any]:
         "words in all": counts.total,
         "special tokens": _list_few(list(counts.special_tokens)),
         "pretokenizer": _describe_pretokenizer(counts.pretokenizer),
-        "normalizer": _describe(counts.normalizer),
+        "normalizer": _describe_component(counts.normalizer),
         "words of": ", ".join(filter(None, (counts.units, counts.documents))),
         "most frequent": plain(word for word, _ in words) if words else "none",
     }
@@ -75,9 +75,9 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
     tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
     ids = np.flatnonzero(lengths)
-    mark = tokenizer.spec.end_of_word
-    glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
-    specials, always = tokenizer.special_tokens, tokenizer._engine.specials.always
+    end_of_word = tokenizer.spec.end_of_word
+    attachment = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
+    specials, added_names = tokenizer.special_tokens, tokenizer._engine.specials.always
     longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED]
     return {
         "model": describe_model(tokenizer.spec),
@@ -86,25 +86,25 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
         else "empty",
         "merges": describe_merges(tokenizer.spec),
         "special tokens": _list_few(
-            [f"{name} {token_id}" for name, token_id in specials.items() if name not in always]
+            [f"{name} {token_id}" for name, token_id in specials.items() if name not in added_names]
         ),
-        "added tokens": _list_few([f"{name} {token_id}" for name, token_id in specials.items() if name in always]),
+        "added tokens": _list_few([f"{name} {token_id}" for name, token_id in specials.items() if name in added_names]),
         "roles": _list_roles(tokenizer),
         "unknown token": tokenizer.spec.unk_token or "none",
-        "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
+        "end-of-word mark": "none" if end_of_word is None else f"{end_of_word}, {attachment}",
         "pretokenizer": _describe_pretokenizer(tokenizer.pretokenizer),
-        "normalizer": _describe(tokenizer.normalizer),
+        "normalizer": _describe_component(tokenizer.normalizer),
         "fingerprint": tokenizer.fingerprint,
         "longest tokens": plain(tokenizer.token_bytes(token_id) for token_id in longest),
     }
 
 
 def _list_roles(tokenizer: bpe.Tokenizer) -> str:
-    known = [f"{role} {name}" for role, name in tokenizer.roles.items()]
+    roles = [f"{role} {name}" for role, name in tokenizer.roles.items()]
     for role, name in (("bos_token", tokenizer.bos_token), ("eos_token", tokenizer.eos_token)):
         if name is not None and role not in tokenizer.roles:
-            known.append(f"{role} {name} (by the template or a usual name)")
-    return ", ".join(known) or "none"
+            roles.append(f"{role} {name} (by the template or a usual name)")
+    return ", ".join(roles) or "none"
 
 
 def _describe_pretokenizer(pretokenizer: bpe.Pretokenizer | None) -> str:
@@ -115,11 +115,11 @@ def _describe_pretokenizer(pretokenizer: bpe.Pretokenizer | None) -> str:
 
 
 def _list_few(names: list[str]) -> str:
-    more = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
-    return ", ".join(names[:_MAX_LISTED] + more) or "none"
+    remainder = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
+    return ", ".join(names[:_MAX_LISTED] + remainder) or "none"
 
 
-def _describe(value: object) -> str:
+def _describe_component(value: object) -> str:
     return "none" if value is None else repr(value)
 
 
@@ -128,11 +128,11 @@ def edit(args: argparse.Namespace) -> None:
     if not args.add_special and not args.add:
         args.parser.error("give the tokens to add, with --add-special or --add")
     check_files(args, args.input)
-    before = bpe.Tokenizer.load(args.input)
-    after = before.with_tokens(special=args.add_special, added=args.add)
-    after.save(args.output)
-    more = pluralize(after.vocab_size - before.vocab_size, "more token")
-    log.info("%s, ids %d to %d: %s", more, before.n_vocab, after.n_vocab - 1, args.output)
+    tokenizer = bpe.Tokenizer.load(args.input)
+    extended = tokenizer.with_tokens(special=args.add_special, added=args.add)
+    extended.save(args.output)
+    n_more = pluralize(extended.vocab_size - tokenizer.vocab_size, "more token")
+    log.info("%s, ids %d to %d: %s", n_more, tokenizer.n_vocab, extended.n_vocab - 1, args.output)
 
 
 def show(args: argparse.Namespace) -> None:
@@ -173,7 +173,7 @@ def convert(args: argparse.Namespace) -> None:
 
 
 def diff(args: argparse.Namespace) -> int:
-    """Print the differences of two tokenizers; the exit status."""
+    """Print the differences of two tokenizers; return the exit status."""
     try:
         return _print_differences(args)
     except (OSError, ValueError) as error:
@@ -186,32 +186,37 @@ def _print_differences(args: argparse.Namespace) -> int:
     paths = (args.first, args.second)
     for path in paths:
         check_inputs(args, [] if os.path.isdir(path) else [path])
-    of_ranks = [args.pretokenizer is not None and is_rank_file(path) for path in paths]
-    if args.pretokenizer is not None and not any(of_ranks):
+    are_rank_files = [args.pretokenizer is not None and is_rank_file(path) for path in paths]
+    if args.pretokenizer is not None and not any(are_rank_files):
         args.parser.error("--pretokenizer and --pattern are for rank files, but neither A nor B is one")
     first, second = (
         bpe.Tokenizer(spec_with(path, args.pretokenizer if needs_pattern else None))
-        for path, needs_pattern in zip(paths, of_ranks, strict=True)
+        for path, needs_pattern in zip(paths, are_rank_files, strict=True)
     )
     differences = compare_all(first.spec, second.spec, paths)
-    lines = [str(change) if change.kind == change.field else f"{change.kind}: {change}" for change in differences]
-    of_texts = list(_compare_texts(args, first, second)) if args.files else []
-    for line in (*lines, *of_texts):
+    lines = [
+        str(difference) if difference.kind == difference.field else f"{difference.kind}: {difference}"
+        for difference in differences
+    ]
+    text_differences = list(_compare_texts(args, first, second)) if args.files else []
+    for line in (*lines, *text_differences):
         print_line(line)
-    return 0 if not of_texts and all(change.harmless for change in differences) else 1
+    return 0 if not text_differences and all(difference.harmless for difference in differences) else 1
 
 
 def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
-    """Describe the first document of each file whose ids differ, and say how many do."""
+    """Describe the first document of each file whose ids differ, and count the documents that differ."""
     sources = open_sources(args)
-    files = [sources.one_file(index) for index in range(len(sources.files))]
-    for file, source in zip(sources.files, files, strict=True):
+    file_sources = [sources.one_file(index) for index in range(len(sources.files))]
+    for file, source in zip(sources.files, file_sources, strict=True):
         batches = [tokenizer.encode_files(source) for tokenizer in (first, second)]
-        size = len(batches[0])
-        different = [i for i in range(size) if not np.array_equal(batches[0][i], batches[1][i])]
-        if different:
-            i = different[0]
-            name = file.name if size == 1 else f"{file.name}, document {i}"
-            more = "" if len(different) == 1 else f"; {pluralize(len(different), 'document')} of {size} differ"
-            yield f"ids: {text_difference(first, second, name, batches[0][i], batches[1][i])}{more}"
-    log_skipped(*files)
+        n_documents = len(batches[0])
+        differing = [index for index in range(n_documents) if not np.array_equal(batches[0][index], batches[1][index])]
+        if differing:
+            index = differing[0]
+            name = file.name if n_documents == 1 else f"{file.name}, document {index}"
+            remainder = (
+                "" if len(differing) == 1 else f"; {pluralize(len(differing), 'document')} of {n_documents} differ"
+            )
+            yield f"ids: {text_difference(first, second, name, batches[0][index], batches[1][index])}{remainder}"
+    log_skipped(*file_sources)

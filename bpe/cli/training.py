@@ -23,8 +23,10 @@ from bpe.training.checkpoint import read_progress
 
 log = get_log("bpe.cli")
 
-#: Arguments of `bpe.train` and `bpe.count_words` that are those of the command, unless they are not given.
-_SAME = "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"
+#: Arguments of `bpe.train` and `bpe.count_words` that the command passes on under the same names where they are given.
+_SHARED_ARGUMENTS = (
+    "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"
+)
 
 
 def train(args: argparse.Namespace) -> None:
@@ -35,13 +37,13 @@ def train(args: argparse.Namespace) -> None:
     outputs = list_outputs(args)
     for output in outputs:
         check_target(output)
-    options = _options_of(args)
+    options = _read_options(args)
     if args.trace:
-        options["on_merge"] = _trace
+        options["on_merge"] = _print_merge
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         trained: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
-            **_corpus_arguments(args, sources),
+            **_make_corpus_arguments(args, sources),
             superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
             alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
             rules=bpe.MergeRules(tie_break=args.tie_break, max_token_length=args.max_token_length),
@@ -76,13 +78,13 @@ def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
     return None
 
 
-def _corpus_arguments(args: argparse.Namespace, sources: Sources | None) -> dict[str, Any]:
+def _make_corpus_arguments(args: argparse.Namespace, sources: Sources | None) -> dict[str, Any]:
     return {"files": sources, "counts": WordCounts.load(args.counts) if sources is None else None}
 
 
-def _options_of(args: argparse.Namespace) -> dict[str, Any]:
+def _read_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that training and counting words share, with --gaps and --timeout in the pretokenizer."""
-    options = {name: value for name in _SAME.split() if (value := getattr(args, name, None)) is not None}
+    options = {name: value for name in _SHARED_ARGUMENTS.split() if (value := getattr(args, name, None)) is not None}
     options["special_tokens"] = args.special_tokens
     if args.normalizers:
         options["normalizer"] = args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers
@@ -104,11 +106,11 @@ def _describe_checkpoint(path: str | None) -> str:
     merges, counts = (0, "") if path is None else read_progress(path)
     if not merges and not counts:
         return "nothing was saved"
-    what = " and ".join([*([counts] if counts else []), pluralize(merges, "merge")])
-    return f"the checkpoint {path} has {what}; the same command goes on from there"
+    contents = " and ".join([*([counts] if counts else []), pluralize(merges, "merge")])
+    return f"the checkpoint {path} has {contents}; the same command goes on from there"
 
 
-def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
+def _print_merge(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
     try:
         print_line(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
     except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
@@ -118,13 +120,13 @@ def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str,
 def count_words(args: argparse.Namespace) -> None:
     """Count the words of files, and save the counts."""
     sources = open_corpus(args)
-    options = _options_of(args)
-    began = time.perf_counter()
+    options = _read_options(args)
+    start = time.perf_counter()
     counts = bpe.count_words(files=sources, **options, progress=not args.quiet)
     with progress_note(not args.quiet, "write"):
         counts.save(args.output)
     log_skipped(sources)
-    _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
+    _log_counts(counts, f"counted in {time.perf_counter() - start:.1f} s", args.output)
 
 
 def merge_counts(args: argparse.Namespace) -> None:
@@ -133,30 +135,30 @@ def merge_counts(args: argparse.Namespace) -> None:
     weights = args.weights or [1] * len(args.counts)
     if len(weights) != len(args.counts):
         args.parser.error(f"--weights has {pluralize(len(weights), 'number')}; give one for each of the files")
-    first = WordCounts.load(args.counts[0])
-    merged = empty_like(first)
-    parser = build_parser("count-words")  # the options that the errors name are those of counting
+    first_counts = WordCounts.load(args.counts[0])
+    merged = empty_like(first_counts)
+    parser = build_parser("count-words")  # errors name the options of counting
     for index, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
         with error_context(path, parser=parser):
-            counts = WordCounts.load(path) if index else first
+            counts = WordCounts.load(path) if index else first_counts
             merged.merge(counts, weight, any_documents=args.any_documents)
     merged.save(args.output)
     _log_counts(merged, f"from {pluralize(len(args.counts), 'file')}", args.output)
 
 
-def _log_counts(counts: WordCounts, how: str, path: str) -> None:
-    log.info("%s, %d in all, %s: %s", pluralize(len(counts), "distinct word"), counts.total, how, path)
+def _log_counts(counts: WordCounts, origin: str, path: str) -> None:
+    log.info("%s, %d in all, %s: %s", pluralize(len(counts), "distinct word"), counts.total, origin, path)
 
 
 def prune(args: argparse.Namespace) -> None:
     """Save a tokenizer without the tokens that a corpus needs least."""
     sources = _open_corpus(args, args.tokenizer)
-    corpus = _corpus_arguments(args, sources)
-    before = bpe.Tokenizer.load(args.tokenizer)
-    after, remap = bpe.prune(before, args.vocab_size, **corpus, threads=args.threads)
-    after.save(args.output)
+    corpus = _make_corpus_arguments(args, sources)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    pruned, remap = bpe.prune(tokenizer, args.vocab_size, **corpus, threads=args.threads)
+    pruned.save(args.output)
     if args.remap is not None:
         with atomic_write(args.remap) as file:
             np.save(file, remap)
     log_skipped(sources)
-    log.info("%s of %d: %s", pluralize(after.vocab_size, "token"), before.vocab_size, args.output)
+    log.info("%s of %d: %s", pluralize(pruned.vocab_size, "token"), tokenizer.vocab_size, args.output)

@@ -10,7 +10,8 @@ There is one module for each library, and none is imported by `import bpe`:
   the template, and `encoding.py` has the lazy result; `_rows.pyx` is the part of these that each short call runs;
   `training.py` trains where this package learns the same;
 - `subword_nmt.py` subword-nmt's `BPE`, with its units of text;
-- `transformers.py` replaces methods of transformers' tokenizers: `accelerate` of one, `patch_transformers` of all.
+- `transformers.py` replaces methods of transformers' tokenizers: `accelerate` of one, `patch_transformers` of all;
+  `transformers_calls.py` answers their calls.
 
 Invariants: every public name of the other library has the same meaning here, lists of int included, and no id differs.
 tiktoken is never imported; `tokenizers` is, for its components and for models that are not read here. Where one aborts

@@ -19,11 +19,11 @@ from libc.stdint cimport int64_t
 
 cdef extern from *:
     """
-    static inline PyObject* bpe_new_of(PyObject* kind, PyObject* arguments) {
+    static inline PyObject* bpe_new_object(PyObject* kind, PyObject* arguments) {
         return ((PyTypeObject*)kind)->tp_new((PyTypeObject*)kind, arguments, NULL);
     }
     """
-    object new_of "bpe_new_of"(object kind, tuple arguments)    # without `__init__`
+    object new_object "bpe_new_object"(object kind, tuple arguments)    # without `__init__`
 
 
 cdef class PlanFields:
@@ -32,42 +32,42 @@ cdef class PlanFields:
     cdef public bint is_lazy
     cdef public bint has_no_names
     cdef public str prefix
-    cdef public object pair_ends
+    cdef public object pair_template_ids
     cdef public object encode
     cdef public Encoder kernel
 
 
 cdef class StateFields:
-    """What the calls of a `State` share: its `make_plan` makes each plan at the first call that needs it."""
+    """The plans and the short decoder that the calls of a `State` share, each made at the first call that needs it."""
 
-    cdef PlanFields templated, bare
-    cdef tuple decoding           # what `short_decoder` of the core gave, or None before the first call
+    cdef PlanFields template_plan, bare_plan
+    cdef tuple decoding           # what `make_short_decoder` of the core gave, or None before the first call
 
     cdef PlanFields plan_with(self, bint template):
         cdef PlanFields plan
         with cython.critical_section(self):
-            plan = self.templated if template else self.bare
+            plan = self.template_plan if template else self.bare_plan
         if plan is not None:
             return plan
         plan = self.make_plan(template)
         with cython.critical_section(self):
             if template:
-                self.templated = plan
+                self.template_plan = plan
             else:
-                self.bare = plan
+                self.bare_plan = plan
         return plan
 
-    def plan(self, bint template):
-        """How texts become encodings, with template tokens or without."""
+    def get_plan(self, bint template):
+        """Return the plan of texts with template tokens, or without."""
         return self.plan_with(template)
 
-    cdef object short_text(self, list ids, bint skip_special):
-        """The text of few ids; None if they are many, or for another decoder than that of bytes."""
+    cdef object decode_short(self, list ids, bint skip_special):
+        """Decode few ids; None for many ids, and for another decoder than that of bytes."""
         cdef tuple decoding
         with cython.critical_section(self):
             decoding = self.decoding
         if decoding is None:
-            decoding = self.core.short_decoder(self.decoder)
+            decoding = self.core.make_short_decoder(self.decoder)
             with cython.critical_section(self):
                 self.decoding = decoding
         if decoding[0] is None:
@@ -82,12 +82,12 @@ cdef class TokenizerFields:
     """
 
     cdef StateFields state
-    cdef dict handed
+    cdef dict shared_components
 
     @property
     def _state(self):
         cdef bint unchanged
-        return state_of(self, &unchanged)
+        return get_state(self, &unchanged)
 
     @_state.setter
     def _state(self, StateFields state not None):
@@ -95,20 +95,20 @@ cdef class TokenizerFields:
             self.state = state
 
     @property
-    def _handed(self):
-        cdef dict handed
+    def _shared_components(self):
+        cdef dict shared_components
         with cython.critical_section(self):
-            handed = self.handed
-        if handed is None:
-            self.refuse()
-        return handed
+            shared_components = self.shared_components
+        if shared_components is None:
+            self.raise_uninitialized()
+        return shared_components
 
-    @_handed.setter
-    def _handed(self, dict handed not None):
+    @_shared_components.setter
+    def _shared_components(self, dict shared_components not None):
         with cython.critical_section(self):
-            self.handed = handed
+            self.shared_components = shared_components
 
-    cdef int refuse(self) except -1:
+    cdef int raise_uninitialized(self) except -1:
         """Raise RuntimeError for a tokenizer without a state."""
         raise RuntimeError(
             f"this {type(self).__name__} was made without `Tokenizer.__init__`; call super().__init__(model) in a "
@@ -116,18 +116,18 @@ cdef class TokenizerFields:
         )
 
 
-cdef inline StateFields state_of(TokenizerFields tokenizer, bint* unchanged):
-    """The state of a tokenizer, and whether no component was handed out."""
+cdef inline StateFields get_state(TokenizerFields tokenizer, bint* unchanged):
+    """Return the state of a tokenizer; set `unchanged` where no component was shared with the caller."""
     cdef StateFields state
     with cython.critical_section(tokenizer):
-        state, unchanged[0] = tokenizer.state, not tokenizer.handed
+        state, unchanged[0] = tokenizer.state, not tokenizer.shared_components
     if state is None:
-        tokenizer.refuse()
+        tokenizer.raise_uninitialized()
     return state
 
 
 @cython.auto_pickle(False)    # it would read the offsets of a call that has none
-cdef class Call:
+cdef class CallFields:
     """What the rows of a call share.
 
     Attributes:
@@ -143,8 +143,8 @@ cdef class Call:
     cdef readonly object ids
     cdef const int64_t[::1] offsets
 
-    def bounds(self, Py_ssize_t i):
-        """The first id of a text and the one after its last, as positions in `ids`."""
+    def find_bounds(self, Py_ssize_t i):
+        """Return the position in `ids` of the first id of a text, and the position after its last id."""
         if self.offsets is None:
             return 0, len(self.ids)
         if not 0 <= i < self.offsets.shape[0] - 1:
@@ -156,8 +156,8 @@ cdef class Call:
 cdef class Row:
     """An encoding: a row of a call, whose columns are computed when they are read, or parts of its own.
 
-    The encoding of one text, or one pair, by itself has the plan, the text and its ids, of which `call` makes a call
-    when it is read. Nothing that a row refers to refers to a row, so the garbage collector need not know it.
+    The encoding of a single text or pair holds the plan, the text and its ids; reading `call` makes a call of these.
+    Nothing that a row refers to refers to a row, so the garbage collector need not know rows.
 
     Attributes:
         call: the call, or None.
@@ -167,9 +167,9 @@ cdef class Row:
 
     """
 
-    cdef object of                # the call, or the plan, or None
-    cdef object text              # with the plan: the text, or a tuple of two for a pair
-    cdef object own_ids           # and its ids; of a pair, a tuple of those of each text
+    cdef object source            # the call, or the plan, or None
+    cdef object text              # beside a plan: the text, or a tuple of two for a pair
+    cdef object own_ids           # beside a plan: the ids of the text; for a pair, a tuple of the ids of each text
     cdef readonly Py_ssize_t row
     cdef readonly object resolved
     cdef readonly object padding
@@ -177,14 +177,14 @@ cdef class Row:
     @property
     def call(self):
         with cython.critical_section(self):
-            plan, text, ids = self.of, self.text, self.own_ids
+            plan, text, ids = self.source, self.text, self.own_ids
             if ids is not None:
-                self.of = plan.call_with(text, ids)
+                self.source = plan.make_call_with_ids(text, ids)
                 self.text = self.own_ids = None
-            return self.of
+            return self.source
 
     def set_resolved(self, parts):
-        """Set `resolved`, unless it is set. Another thread may read it, so it is never replaced."""
+        """Set `resolved`, unless it is set: another thread may read `resolved`, so it is never replaced."""
         with cython.critical_section(self):
             if self.resolved is None:
                 self.resolved = parts
@@ -196,26 +196,26 @@ cdef class Row:
                 self.padding = padding
 
 
-def call_of(type kind not None, plan, texts, ids, offsets):
-    """A call, as an object of `kind`, a subclass of `Call`."""
-    cdef Call call = new_of(kind, ())
+def make_call(type call_type not None, plan, texts, ids, offsets):
+    """Make a call, as an object of `call_type`, a subclass of `CallFields`."""
+    cdef CallFields call = new_object(call_type, ())
     call.plan, call.texts, call.ids, call.offsets = plan, texts, ids, offsets
     return call
 
 
-def rows_of(type kind not None, call, Py_ssize_t n):
-    """The first `n` rows of a call, as objects of `kind`, a subclass of `Row`."""
-    cdef list made = PyList_New(n)
+def make_rows(type row_type not None, call, Py_ssize_t n):
+    """Make the first `n` rows of a call, as objects of `row_type`, a subclass of `Row`."""
+    cdef list rows = PyList_New(n)
     cdef Py_ssize_t i
     cdef Row row
-    if not issubclass(kind, Row):
-        raise TypeError(f"{kind.__name__} is no subclass of Row")
+    if not issubclass(row_type, Row):
+        raise TypeError(f"{row_type.__name__} is no subclass of Row")
     for i in range(n):
-        row = <Row>new_of(kind, ())
-        row.of, row.row = call, i
+        row = <Row>new_object(row_type, ())
+        row.source, row.row = call, i
         Py_INCREF(row)                                     # PyList_SET_ITEM takes a reference
-        PyList_SET_ITEM(made, i, row)
-    return made
+        PyList_SET_ITEM(rows, i, row)
+    return rows
 
 
 def are_all_str(list texts not None):
@@ -227,7 +227,7 @@ def are_all_str(list texts not None):
 
 
 def join_pairs(list pairs not None):
-    """The texts of pairs in one list; None unless each is a tuple or list of two str."""
+    """Join the texts of pairs in one list; None unless each pair is a tuple or list of two str."""
     cdef list texts = []
     for pair in pairs:
         if type(pair) is list:
@@ -243,44 +243,44 @@ def join_pairs(list pairs not None):
 
 
 def has_name(list texts not None, str prefix not None):
-    """Whether any of several texts, which are str, may have a name that begins with `prefix`."""
-    cdef Py_UCS4 first
+    """Whether any of several texts may have a name that begins with `prefix`."""
+    cdef Py_UCS4 first_char
     if not prefix:
         return bool(texts)
-    first = prefix[0]                                      # a character is found faster
+    first_char = prefix[0]                                 # a character is found faster
     for text in texts:
         if not isinstance(text, str):
             raise TypeError(f"a text is {type(text).__name__}; it must be str")
-        if PyUnicode_FindChar(text, first, 0, PyUnicode_GET_LENGTH(text), 1) >= 0 and prefix in <str>text:
+        if PyUnicode_FindChar(text, first_char, 0, PyUnicode_GET_LENGTH(text), 1) >= 0 and prefix in <str>text:
             return True
     return False
 
 
-def with_fast_encode(method, type row_kind not None):
-    """`Tokenizer.encode` with a fast path for texts and pairs without special tokens; `method` handles other calls.
+def with_fast_encode(method, type row_type not None):
+    """Wrap `Tokenizer.encode` in a fast path for texts and pairs without special tokens; `method` handles other calls.
 
-    `row_kind` is a subclass of `Row`.
+    `row_type` is a subclass of `Row`.
     """
 
     def encode(TokenizerFields self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True):
         cdef Row row = None
         cdef bint unchanged
-        cdef StateFields state = state_of(self, &unchanged)
+        cdef StateFields state = get_state(self, &unchanged)
         if type(sequence) is str and not is_pretokenized and unchanged:
-            row = fast_row(row_kind, state.plan_with(add_special_tokens), sequence, pair)
+            row = encode_row(row_type, state.plan_with(add_special_tokens), sequence, pair)
         return method(self, sequence, pair, is_pretokenized, add_special_tokens) if row is None else row
 
     return encode
 
 
 def with_fast_decode(method):
-    """`Tokenizer.decode` with a fast path for few ids; `method` handles other calls."""
+    """Wrap `Tokenizer.decode` in a fast path for few ids; `method` handles other calls."""
 
     def decode(TokenizerFields self, ids, skip_special_tokens=True):
         cdef bint unchanged
-        cdef StateFields state = state_of(self, &unchanged)
+        cdef StateFields state = get_state(self, &unchanged)
         if type(ids) is list and unchanged:
-            text = state.short_text(ids, skip_special_tokens)
+            text = state.decode_short(ids, skip_special_tokens)
             if text is not None:
                 return text
         return method(self, ids, skip_special_tokens)
@@ -288,31 +288,32 @@ def with_fast_decode(method):
     return decode
 
 
-cdef Row fast_row(type kind, PlanFields plan, str text, pair):
-    """The encoding of a text, or of a pair, as an object of `kind`.
+cdef Row encode_row(type row_type, PlanFields plan, str text, pair):
+    """Encode a text, or a pair, as an object of `row_type`.
 
-    None if it cannot be left as it is until it is read, for special tokens, and for symbols that the vocabulary lacks.
+    None where rows cannot stay unresolved until they are read, for special tokens, and for symbols that the vocabulary
+    lacks.
     """
     cdef Row row
-    if not plan.is_lazy or not is_free(plan, text):
+    if not plan.is_lazy or not has_no_special(plan, text):
         return None
-    if pair is not None and (plan.pair_ends is None or type(pair) is not str or not is_free(plan, pair)):
+    if pair is not None and (plan.pair_template_ids is None or type(pair) is not str or not has_no_special(plan, pair)):
         return None
-    row = new_of(kind, ())
-    row.of, row.text = plan, text if pair is None else (text, pair)
+    row = new_object(row_type, ())
+    row.source, row.text = plan, text if pair is None else (text, pair)
     try:
-        row.own_ids = ids_of(plan, text) if pair is None else (ids_of(plan, text), ids_of(plan, pair))
+        row.own_ids = encode_ids(plan, text) if pair is None else (encode_ids(plan, text), encode_ids(plan, pair))
     except ValueError:
         return None
     return row
 
 
-cdef bint is_free(PlanFields plan, str text) except -1:
+cdef bint has_no_special(PlanFields plan, str text) except -1:
     """Whether a text has no special tokens."""
     return plan.has_no_names or not may_have_name(text, plan.prefix)
 
 
-cdef object ids_of(PlanFields plan, str text):
-    """The ids of a text without special tokens; ValueError for a symbol that the vocabulary lacks."""
+cdef object encode_ids(PlanFields plan, str text):
+    """Encode a text without special tokens; ValueError for a symbol that the vocabulary lacks."""
     ids = None if plan.kernel is None else short_ids(plan.kernel, text)
     return plan.encode(text) if ids is None else ids

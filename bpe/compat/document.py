@@ -12,14 +12,14 @@ from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import Span, split_off_lists
 from bpe.vocab.spec import MATCHING_FLAGS
 
-_EMPTY = re.compile(rb"\{\s*\}")
+_EMPTY_OBJECT = re.compile(rb"\{\s*\}")
 
 #: The flags of an added token, in the order in which `tokenizers` writes them.
 FLAGS = (*MATCHING_FLAGS, "special")
 
 
-class Added(NamedTuple):
-    """An added token: its id, its name and its flags."""
+class AddedTokenEntry(NamedTuple):
+    """An entry in the added tokens of a tokenizer.json: id, name and flags."""
 
     id: int
     content: str
@@ -30,7 +30,7 @@ class Added(NamedTuple):
     special: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The object in a tokenizer.json."""
+        """Return the object in a tokenizer.json."""
         return self._asdict()
 
     @property
@@ -41,8 +41,8 @@ class Added(NamedTuple):
     @property
     def flag_names(self) -> frozenset[str]:
         """The flags as those of a native tokenizer."""
-        own = {name for name, is_set in zip(MATCHING_FLAGS, self.flags, strict=False) if is_set}
-        return frozenset(own if self.special else {*own, "ordinary"})
+        names = {name for name, is_set in zip(MATCHING_FLAGS, self.flags, strict=False) if is_set}
+        return frozenset(names if self.special else {*names, "ordinary"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +68,20 @@ class Model:
             FormatError: for a vocab that is not JSON.
 
         """
-        found = _load_json(self.vocab_json)
-        if not isinstance(found, dict) or not all(type(token_id) is int for token_id in found.values()):
+        vocab = _load_json(self.vocab_json)
+        if not isinstance(vocab, dict) or not all(type(token_id) is int for token_id in vocab.values()):
             raise FormatError("vocab must be an object of ids", where="model.vocab")
-        return found
+        return vocab
 
     @property
     def has_tokens(self) -> bool:
         """Whether the vocab has tokens."""
-        return _EMPTY.match(self.vocab_json) is None
+        return _EMPTY_OBJECT.match(self.vocab_json) is None
 
-    def json(self) -> bytes:
-        """The model as JSON."""
-        head = "".join(f"{compact(name)}:{compact(value)}," for name, value in self.settings.items())
-        return b'{%b"vocab":%b,"merges":%b}' % (head.encode(), self.vocab_json, self.merges_json)
+    def to_json_bytes(self) -> bytes:
+        """Write the model as JSON."""
+        settings = "".join(f"{dump_compact(name)}:{dump_compact(value)}," for name, value in self.settings.items())
+        return b'{%b"vocab":%b,"merges":%b}' % (settings.encode(), self.vocab_json, self.merges_json)
 
     def check(self) -> None:
         """Raise FormatError for a vocab or merges that are not JSON."""
@@ -91,27 +91,27 @@ class Model:
 
 
 def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
-    """(model, the other fields) of a tokenizer.json.
+    """Divide a tokenizer.json into the model and the other fields.
 
     Raises:
         FormatError: for text that is not JSON, or has no model of type BPE.
 
     """
-    found = _try_split_off_lists(data)
-    top = _load_json(data) if found is None else found[0]
-    model = top.pop("model", None) if isinstance(top, dict) else None
+    divided = _try_split_off_lists(data)
+    fields = _load_json(data) if divided is None else divided[0]
+    model = fields.pop("model", None) if isinstance(fields, dict) else None
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
     if model.get("type", "BPE") not in ("BPE", "bpe.BPE"):
         raise FormatError(f"the model is {short_repr(model['type'])}; it must be BPE", where="model.type")
     vocab, merges = model.pop("vocab", {}), model.pop("merges", [])
     settings = {"type": model.pop("type", "BPE")} | model
-    if found is not None:
-        vocab_json, merges_json = (text[start:end] for text, start, end in found[1:])
-        return Model(settings, vocab_json, merges_json), top
+    if divided is not None:
+        vocab_json, merges_json = (text[start:end] for text, start, end in divided[1:])
+        return Model(settings, vocab_json, merges_json), fields
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise FormatError("vocab must be an object, and merges a list", where="model")
-    return Model(settings, compact(vocab).encode(), compact(merges).encode()), top
+    return Model(settings, dump_compact(vocab).encode(), dump_compact(merges).encode()), fields
 
 
 def _load_json(data: bytes) -> Any:
@@ -122,13 +122,13 @@ def _load_json(data: bytes) -> Any:
 
 
 def _try_split_off_lists(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
-    """`split_off_lists`; None too for what is not JSON."""
+    """Call `split_off_lists`; None also for what is not JSON."""
     try:
         return split_off_lists(data, json.loads)
     except (ValueError, RecursionError):
         return None
 
 
-def compact(value: object) -> str:
-    """A value as JSON without spaces, as `tokenizers` writes it."""
+def dump_compact(value: object) -> str:
+    """Write a value as JSON without spaces, as `tokenizers` writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

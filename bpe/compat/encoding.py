@@ -27,7 +27,7 @@ class InputSequence:
 
     Args:
         ids: its ids.
-        columns: its tokens, offsets and word ids, or what computes them.
+        columns: its tokens, offsets and word ids, or a function that computes these.
 
     """
 
@@ -37,17 +37,17 @@ class InputSequence:
         self.ids = ids
         self._columns = columns
 
-    def columns(self) -> Columns:
-        """Tokens, offsets and word ids; computed once."""
+    def compute_columns(self) -> Columns:
+        """Return tokens, offsets and word ids; computed once."""
         columns = self._columns
         if not isinstance(columns, tuple):
             self._columns = columns = columns()
             assert len(columns[0]) == len(self.ids), "the tokens are not those of the ids"
         return columns
 
-    def as_encoding(self) -> Encoding:
-        """All of it as an encoding."""
-        return Encoding.of([SequencePart(self, 0, len(self.ids))])
+    def to_encoding(self) -> Encoding:
+        """Make an encoding of the whole sequence."""
+        return Encoding.from_parts([SequencePart(self, 0, len(self.ids))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,36 +70,42 @@ class SequencePart:
         return self.stop - self.start
 
     def cut(self, start: int, stop: int) -> SequencePart:
-        """A range of this part."""
+        """Return a range of this part."""
         return replace(self, start=self.start + start, stop=self.start + stop)
 
+    @property
     def ids(self) -> list[int]:
         """The ids."""
         return self.sequence.ids[self.start : self.stop]
 
+    @property
     def tokens(self) -> list[str]:
         """The spelling of each token."""
-        return self.sequence.columns()[0][self.start : self.stop]
+        return self.sequence.compute_columns()[0][self.start : self.stop]
 
+    @property
     def word_ids(self) -> list[int | None]:
         """The word of each token."""
-        return self.sequence.columns()[2][self.start : self.stop]
+        return self.sequence.compute_columns()[2][self.start : self.stop]
 
+    @property
     def attention_mask(self) -> list[int]:
         """1 for each token."""
         return [1] * len(self)
 
+    @property
     def special_tokens_mask(self) -> list[int]:
         """0 for each token."""
         return [0] * len(self)
 
+    @property
     def offsets(self) -> list[Offsets]:
         """The offsets, trimmed."""
-        spans = self.sequence.columns()[1][self.start : self.stop]
-        for prefixed, first in self.trims:
+        spans = self.sequence.compute_columns()[1][self.start : self.stop]
+        for has_prefix_space, first in self.trims:
             spans = [
-                trim_span(token, span, prefixed and (index == first or span[0] == 0))
-                for index, (token, span) in enumerate(zip(self.tokens(), spans, strict=True), self.start)
+                trim_span(token, span, has_prefix_space and (index == first or span[0] == 0))
+                for index, (token, span) in enumerate(zip(self.tokens, spans, strict=True), self.start)
             ]
         return spans
 
@@ -117,29 +123,35 @@ class FixedPart:
         return len(self.known_ids)
 
     def cut(self, start: int, stop: int) -> FixedPart:
-        """A range of this part."""
+        """Return a range of this part."""
         return replace(self, known_ids=self.known_ids[start:stop], known_tokens=self.known_tokens[start:stop])
 
+    @property
     def ids(self) -> list[int]:
         """The ids."""
         return list(self.known_ids)
 
+    @property
     def tokens(self) -> list[str]:
         """The spelling of each token."""
         return list(self.known_tokens)
 
+    @property
     def offsets(self) -> list[Offsets]:
-        """No offsets."""
+        """(0, 0) for each token."""
         return [(0, 0)] * len(self)
 
+    @property
     def word_ids(self) -> list[int | None]:
-        """No words."""
+        """None for each token."""
         return [None] * len(self)
 
+    @property
     def attention_mask(self) -> list[int]:
         """0 for each token of padding, 1 for others."""
         return [self.attention] * len(self)
 
+    @property
     def special_tokens_mask(self) -> list[int]:
         """1 for each token."""
         return [1] * len(self)
@@ -148,13 +160,13 @@ class FixedPart:
 Part = SequencePart | FixedPart
 
 
-def trim_span(token: str, span: Offsets, prefixed: bool) -> Offsets:
-    """The offsets of a token without the white space at its ends, as a ByteLevel post-processor gives them.
+def trim_span(token: str, span: Offsets, has_prefix_space: bool) -> Offsets:
+    """Trim the offsets of a token by the white space at its ends, as a ByteLevel post-processor does.
 
     Args:
         token: the token, in GPT-2's letters.
         span: its offsets.
-        prefixed: whether its first space is one that the pretokenizer inserted.
+        has_prefix_space: whether its first space is one that the pretokenizer inserted.
 
     >>> trim_span("Ġlow", (3, 7), False)
     (4, 7)
@@ -162,7 +174,7 @@ def trim_span(token: str, span: Offsets, prefixed: bool) -> Offsets:
     """
     start, end = span
     leading, trailing = count_spaces_around(token)
-    if leading > 1 or (leading and not prefixed):  # the pretokenizer inserts one space at most
+    if leading > 1 or (leading and not has_prefix_space):  # the pretokenizer inserts one space at most
         start = min(start + leading, end)
     if trailing and end >= trailing:
         end = max(end - trailing, start)
@@ -170,7 +182,7 @@ def trim_span(token: str, span: Offsets, prefixed: bool) -> Offsets:
 
 
 @dataclass(slots=True)
-class Parts:
+class ResolvedParts:
     """The parts of an encoding, the range of tokens of each input, and what truncation cut off."""
 
     parts: list[Part]
@@ -194,54 +206,54 @@ class Encoding(Row):
 
     __slots__ = ()
 
-    call: Any  # the `processing.Call` that made it, or None
-    resolved: Any  # `Parts`, or None while they are not known
+    call: Any  # the `processing.Call` that the encoding is a row of, or None
+    resolved: Any  # `ResolvedParts`, or None until `resolve` is called
     padding: RowPadding | None
 
     @classmethod
-    def of(
+    def from_parts(
         cls, parts: Iterable[Part], ranges: dict[int, Offsets] | None = None, overflowing: Iterable[Encoding] = ()
     ) -> Encoding:
-        """An encoding of these parts."""
-        made = cls()
-        made.set_resolved(Parts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
-        return made
+        """Make an encoding of these parts."""
+        encoding = cls()
+        encoding.set_resolved(ResolvedParts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
+        return encoding
 
-    def parts(self) -> list[Part]:
-        """The parts, with padding; computed at the first call."""
+    def resolve(self) -> list[Part]:
+        """Return the parts, with padding; computed at the first call."""
         if self.resolved is None:
-            whole = Encoding.of([]) if self.call is None else self.call.encoding_of_row(self.row)
+            encoding = Encoding.from_parts([]) if self.call is None else self.call.make_row_encoding(self.row)
             if self.padding is not None:
-                whole._pad(self.padding)
-            self.set_resolved(whole.resolved)
-        resolved: Parts = self.resolved
+                encoding._pad(self.padding)
+            self.set_resolved(encoding.resolved)
+        resolved: ResolvedParts = self.resolved
         return resolved.parts
 
     def copy(self) -> Encoding:
-        """A copy that shares the input sequences."""
-        return Encoding.of(
-            self.parts(), dict(self.resolved.ranges), [each.copy() for each in self.resolved.overflowing]
+        """Make a copy that shares the input sequences."""
+        return Encoding.from_parts(
+            self.resolve(), dict(self.resolved.ranges), [encoding.copy() for encoding in self.resolved.overflowing]
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, self._state({})
+        return _rebuild, self._to_state({})
 
-    def _state(self, stored: dict[int, InputSequence]) -> tuple[Any, ...]:
-        """What `_rebuild` takes; `stored` maps the `id` of each sequence to its copy, so that parts share copies."""
+    def _to_state(self, copies: dict[int, InputSequence]) -> tuple[Any, ...]:
+        """Return the arguments of `_rebuild`; `copies` maps the `id` of a sequence to its copy, which parts share."""
         parts: list[Part] = []
-        for part in self.parts():
+        for part in self.resolve():
             if isinstance(part, SequencePart):
-                whole = part.sequence
-                stored.setdefault(id(whole), InputSequence(whole.ids, whole.columns()))
-                part = replace(part, sequence=stored[id(whole)])
+                sequence = part.sequence
+                copies.setdefault(id(sequence), InputSequence(sequence.ids, sequence.compute_columns()))
+                part = replace(part, sequence=copies[id(sequence)])
             parts.append(part)
-        return parts, self.resolved.ranges, [each._state(stored) for each in self.resolved.overflowing]
+        return parts, self.resolved.ranges, [encoding._to_state(copies) for encoding in self.resolved.overflowing]
 
     def __len__(self) -> int:
         if self.resolved is None and self.call is not None:
-            length: int = self.call.length(self.row)
+            length: int = self.call.count_ids(self.row)
             return length if self.padding is None else max(length, self.padding[0])
-        return sum(map(len, self.parts()))
+        return sum(map(len, self.resolve()))
 
     def __repr__(self) -> str:
         names = "ids, type_ids, tokens, offsets, attention_mask, special_tokens_mask, overflowing"
@@ -253,14 +265,14 @@ class Encoding(Row):
     def ids(self) -> list[int]:
         """The ids."""
         if self.resolved is None and self.call is not None:
-            found: list[int] = self.call.row_ids(self.row, self.padding)
-            return found
-        return self._join("ids")
+            ids: list[int] = self.call.compute_row_ids(self.row, self.padding)
+            return ids
+        return self._join_column("ids")
 
     @property
     def tokens(self) -> list[str]:
         """The spelling of each token in the vocabulary."""
-        return self._join("tokens")
+        return self._join_column("tokens")
 
     @property
     def offsets(self) -> list[Offsets]:
@@ -268,12 +280,12 @@ class Encoding(Row):
 
         (0, 0) for template tokens and padding.
         """
-        return self._join("offsets")
+        return self._join_column("offsets")
 
     @property
     def word_ids(self) -> list[int | None]:
         """The number of the word, in its input, that each token is a part of; None for tokens of no input."""
-        return self._join("word_ids")
+        return self._join_column("word_ids")
 
     @property
     def words(self) -> list[int | None]:
@@ -284,34 +296,34 @@ class Encoding(Row):
     @property
     def type_ids(self) -> list[int]:
         """The type id of each token, as the post-processor gives it."""
-        return [type_id for part in self.parts() for type_id in [part.type_id] * len(part)]
+        return [type_id for part in self.resolve() for type_id in [part.type_id] * len(part)]
 
     @property
     def attention_mask(self) -> list[int]:
         """0 for padding, 1 for other tokens."""
         if self.resolved is None and self.call is not None:
-            n = self.call.length(self.row)
+            n = self.call.count_ids(self.row)
             if self.padding is None or (missing := self.padding[0] - n) <= 0:
                 return [1] * n
             return [1] * n + [0] * missing if self.padding[1] == "right" else [0] * missing + [1] * n
-        return self._join("attention_mask")
+        return self._join_column("attention_mask")
 
     @property
     def special_tokens_mask(self) -> list[int]:
         """1 for template tokens and padding, 0 for tokens of an input."""
-        return self._join("special_tokens_mask")
+        return self._join_column("special_tokens_mask")
 
-    def _join(self, column: str) -> list[Any]:
-        """A column of all parts."""
-        joined: list[Any] = []
-        for part in self.parts():
-            joined += getattr(part, column)()
-        return joined
+    def _join_column(self, column: str) -> list[Any]:
+        """Join a column of all parts."""
+        values: list[Any] = []
+        for part in self.resolve():
+            values += getattr(part, column)
+        return values
 
     @property
     def overflowing(self) -> list[Encoding]:
         """What truncation cut off, as encodings."""
-        self.parts()
+        self.resolve()
         return list(self.resolved.overflowing)
 
     @property
@@ -324,72 +336,74 @@ class Encoding(Row):
     @property
     def sequence_ids(self) -> list[int | None]:
         """The number of the input of each token; None for tokens of no input."""
-        self.parts()
-        found: list[int | None] = [None] * len(self)
+        self.resolve()
+        sequence_ids: list[int | None] = [None] * len(self)
         for sequence in range(self.n_sequences):
-            start, stop = self._range(sequence)
-            found[start:stop] = [sequence] * (stop - start)
-        return found
+            start, stop = self._find_range(sequence)
+            sequence_ids[start:stop] = [sequence] * (stop - start)
+        return sequence_ids
 
     # Positions --------------------------------------------------------------------------------------------------------
 
-    def _range(self, sequence: int) -> Offsets:
-        """The first token of an input and the one after its last."""
-        self.parts()
-        resolved: Parts = self.resolved
+    def _find_range(self, sequence: int) -> Offsets:
+        """Return the first token of an input and the one after its last."""
+        self.resolve()
+        resolved: ResolvedParts = self.resolved
         return resolved.ranges.get(sequence, (0, len(self)))
 
     def token_to_sequence(self, token_index: int) -> int | None:
-        """The number of the input that a token belongs to."""
+        """Return the number of the input that a token belongs to."""
         if token_index > len(self):
             return None
-        self.parts()
+        self.resolve()
         if not self.resolved.ranges:
             return 0
-        return next((each for each, (start, stop) in self.resolved.ranges.items() if start <= token_index < stop), None)
+        return next(
+            (sequence for sequence, (start, stop) in self.resolved.ranges.items() if start <= token_index < stop), None
+        )
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
-        """The offsets of a token; None if it belongs to no input."""
-        span: Offsets | None = self._entry(self.offsets, token_index)
+        """Return the offsets of a token; None if the token belongs to no input."""
+        span: Offsets | None = self._find_entry(self.offsets, token_index)
         return span
 
     def token_to_word(self, token_index: int) -> int | None:
-        """The number of the word that a token is a part of; None if it belongs to no input."""
-        word: int | None = self._entry(self.word_ids, token_index)
+        """Return the number of the word that a token is a part of; None if the token belongs to no input."""
+        word: int | None = self._find_entry(self.word_ids, token_index)
         return word
 
-    def _entry(self, column: Sequence[Any], token_index: int) -> Any:
-        """The entry of a token; None if it belongs to no input."""
+    def _find_entry(self, column: Sequence[Any], token_index: int) -> Any:
+        """Return the entry of a token; None if the token belongs to no input."""
         if self.token_to_sequence(token_index) is None or token_index >= len(column):
             return None
         return column[token_index]
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
-        """The token that a character of an input is a part of."""
-        start, stop = self._range(sequence_index)
+        """Return the token that a character of an input is a part of."""
+        start, stop = self._find_range(sequence_index)
         offsets = self.offsets
         return next(
             (i for i in range(start, min(stop, len(offsets))) if offsets[i][0] <= char_pos < offsets[i][1]), None
         )
 
     def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
-        """The word that a character of an input is a part of."""
+        """Return the word that a character of an input is a part of."""
         token = self.char_to_token(char_pos, sequence_index)
         return None if token is None else self.token_to_word(token)
 
     def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
-        """The first token of a word and the one after its last."""
-        start, stop = self._range(sequence_index)
-        found = []
+        """Return the first token of a word and the one after its last."""
+        start, stop = self._find_range(sequence_index)
+        indices = []
         for index, word in enumerate(self.word_ids[start:stop], start):
             if word is not None and word > word_index:
                 break
             if word == word_index:
-                found.append(index)
-        return (found[0], found[-1] + 1) if found else None
+                indices.append(index)
+        return (indices[0], indices[-1] + 1) if indices else None
 
     def word_to_chars(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
-        """The offsets of a word."""
+        """Return the offsets of a word."""
         tokens = self.word_to_tokens(word_index, sequence_index)
         if tokens is None:
             return None
@@ -400,30 +414,32 @@ class Encoding(Row):
 
     def set_sequence_id(self, sequence_id: int) -> None:
         """Give all tokens the number of an input."""
-        self.parts()
+        self.resolve()
         self.resolved.ranges = {sequence_id: (0, len(self))}
 
     def set_type_ids(self, type_id: int) -> None:
         """Give all tokens a type id."""
-        parts = self.parts()
+        parts = self.resolve()
         self.resolved.parts = [replace(part, type_id=type_id) for part in parts]
 
-    def trim_offsets(self, prefixed: bool) -> None:
+    def trim_offsets(self, has_prefix_space: bool) -> None:
         """Remove white space from the offsets of all tokens of inputs, here and in `overflowing`."""
-        parts = self.parts()
+        parts = self.resolve()
         self.resolved.parts = [
-            replace(part, trims=(*part.trims, (prefixed, part.start))) if isinstance(part, SequencePart) else part
+            replace(part, trims=(*part.trims, (has_prefix_space, part.start)))
+            if isinstance(part, SequencePart)
+            else part
             for part in parts
         ]
-        for each in self.resolved.overflowing:
-            each.trim_offsets(prefixed)
+        for encoding in self.resolved.overflowing:
+            encoding.trim_offsets(has_prefix_space)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
         """Keep `max_length` tokens; the others go to `overflowing`, in pieces of the same length.
 
         Args:
             max_length: the number of tokens to keep.
-            stride: how many tokens each piece shares with the one before.
+            stride: how many tokens each piece shares with the piece before.
             direction: the side from which tokens are removed, "left" or "right".
 
         Raises:
@@ -432,31 +448,31 @@ class Encoding(Row):
         """
         if direction not in ("left", "right"):
             raise ValueError(f"Invalid truncation direction value : {direction}")
-        most, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
+        limit, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
         length = len(self)
-        if most >= length:
+        if limit >= length:
             return
-        if most == 0:
-            whole = self.copy()
-            kept, rest = [], [*self.resolved.overflowing, whole]
-        elif stride >= most:
+        if limit == 0:
+            parts, overflowing = [], [*self.resolved.overflowing, self.copy()]
+        elif stride >= limit:
             raise ValueError(
-                f"stride is {stride}; it must be less than max_length, which is {most} without template tokens"
+                f"stride is {stride}; it must be less than max_length, which is {limit} without template tokens"
             )
         else:
-            kept, *others = [self._cut(start, stop) for start, stop in _cut_ranges(length, most, stride, direction)]
-            rest = [Encoding.of(parts) for parts in others]
-        self.resolved.parts, self.resolved.ranges, self.resolved.overflowing = kept, {}, rest
+            ranges = _split_range(length, limit, stride, direction)
+            parts, *other_parts = [self._cut_parts(start, stop) for start, stop in ranges]
+            overflowing = list(map(Encoding.from_parts, other_parts))
+        self.resolved.parts, self.resolved.ranges, self.resolved.overflowing = parts, {}, overflowing
 
-    def _cut(self, start: int, stop: int) -> list[Part]:
-        """The parts of a range of tokens."""
-        kept: list[Part] = []
-        for part in self.parts():
+    def _cut_parts(self, start: int, stop: int) -> list[Part]:
+        """Return the parts of a range of tokens."""
+        parts: list[Part] = []
+        for part in self.resolve():
             first, last = max(start, 0), min(stop, len(part))
             if first < last:
-                kept.append(part.cut(first, last))
+                parts.append(part.cut(first, last))
             start, stop = start - len(part), stop - len(part)
-        return kept
+        return parts
 
     def pad(
         self, length: int, direction: str = "right", pad_id: int = 0, pad_type_id: int = 0, pad_token: str = "[PAD]"
@@ -467,8 +483,8 @@ class Encoding(Row):
             length: the length.
             direction: the side to pad, "left" or "right".
             pad_id: the id of the padding.
-            pad_type_id: its type id.
-            pad_token: its token.
+            pad_type_id: the type id of the padding.
+            pad_token: the token of the padding.
 
         Raises:
             ValueError: for another direction.
@@ -480,13 +496,13 @@ class Encoding(Row):
         if self.resolved is None and self.padding is None:
             self.set_padding(padding)
         else:
-            self.parts()
+            self.resolve()
             self._pad(padding)
 
     def _pad(self, padding: RowPadding) -> None:
         length, direction, pad_id, type_id, token = padding
-        for each in self.resolved.overflowing:
-            each.pad(*padding)
+        for encoding in self.resolved.overflowing:
+            encoding.pad(*padding)
         missing = length - sum(map(len, self.resolved.parts))
         if missing <= 0:
             return
@@ -496,57 +512,63 @@ class Encoding(Row):
         else:
             self.resolved.parts = [part, *self.resolved.parts]
             self.resolved.ranges = {
-                each: (start + missing, stop + missing) for each, (start, stop) in self.resolved.ranges.items()
+                sequence: (start + missing, stop + missing) for sequence, (start, stop) in self.resolved.ranges.items()
             }
 
     @staticmethod
     def merge(encodings: Sequence[Encoding], growing_offsets: bool = True) -> Encoding:
-        """One encoding of several.
+        """Merge several encodings into one.
 
         Args:
             encodings: the encodings.
-            growing_offsets: whether each continues at the last offset of the one before.
+            growing_offsets: whether the offsets of each encoding continue at the last offset of the encoding before.
 
         >>> Encoding.merge([]).ids
         []
 
         """
-        merged = Encoding.of([])
-        for each in encodings:
-            merged = merged._append(each, growing_offsets)
+        merged = Encoding.from_parts([])
+        for encoding in encodings:
+            merged = merged._append(encoding, growing_offsets)
         return merged
 
-    def _append(self, other: Encoding, growing: bool) -> Encoding:
-        """This encoding followed by another; `overflowing` has all combinations."""
-        combined = [each._append(pair, growing) for each in self.overflowing for pair in (other, *other.overflowing)]
-        combined += [self._append(pair, growing) for pair in other.overflowing]
-        merged = self._append_parts(other, growing)
+    def _append(self, other: Encoding, shift_offsets: bool) -> Encoding:
+        """Append another encoding; `overflowing` has all combinations."""
+        combined = [
+            encoding._append(tail, shift_offsets)
+            for encoding in self.overflowing
+            for tail in (other, *other.overflowing)
+        ]
+        combined += [self._append(tail, shift_offsets) for tail in other.overflowing]
+        merged = self._append_parts(other, shift_offsets)
         merged.resolved.overflowing = combined
         return merged
 
-    def _append_parts(self, other: Encoding, growing: bool) -> Encoding:
-        """This encoding followed by another, without `overflowing`."""
-        parts, length = other.parts(), len(self)
-        if growing and length and (shift := self.offsets[-1][1]):
-            moved = [(start + shift, end + shift) for start, end in other.offsets]
-            sequence = InputSequence(other.ids, (other.tokens, moved, other.word_ids))
+    def _append_parts(self, other: Encoding, shift_offsets: bool) -> Encoding:
+        """Append another encoding, without `overflowing`."""
+        parts, length = other.resolve(), len(self)
+        if shift_offsets and length and (shift := self.offsets[-1][1]):
+            offsets = [(start + shift, end + shift) for start, end in other.offsets]
+            sequence = InputSequence(other.ids, (other.tokens, offsets, other.word_ids))
             start, parts = 0, []
-            for part in other.parts():
+            for part in other.resolve():
                 stop = start + len(part)
                 if isinstance(part, SequencePart):
                     part = replace(part, sequence=sequence, start=start, stop=stop, trims=())
                 parts.append(part)
                 start = stop
-        moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other.resolved.ranges.items()}
-        return Encoding.of([*self.parts(), *parts], self.resolved.ranges | moved_ranges)
+        ranges = {
+            sequence_id: (length + start, length + stop) for sequence_id, (start, stop) in other.resolved.ranges.items()
+        }
+        return Encoding.from_parts([*self.resolve(), *parts], self.resolved.ranges | ranges)
 
 
 def _rebuild(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:
-    return Encoding.of(parts, ranges, (_rebuild(*state) for state in overflowing))
+    return Encoding.from_parts(parts, ranges, (_rebuild(*state) for state in overflowing))
 
 
-def _cut_ranges(length: int, most: int, stride: int, direction: str) -> list[Offsets]:
-    """The ranges that truncation divides `length` tokens into; the first is the one that stays."""
-    starts = range(0, length - stride, most - stride)
-    pieces = [(start, min(start + most, length)) for start in starts]
-    return pieces if direction == "right" else [(length - stop, length - start) for start, stop in pieces]
+def _split_range(length: int, max_length: int, stride: int, direction: str) -> list[Offsets]:
+    """Split `length` tokens into the ranges of a truncation; the first range is the one that stays."""
+    starts = range(0, length - stride, max_length - stride)
+    ranges = [(start, min(start + max_length, length)) for start in starts]
+    return ranges if direction == "right" else [(length - stop, length - start) for start, stop in ranges]

@@ -26,7 +26,7 @@ from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.core import Core, load_tokenizers
-from bpe.compat.document import FLAGS, Added
+from bpe.compat.document import FLAGS, AddedTokenEntry
 from bpe.compat.encoding import Encoding
 from bpe.compat.processing import (
     DIRECTIONS,
@@ -55,12 +55,12 @@ def _with_fast_encode(method: Any) -> Any:
 
 
 def _with_fast_decode(method: Any) -> Any:
-    """Wrap `decode` likewise."""
+    """Wrap `decode` in a fast path for few ids, without a Python frame."""
     return wraps(method)(with_fast_decode(method))
 
 
-def _in_other_thread(method: Any, doc: str) -> Any:
-    """The asynchronous method of a method, with the same arguments."""
+def _make_async(method: Any, doc: str) -> Any:
+    """Make the asynchronous method of a method, with the same arguments."""
 
     @wraps(method)
     async def call(self: Tokenizer, *args: Any, **options: Any) -> Any:
@@ -70,23 +70,23 @@ def _in_other_thread(method: Any, doc: str) -> Any:
     return call
 
 
-def _component_property(name: str, doc: str) -> property:
-    """The property of a component."""
+def _make_component_property(name: str, doc: str) -> property:
+    """Make the property of a component."""
 
-    def read(self: Tokenizer) -> Any:
-        return self._component(name)
+    def get_component(self: Tokenizer) -> Any:
+        return self._get_component(name)
 
-    def change(self: Tokenizer, component: Any) -> None:
+    def set_component(self: Tokenizer, component: Any) -> None:
         self._set_component(name, component)
 
-    return property(read, change, doc=doc)
+    return property(get_component, set_component, doc=doc)
 
 
 class Tokenizer(TokenizerFields):
     """A tokenizer with the interface of `tokenizers.Tokenizer`.
 
-    Each call works with the configuration that it found when it began, so threads may encode while another one changes
-    padding, truncation or added tokens.
+    Each call works with the configuration at its beginning, so threads may encode while another thread changes padding,
+    truncation or added tokens.
 
     Args:
         model: a `bpe.Tokenizer`, or a BPE model of `tokenizers`.
@@ -106,7 +106,7 @@ class Tokenizer(TokenizerFields):
     _state: State
 
     def __init__(self, model: Any) -> None:
-        self._handed: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
+        self._shared_components: dict[str, tuple[Any, bytes]] = {}  # components that users read, and their state then
         if isinstance(model, NativeTokenizer):
             self._state = parse_state(format_huggingface.write(model.spec), model)
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
@@ -115,14 +115,14 @@ class Tokenizer(TokenizerFields):
             raise TypeError(f"model is {describe(model)}; it must be a bpe.Tokenizer or a BPE model")
 
     @classmethod
-    def _of(cls, state: State) -> Tokenizer:
-        made = cls.__new__(cls)
-        made._handed, made._state = {}, state
-        return made
+    def _from_state(cls, state: State) -> Tokenizer:
+        tokenizer = cls.__new__(cls)
+        tokenizer._shared_components, tokenizer._state = {}, state
+        return tokenizer
 
     @classmethod
     def from_native(cls, tokenizer: NativeTokenizer) -> Tokenizer:
-        """Make one from a native `bpe.Tokenizer`."""
+        """Make a tokenizer from a native `bpe.Tokenizer`."""
         return cls(tokenizer)
 
     @classmethod
@@ -130,8 +130,8 @@ class Tokenizer(TokenizerFields):
         """Read a tokenizer.json from a str.
 
         Raises:
-            FormatError: for anything that is not one, and for a model that the native tokenizer cannot read, if
-                `tokenizers` is not installed.
+            FormatError: for anything else, and for a model that the native tokenizer cannot read, if `tokenizers` is
+                not installed.
 
         """
         return cls.from_buffer(json.encode())
@@ -142,7 +142,7 @@ class Tokenizer(TokenizerFields):
         state = parse_state(bytes(buffer))
         if state.core.model.has_tokens:
             state.core.raise_if_unreadable()
-        return cls._of(state)
+        return cls._from_state(state)
 
     @classmethod
     def from_file(cls, path: str) -> Tokenizer:
@@ -164,15 +164,15 @@ class Tokenizer(TokenizerFields):
     # Configuration ----------------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> State:
-        """The current state; a component that was read and then changed in place is part of it."""
-        if self._handed:
+        """Return the current state, with the changes that were made in components after they were read."""
+        if self._shared_components:
             with _lock:
-                for name, (component, before) in list(self._handed.items()):
-                    if component.__getstate__() != before:
+                for name, (component, old_state) in list(self._shared_components.items()):
+                    if component.__getstate__() != old_state:
                         setattr(self, name, component)
         return self._state
 
-    def _rules(self, **changes: Any) -> None:
+    def _change_rules(self, **changes: Any) -> None:
         if "processor" in changes:
             changes["template_ids_by_count"] = {}
         with _lock:
@@ -189,7 +189,7 @@ class Tokenizer(TokenizerFields):
         rule = self._state.rules.truncation
         if rule is None:
             return None
-        strategy = next(name for name, theirs in STRATEGIES.items() if theirs == rule.strategy)
+        strategy = next(name for name, file_name in STRATEGIES.items() if file_name == rule.strategy)
         lengths = {"max_length": rule.max_length, "stride": rule.stride}
         return {**lengths, "strategy": strategy, "direction": rule.direction.lower()}
 
@@ -215,18 +215,18 @@ class Tokenizer(TokenizerFields):
             )
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        most, shared = _unsigned("max_length", max_length), _unsigned("stride", stride)
+        limit, overlap = _check_unsigned("max_length", max_length), _check_unsigned("stride", stride)
         n_template = count_added(self._snapshot().rules.processor, pair=False)
-        if 0 <= most - n_template < shared:  # without room for the template, `tokenizers` does not truncate
+        if 0 <= limit - n_template < overlap:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
-                f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
-                f"{most - n_template} (= {most} original max length - {n_template} added special tokens), "
+                f"tokenizer stride set to {overlap}, which is greater than or equal to its effective max length of "
+                f"{limit - n_template} (= {limit} original max length - {n_template} added special tokens), "
             )
-        self._rules(truncation=Truncation(most, STRATEGIES[strategy], shared, DIRECTIONS[direction]))
+        self._change_rules(truncation=Truncation(limit, STRATEGIES[strategy], overlap, DIRECTIONS[direction]))
 
     def no_truncation(self) -> None:
         """Do not truncate."""
-        self._rules(truncation=None)
+        self._change_rules(truncation=None)
 
     @property
     def padding(self) -> dict[str, Any] | None:
@@ -251,8 +251,8 @@ class Tokenizer(TokenizerFields):
         Args:
             direction: the side to pad, "right" or "left".
             pad_id: the id of the padding.
-            pad_type_id: its type id.
-            pad_token: its token.
+            pad_type_id: the type id of the padding.
+            pad_token: the token of the padding.
             length: the length to pad to; None means that of the longest text of a batch.
             pad_to_multiple_of: pad further, to a multiple of this number.
 
@@ -263,14 +263,14 @@ class Tokenizer(TokenizerFields):
         """
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        pad_id, pad_type_id = _unsigned("pad_id", pad_id, 32), _unsigned("pad_type_id", pad_type_id, 32)
-        length = None if length is None else _unsigned("length", length)
-        multiple = None if pad_to_multiple_of is None else _unsigned("pad_to_multiple_of", pad_to_multiple_of)
-        self._rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
+        pad_id, pad_type_id = _check_unsigned("pad_id", pad_id, 32), _check_unsigned("pad_type_id", pad_type_id, 32)
+        length = None if length is None else _check_unsigned("length", length)
+        multiple = None if pad_to_multiple_of is None else _check_unsigned("pad_to_multiple_of", pad_to_multiple_of)
+        self._change_rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
 
     def no_padding(self) -> None:
         """Do not pad."""
-        self._rules(padding=None)
+        self._change_rules(padding=None)
 
     @property
     def encode_special_tokens(self) -> bool:
@@ -284,40 +284,42 @@ class Tokenizer(TokenizerFields):
 
     # Components -------------------------------------------------------------------------------------------------------
 
-    def _component(self, name: str) -> Any:
-        """A component of `tokenizers`; changes that are made in it are noticed by the next call."""
-        value = self._snapshot().component_json(name)
+    def _get_component(self, name: str) -> Any:
+        """Return a component of `tokenizers`; the next call notices changes that are made in the component."""
+        value = self._snapshot().get_component_json(name)
         if value is None:
             return None
         with _lock:
-            if name not in self._handed:
+            if name not in self._shared_components:
                 document = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": [], name: value}
                 component = getattr(load_tokenizers().Tokenizer.from_str(json.dumps(document)), name)
-                self._handed[name] = component, component.__getstate__()
-            return self._handed[name][0]
+                self._shared_components[name] = component, component.__getstate__()
+            return self._shared_components[name][0]
 
     def _set_component(self, name: str, component: Any) -> None:
         state = _read_component(name, component)
         value = None if state is None else json.loads(state)
         with _lock:
-            self._handed.pop(name, None)
+            self._shared_components.pop(name, None)
             if state is not None:
-                self._handed[name] = component, state
+                self._shared_components[name] = component, state
             if name == "decoder":
                 self._state = replace(self._state, decoder=value)
             elif name == "post_processor":
-                self._rules(processor=value)
-            elif value != self._state.component_json(name):
+                self._change_rules(processor=value)
+            elif value != self._state.get_component_json(name):
                 self._state = self._state.with_core(**{name: value})
 
-    normalizer = _component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
-    pre_tokenizer = _component_property("pre_tokenizer", "The pretokenizer, a component of `tokenizers`, or None.")
-    post_processor = _component_property("post_processor", "The post-processor, a component of `tokenizers`, or None.")
-    decoder = _component_property("decoder", "The decoder, a component of `tokenizers`, or None.")
+    normalizer = _make_component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
+    pre_tokenizer = _make_component_property("pre_tokenizer", "The pretokenizer, a component of `tokenizers`, or None.")
+    post_processor = _make_component_property(
+        "post_processor", "The post-processor, a component of `tokenizers`, or None."
+    )
+    decoder = _make_component_property("decoder", "The decoder, a component of `tokenizers`, or None.")
 
     @property
     def model(self) -> BPE:
-        """The settings of the model, which may be changed there."""
+        """The settings of the model; changing one changes the tokenizer."""
         return BPE(self._state.core.model, self)
 
     @model.setter
@@ -326,7 +328,7 @@ class Tokenizer(TokenizerFields):
             self._state = self._state.with_core(model=read_model(model.__getstate__()))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
-        """The number of template tokens of one text, or of a pair."""
+        """Count the template tokens of one text, or of a pair."""
         return count_added(self._snapshot().rules.processor, is_pair)
 
     # Encoding ---------------------------------------------------------------------------------------------------------
@@ -335,7 +337,7 @@ class Tokenizer(TokenizerFields):
     def encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> Encoding:
-        """The encoding of a text, or of a pair of texts.
+        """Encode a text, or a pair of texts.
 
         Args:
             sequence: a str; with `is_pretokenized`, a list of words.
@@ -349,11 +351,11 @@ class Tokenizer(TokenizerFields):
 
         """
         state = self._snapshot()
-        plan: Plan = state.plan(add_special_tokens)
+        plan: Plan = state.get_plan(add_special_tokens)
         if type(sequence) is str and pair is None and not is_pretokenized:
-            return plan.call([sequence]).encodings()[0]
-        if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_ends is not None:
-            return plan.call_pairs([sequence, pair]).encodings()[0]
+            return plan.encode_texts([sequence]).make_encodings()[0]
+        if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_template_ids is not None:
+            return plan.encode_pairs([sequence, pair]).make_encodings()[0]
         inputs = [_check_input(sequence, is_pretokenized)]
         if pair is not None:
             inputs.append(_check_input(pair, is_pretokenized))
@@ -365,7 +367,7 @@ class Tokenizer(TokenizerFields):
         is_pretokenized: bool = False,
         add_special_tokens: bool = True,
     ) -> list[Encoding]:
-        """The encodings of several texts or pairs.
+        """Encode several texts or pairs.
 
         Args:
             input: a sequence of what `encode` takes, or of pairs of it.
@@ -380,12 +382,12 @@ class Tokenizer(TokenizerFields):
         if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
             raise TypeError(f"input is {describe(input)}; it must be a list of inputs")
         texts = list(input)
-        plan: Plan = state.plan(add_special_tokens)
+        plan: Plan = state.get_plan(add_special_tokens)
         if not is_pretokenized and are_all_str(texts):
-            return plan.call(texts).encodings()
-        if not is_pretokenized and plan.pair_ends is not None and (joined := join_pairs(texts)) is not None:
-            return plan.call_pairs(joined).encodings()
-        rows = [_check_row(each, is_pretokenized) for each in texts]
+            return plan.encode_texts(texts).make_encodings()
+        if not is_pretokenized and plan.pair_template_ids is not None and (pair_texts := join_pairs(texts)) is not None:
+            return plan.encode_pairs(pair_texts).make_encodings()
+        rows = [_check_row(row, is_pretokenized) for row in texts]
         return pad_rows(_encode_inputs(state, rows, add_special_tokens), state.rules.padding)
 
     def encode_batch_fast(
@@ -397,13 +399,13 @@ class Tokenizer(TokenizerFields):
         """Encode several inputs; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
-    def plan_of(self, add_special_tokens: bool) -> Plan:
-        """How texts become encodings now, with template tokens or without."""
-        plan: Plan = self._snapshot().plan(add_special_tokens)
+    def get_plan(self, add_special_tokens: bool) -> Plan:
+        """Return how texts become encodings now, with template tokens or without."""
+        plan: Plan = self._snapshot().get_plan(add_special_tokens)
         return plan
 
-    async_encode = _in_other_thread(encode, "Encode one input in another thread.")
-    async_encode_batch = _in_other_thread(encode_batch, "Encode several inputs in another thread.")
+    async_encode = _make_async(encode, "Encode one input in another thread.")
+    async_encode_batch = _make_async(encode_batch, "Encode several inputs in another thread.")
     async_encode_batch_fast = async_encode_batch
 
     def post_process(
@@ -411,14 +413,14 @@ class Tokenizer(TokenizerFields):
     ) -> Encoding:
         """Truncate encodings, combine them with the template's tokens, and pad the result."""
         rules = self._snapshot().rules
-        parts = [each.copy() for each in (encoding, pair) if each is not None]
-        return pad_rows([process(parts, rules, add_special_tokens)], rules.padding)[0]
+        encodings = [part.copy() for part in (encoding, pair) if part is not None]
+        return pad_rows([process(encodings, rules, add_special_tokens)], rules.padding)[0]
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
     @_with_fast_decode
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of ids. Ids that no token has are left out.
+        """Decode ids to a text. Ids that no token has are left out.
 
         Args:
             ids: the ids.
@@ -432,74 +434,75 @@ class Tokenizer(TokenizerFields):
         return state.core.decode(ids, skip_special_tokens, state.decoder, lambda: self.decoder)
 
     def decode_batch(self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True) -> list[str]:
-        """The texts of several sequences of ids."""
+        """Decode several sequences of ids to texts."""
         return [self.decode(ids, skip_special_tokens) for ids in sequences]
 
-    async_decode_batch = _in_other_thread(decode_batch, "Decode several sequences of ids in another thread.")
+    async_decode_batch = _make_async(decode_batch, "Decode several sequences of ids in another thread.")
 
     # Vocabulary -------------------------------------------------------------------------------------------------------
 
     def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
-        """The tokens with their ids."""
+        """Return the tokens with their ids."""
         core = self._state.core
         return {**core.model.vocab, **core.added_ids} if with_added_tokens else dict(core.model.vocab)
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
-        """The number of tokens."""
+        """Return the number of tokens."""
         core = self._state.core
         return len(core.model.vocab) + (sum(map(core.is_new, core.added_ids)) if with_added_tokens else 0)
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
-        """The added tokens by id; of the class of `tokenizers`, if it is installed."""
+        """Return the added tokens by id; of the class of `tokenizers`, if that is installed."""
         return {
-            each.id: AddedToken(each.content, **dict(zip(FLAGS, each.flags, strict=True)))
-            for each in self._state.core.added
+            token.id: AddedToken(token.content, **dict(zip(FLAGS, token.flags, strict=True)))
+            for token in self._state.core.added
         }
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token, or None."""
+        """Return the id of a token, or None."""
         core = self._state.core
-        found = core.added_ids.get(token)
-        if found is None:
-            found = core.model.vocab.get(token)
-            if found is None and not isinstance(token, str):
+        token_id = core.added_ids.get(token)
+        if token_id is None:
+            token_id = core.model.vocab.get(token)
+            if token_id is None and not isinstance(token, str):
                 raise TypeError(f"token is {describe(token)}; it must be a str")
-        return found
+        return token_id
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
-        """The token of an id, or None."""
+        """Return the token of an id, or None."""
         names = self._state.core.names
         if not 0 <= id < 1 << 32:
             raise OverflowError(f"id is {id}; it must be from 0 to 2**32 - 1")
         return names[id] if id < len(names) else None
 
     def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
-        """The tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.
+        """Return the tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.
 
         A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
         """
         rows = tuple(
-            Added(token_id, **read_added_fields(token, special=False)) for token_id, token in sorted(tokens.items())
+            AddedTokenEntry(token_id, **read_added_fields(token, special=False))
+            for token_id, token in sorted(tokens.items())
         )
         state = self._snapshot()
-        return self if rows == state.core.added else self._of(state.with_core(rows=rows))
+        return self if rows == state.core.added else self._from_state(state.with_core(added_rows=rows))
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
-        return self._add(tokens, special=False)
+        return self._add_all(tokens, special=False)
 
     def add_special_tokens(self, tokens: Iterable[Any]) -> int:
         """Add special tokens, given as str or `AddedToken`. Returns how many are new or were changed."""
-        return self._add(tokens, special=True)
+        return self._add_all(tokens, special=True)
 
-    def _add(self, tokens: Iterable[Any], special: bool) -> int:
+    def _add_all(self, tokens: Iterable[Any], special: bool) -> int:
         with _lock:
             core = self._snapshot().core
             fields = [read_added_fields(token, special) for token in tokens]
             added, count = number_tokens(core.added, core.model.vocab, fields)
             if count:
-                names = {each["content"] for each in fields if each["special"]} - {""}
-                self._state = self._state.with_core(rows=added, special=core.special | names)
+                names = {token_fields["content"] for token_fields in fields if token_fields["special"]} - {""}
+                self._state = self._state.with_core(added_rows=added, special=core.special | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------
@@ -507,33 +510,34 @@ class Tokenizer(TokenizerFields):
     def train(self, files: Sequence[str], trainer: Any = None) -> None:
         """Train on files, with a trainer of `tokenizers`. Each line is a text.
 
-        This package trains where its result is the same (`bpe/compat/training.py`), and `tokenizers` otherwise.
+        This package trains where it learns the same as `tokenizers` (`bpe/compat/training.py`); elsewhere `tokenizers`
+        trains.
         """
-        self._train(trainer, {"files": files}, lambda theirs: theirs.train(files, trainer))
+        self._train(trainer, {"files": files}, lambda peer: peer.train(files, trainer))
 
     def train_from_iterator(self, iterator: Iterable[Any], trainer: Any = None, length: int | None = None) -> None:
         """Train on texts, or lists of texts, with a trainer of `tokenizers`; see `train`."""
         self._train(
             trainer,
             {"texts": training.flatten_texts(iterator)},
-            lambda theirs: theirs.train_from_iterator(iterator, trainer, length),
+            lambda peer: peer.train_from_iterator(iterator, trainer, length),
         )
 
-    def _train(self, trainer: Any, corpus: dict[str, Any], train: Any) -> None:
+    def _train(self, trainer: Any, corpus: dict[str, Any], train_peer: Any) -> None:
         trained = training.train_natively(self._snapshot(), trainer, **corpus)
         if trained is None:
-            reference = load_tokenizers().Tokenizer.from_str(self.to_str())
-            train(reference)
-            trained = replace(parse_state(reference.to_str().encode()), as_text=self._state.as_text)
+            peer = load_tokenizers().Tokenizer.from_str(self.to_str())
+            train_peer(peer)
+            trained = replace(parse_state(peer.to_str().encode()), as_text=self._state.as_text)
         with _lock:
-            self._handed.clear()
+            self._shared_components.clear()
             self._state = trained
 
     # Files ------------------------------------------------------------------------------------------------------------
 
     def to_str(self, pretty: bool = False) -> str:
-        """The tokenizer.json as a str."""
-        text = self._snapshot().json().decode()
+        """Write the tokenizer.json to a str."""
+        text = self._snapshot().to_json_bytes().decode()
         return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
 
     def save(self, path: str, pretty: bool = True) -> None:
@@ -545,22 +549,22 @@ class Tokenizer(TokenizerFields):
         return _from_text, (self.to_str(),)
 
     def __copy__(self) -> Tokenizer:
-        return self._of(replace(self._snapshot(), as_text=False))
+        return self._from_state(replace(self._snapshot(), as_text=False))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
         return self.__copy__()
 
-    def _describe(self, describe: Callable[[Any], str]) -> str:
-        """The description that `tokenizers` gives; a shorter one where it cannot read the tokenizer."""
-        with contextlib.suppress(Exception):  # it raises Exception itself
-            return describe(load_tokenizers().Tokenizer.from_str(self.to_str()))
+    def _format(self, format_peer: Callable[[Any], str]) -> str:
+        """Format the tokenizer as `tokenizers` does, or in short where `tokenizers` cannot read it."""
+        with contextlib.suppress(Exception):  # `tokenizers` raises Exception itself
+            return format_peer(load_tokenizers().Tokenizer.from_str(self.to_str()))
         return f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, model={self.model!r})'
 
     def __repr__(self) -> str:
-        return self._describe(repr)
+        return self._format(repr)
 
     def __str__(self) -> str:
-        return self._describe(str)
+        return self._format(str)
 
 
 class DecodeStream:
@@ -585,15 +589,15 @@ class DecodeStream:
         self._prefix_index = 0
 
     def __copy__(self) -> DecodeStream:
-        made = DecodeStream(self._ids, self._skip)
-        made._prefix, made._prefix_index = self._prefix, self._prefix_index
-        return made
+        stream = DecodeStream(self._ids, self._skip)
+        stream._prefix, stream._prefix_index = self._prefix, self._prefix_index
+        return stream
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DecodeStream:
         return self.__copy__()
 
     def step(self, tokenizer: Any, id: int | Sequence[int]) -> str | None:  # noqa: A002
-        """The text that one id or several complete; None while a character is incomplete.
+        """Return the text that one id or several complete; None while a character is incomplete.
 
         Args:
             tokenizer: a `Tokenizer`, the same at each step.
@@ -605,37 +609,37 @@ class DecodeStream:
         """
         ids, prefix = self._ids, self._prefix
         if not prefix and ids:
-            before = tokenizer.decode(ids, self._skip)
-            if not before.endswith("\ufffd"):
-                self._prefix = prefix = before
+            old_text = tokenizer.decode(ids, self._skip)
+            if not old_text.endswith("\ufffd"):
+                self._prefix = prefix = old_text
                 self._prefix_index = len(ids)
         self._ids = ids = [*ids, id] if type(id) is int or isinstance(id, (int, np.integer)) else [*ids, *id]
         text: str = tokenizer.decode(ids, self._skip)
-        known = text.startswith(prefix)
-        if text.endswith("\ufffd") or (known and len(text) == len(prefix)):
+        has_prefix = text.startswith(prefix)
+        if text.endswith("\ufffd") or (has_prefix and len(text) == len(prefix)):
             return None
-        if not known:
+        if not has_prefix:
             if len(text.encode()) <= len(prefix.encode()):
                 return None
             raise ValueError(
                 f"Invalid prefix encountered while decoding stream: the text of the ids is {short_repr(text)}, which "
                 f"does not begin with {short_repr(prefix)}; begin a new stream"
             )
-        new, index = text[len(prefix) :], len(ids) - self._prefix_index
+        new_text, index = text[len(prefix) :], len(ids) - self._prefix_index
         self._ids = ids[self._prefix_index :]
         self._prefix, self._prefix_index = tokenizer.decode(self._ids, self._skip), index
-        return new
+        return new_text
 
 
 # Private --------------------------------------------------------------------------------------------------------------
 
 
 def _from_text(text: str) -> Tokenizer:
-    return Tokenizer._of(parse_state(text.encode()))
+    return Tokenizer._from_state(parse_state(text.encode()))
 
 
 def _read_component(name: str, component: Any) -> bytes | None:
-    """A component as JSON."""
+    """Read a component as JSON."""
     if component is None:
         return None
     try:
@@ -652,9 +656,9 @@ def _is_list_of_words(value: Any) -> bool:
     return isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value)
 
 
-def _check_input(value: Any, words: bool) -> str | list[str]:
-    """A str, or a list of words; TypeError for anything else."""
-    if not words:
+def _check_input(value: Any, is_pretokenized: bool) -> str | list[str]:
+    """Return a str, or a list of words; TypeError for anything else."""
+    if not is_pretokenized:
         if not isinstance(value, str):
             raise TypeError("TextInputSequence must be str")
         return value
@@ -663,13 +667,13 @@ def _check_input(value: Any, words: bool) -> str | list[str]:
     raise TypeError("PreTokenizedInputSequence must be Union[List[str], Tuple[str]]")
 
 
-def _check_row(value: Any, words: bool) -> list[str | list[str]]:
-    """One input of a batch, or two for a pair."""
-    if _is_list_of_words(value) if words else isinstance(value, str):
-        return [_check_input(value, words)]
+def _check_row(value: Any, is_pretokenized: bool) -> list[str | list[str]]:
+    """Return one input of a batch, or the two of a pair; TypeError for anything else."""
+    if _is_list_of_words(value) if is_pretokenized else isinstance(value, str):
+        return [_check_input(value, is_pretokenized)]
     if isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2:
-        return [_check_input(each, words) for each in value]
-    if words:
+        return [_check_input(item, is_pretokenized) for item in value]
+    if is_pretokenized:
         raise TypeError(
             "PreTokenizedEncodeInput must be Union[PreTokenizedInputSequence, Tuple[PreTokenizedInputSequence, "
             "PreTokenizedInputSequence]]"
@@ -678,7 +682,7 @@ def _check_row(value: Any, words: bool) -> list[str | list[str]]:
 
 
 def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
-    """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
+    """Encode rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
     texts = [text for row in rows for item in row for text in ([item] if isinstance(item, str) else item)]
     batch = core.encode_batch(texts, as_text)
@@ -688,14 +692,14 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
         for item in row:
             start = starts[n_texts]
             n_texts += 1 if isinstance(item, str) else len(item)
-            ids = core.as_list(batch.ids[start : starts[n_texts]])
-            encodings.append(core.sequence(item, ids, as_text).as_encoding())
+            ids = core.to_list(batch.ids[start : starts[n_texts]])
+            encodings.append(core.make_sequence(item, ids, as_text).to_encoding())
         results.append(process(encodings, state.rules, add_special))
     return results
 
 
-def _unsigned(name: str, value: object, bits: int = 64) -> int:
-    """An argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
+def _check_unsigned(name: str, value: object, bits: int = 64) -> int:
+    """Check an argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
     try:
         return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
     except ValueError as error:

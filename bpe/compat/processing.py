@@ -1,7 +1,7 @@
-"""What happens to encoded sequences: truncation, the post-processor of a tokenizer.json, and padding.
+"""Processes encoded sequences: truncation, the post-processor of a tokenizer.json, and padding.
 
 The rules are those of `tokenizers`, for every type of post-processor that it has. A `Call` holds the rows of one
-`encode_batch`; rows that only get template tokens stay as they are until more than their ids is read.
+`encode_batch`; rows that only get template tokens stay unresolved until more than their ids is read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
-from bpe.compat._rows import Call as Fields
-from bpe.compat._rows import PlanFields, call_of, rows_of
+from bpe.compat._rows import CallFields, PlanFields, make_call, make_rows
 from bpe.compat.core import Core
 from bpe.compat.encoding import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
 from bpe.errors import FormatError, short_repr
@@ -34,8 +33,8 @@ Piece = FixedPart | tuple[int, int]
 TemplateIds = tuple[list[int], ...]
 
 
-def pad_to(rule: Padding, longest: int) -> RowPadding:
-    """The padding of a batch with a text of `longest` tokens."""
+def make_row_padding(rule: Padding, longest: int) -> RowPadding:
+    """Make the padding of a batch whose longest text has `longest` tokens."""
     length, multiple = longest if rule.length is None else rule.length, rule.pad_to_multiple_of
     if multiple and length % multiple:
         length += multiple - length % multiple
@@ -48,8 +47,8 @@ class Rules:
 
     Attributes:
         processor: the post-processor, as JSON.
-        template_ids_by_count: `ends` by the number of texts, once they are known; rules with the same processor share
-            the dict.
+        template_ids_by_count: what `get_template_ids` has found, by the number of texts; rules with the same processor
+            share the dict.
 
     """
 
@@ -58,8 +57,8 @@ class Rules:
     padding: Padding | None = None
     template_ids_by_count: dict[int, TemplateIds | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def ends(self, n_texts: int) -> TemplateIds | None:
-        """What `find_template_ids` finds for a text or a pair; computed once."""
+    def get_template_ids(self, n_texts: int) -> TemplateIds | None:
+        """Return what `find_template_ids` finds for a text or a pair; computed once."""
         if n_texts not in self.template_ids_by_count:
             self.template_ids_by_count[n_texts] = find_template_ids(self.processor, n_texts)
         return self.template_ids_by_count[n_texts]
@@ -69,19 +68,19 @@ class Rules:
 
 
 def _read_template(processor: Any, pair: bool) -> list[Piece]:
-    """The template of a post-processor.
+    """Read the template of a post-processor.
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
     """
     if processor["type"] == "TemplateProcessing":
-        known = processor["special_tokens"]
+        tokens_by_name = processor["special_tokens"]
         pieces: list[Piece] = []
         for piece in processor["pair" if pair else "single"]:
             ((kind, content),) = piece.items()
             if kind == "Sequence":
                 pieces.append((int(content["id"] != "A"), content["type_id"]))
             else:
-                token = known[content["id"]]
+                token = tokens_by_name[content["id"]]
                 pieces.append(FixedPart(tuple(token["ids"]), tuple(token["tokens"]), content["type_id"]))
         return pieces
     cls, sep = (FixedPart((token_id,), (token,)) for token, token_id in (processor["cls"], processor["sep"]))
@@ -93,60 +92,63 @@ def _read_template(processor: Any, pair: bool) -> list[Piece]:
 
 
 def count_added(processor: Any, pair: bool) -> int:
-    """The number of tokens that a post-processor adds to one text, or to a pair."""
-    kind = None if processor is None else processor["type"]
-    if kind == "Sequence":
-        return sum(count_added(each, pair) for each in processor["processors"])
-    if kind not in _WITH_TEMPLATES:
+    """Count the tokens that a post-processor adds to one text, or to a pair."""
+    processor_type = None if processor is None else processor["type"]
+    if processor_type == "Sequence":
+        return sum(count_added(step, pair) for step in processor["processors"])
+    if processor_type not in _WITH_TEMPLATES:
         return 0
     return sum(len(piece) for piece in _read_template(processor, pair) if isinstance(piece, FixedPart))
 
 
 def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
-    """One encoding made of the encodings of one text or of a pair. These are changed."""
+    """Make one encoding of the encodings of one text or of a pair, which are changed."""
     if processor is None and len(encodings) == 1:
         return encodings[0]
     for index, encoding in enumerate(encodings):
-        for each in (encoding, *encoding.overflowing):
-            each.set_type_ids(index)
-            if each is encoding or processor is not None:
-                each.set_sequence_id(index)
+        for window in (encoding, *encoding.overflowing):
+            window.set_type_ids(index)
+            if window is encoding or processor is not None:
+                window.set_sequence_id(index)
     if processor is not None:
         encodings = _run_processor(processor, encodings, add_special)
     return Encoding.merge(encodings, growing_offsets=False)
 
 
 def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
-    """The encodings, and those of added tokens between them, in the order of the result."""
-    kind = processor["type"]
-    if kind == "Sequence":
-        for each in processor["processors"]:
-            encodings = _run_processor(each, encodings, add_special)
+    """Put encodings of added tokens between the encodings of the texts, in the order of the result."""
+    processor_type = processor["type"]
+    if processor_type == "Sequence":
+        for step in processor["processors"]:
+            encodings = _run_processor(step, encodings, add_special)
         return encodings
-    if kind in ("ByteLevel", "RobertaProcessing") and processor.get("trim_offsets", True):
+    if processor_type in ("ByteLevel", "RobertaProcessing") and processor.get("trim_offsets", True):
         for encoding in encodings:
             encoding.trim_offsets(processor.get("add_prefix_space", True))
-    if kind == "ByteLevel":
+    if processor_type == "ByteLevel":
         for index, encoding in enumerate(encodings):
             encoding.set_sequence_id(index)
         return encodings
-    if kind not in _WITH_TEMPLATES:
-        raise FormatError(f"a post_processor of type {short_repr(kind)} is not known", where="post_processor")
-    if kind == "RobertaProcessing":
+    if processor_type not in _WITH_TEMPLATES:
+        raise FormatError(f"a post_processor of type {short_repr(processor_type)} is not known", where="post_processor")
+    if processor_type == "RobertaProcessing":
         for encoding in encodings:
-            for each in (encoding, *(encoding.overflowing if add_special else ())):
-                each.set_type_ids(0)
+            for part in (encoding, *(encoding.overflowing if add_special else ())):
+                part.set_type_ids(0)
     pieces = _read_template(processor, len(encodings) > 1)
-    if kind == "TemplateProcessing":
+    if processor_type == "TemplateProcessing":
         return _fill_template(pieces, encodings, add_special)
     if not add_special:
         return encodings
-    own_pieces = pieces[:3], pieces[3:]  # of each text
-    return [_surround(encoding, own) for encoding, own in zip(encodings, own_pieces, strict=False)]
+    text_pieces = pieces[:3], pieces[3:]  # of each text
+    return [
+        _surround_text(encoding, pieces_of_text)
+        for encoding, pieces_of_text in zip(encodings, text_pieces, strict=False)
+    ]
 
 
 def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
-    """A template's texts and special tokens."""
+    """Fill a template with the encodings of its texts and special tokens."""
     filled = []
     for piece in pieces:
         if not isinstance(piece, FixedPart):
@@ -155,21 +157,21 @@ def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_speci
             encodings[index].set_sequence_id(index)
             filled.append(encodings[index].copy())
         elif add_special:
-            filled.append(Encoding.of([piece]))
+            filled.append(Encoding.from_parts([piece]))
     return filled
 
 
-def _surround(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
-    """A text with the special tokens around it, here and in `overflowing`."""
+def _surround_text(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
+    """Put special tokens around a text, here and in `overflowing`."""
     parts: list[Part] = []
     ranges = {}
     for start, piece in enumerate(pieces):  # each piece before the text is one token
         if isinstance(piece, FixedPart):
             parts.append(piece)
         else:
-            parts += encoding.parts()
+            parts += encoding.resolve()
             ranges[piece[0]] = start, start + len(encoding)
-    return Encoding.of(parts, ranges, [_surround(each, pieces) for each in encoding.overflowing])
+    return Encoding.from_parts(parts, ranges, [_surround_text(part, pieces) for part in encoding.overflowing])
 
 
 # Truncation -----------------------------------------------------------------------------------------------------------
@@ -182,17 +184,17 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
         ValueError: if the strategy leaves too many tokens, or is for a pair, and there is one text.
 
     """
-    most = rule.max_length - n_template
-    if most < 0:  # as in `tokenizers`, where the difference becomes a very large number
+    limit = rule.max_length - n_template
+    if limit < 0:  # as in `tokenizers`, where the difference becomes a very large number
         return
-    lengths = [len(each) for each in encodings]
-    excess = sum(lengths) - most
-    if most == 0:
+    lengths = [len(encoding) for encoding in encodings]
+    excess = sum(lengths) - limit
+    if limit == 0:
         targets = [0] * len(lengths)
     elif excess <= 0:
         return
     elif rule.strategy == "LongestFirst":
-        targets = [most] if len(lengths) == 1 else _share_length(lengths[0], lengths[1], most)
+        targets = [limit] if len(lengths) == 1 else _share_length(lengths[0], lengths[1], limit)
     else:
         index = int(rule.strategy == "OnlySecond")
         if index >= len(lengths):
@@ -205,13 +207,13 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
         encoding.truncate(target, rule.stride, rule.direction.lower())
 
 
-def _share_length(first: int, second: int, most: int) -> list[int]:
-    """How many tokens each of a pair keeps: the longer one is shortened to the other, then both alike."""
+def _share_length(first: int, second: int, limit: int) -> list[int]:
+    """Share `limit` tokens between the texts of a pair: the longer one is shortened to the other, then both alike."""
     short, long = sorted((first, second))
-    long = short if short > most else max(short, most - short)
-    if short + long > most:
-        short = most // 2
-        long = short + most % 2
+    long = short if short > limit else max(short, limit - short)
+    if short + long > limit:
+        short = limit // 2
+        long = short + limit % 2
     return [long, short] if first > second else [short, long]
 
 
@@ -222,118 +224,123 @@ class Plan(PlanFields):
     """How texts become encodings with one configuration; made once for each. Not changed after it is made.
 
     Args:
-        core: what encodes.
+        core: encodes and decodes.
         rules: the configuration.
         add_special: whether template tokens are added.
         as_text: whether special tokens in texts are text.
 
     Attributes:
         n_template: the number of tokens that the template adds to each text.
-        pair_ends: the template's ids before, between and after a pair; None if pairs must be processed at once, because
-            they are truncated or the template reorders them.
-        most: the most ids of a row that are kept; None where rows are not truncated.
+        pair_template_ids: the template's ids before, between and after a pair; None if pairs must be processed at once,
+            because they are truncated or the template reorders them.
+        prefix_ids: the template's ids before a text.
+        suffix_ids: the template's ids after a text.
+        max_ids: the most ids of a row that are kept; None where rows are not truncated.
         must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
-        is_lazy: whether rows are left as they are until they are read: nothing is padded, or truncated at once.
+        is_lazy: whether rows stay unresolved until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
-        kernel: encodes a short one faster, or None.
+        kernel: encodes a short text without special tokens faster, or None.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """
 
     __slots__ = (
-        "add_special", "after", "as_text", "before", "core", "most", "must_truncate", "n_template", "rules",
+        "add_special", "as_text", "core", "max_ids", "must_truncate", "n_template", "prefix_ids", "rules", "suffix_ids",
     )  # fmt: skip
 
     def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
         self.core, self.rules, self.add_special, self.as_text = core, rules, add_special, as_text
-        ends = rules.ends(1) if add_special else ([], [])
-        if ends is None:
+        template_ids = rules.get_template_ids(1) if add_special else ([], [])
+        if template_ids is None:
             raise FormatError("the template of a single text must have it once", where="post_processor.single")
-        self.before, self.after = ends
-        pair = None if rules.truncation is not None else rules.ends(2)
-        self.pair_ends = pair if add_special or pair is None else ([], [], [])
-        self.n_template = len(self.before) + len(self.after)
-        rule, most = rules.truncation, None
+        self.prefix_ids, self.suffix_ids = template_ids
+        pair_template_ids = None if rules.truncation is not None else rules.get_template_ids(2)
+        self.pair_template_ids = pair_template_ids if add_special or pair_template_ids is None else ([], [], [])
+        self.n_template = len(self.prefix_ids) + len(self.suffix_ids)
+        rule, max_ids = rules.truncation, None
         self.must_truncate = False
         if rule is not None:
-            most = rule.max_length - self.n_template
-            self.must_truncate = most <= 0 or rule.strategy == "OnlySecond" or rule.stride >= most
-        self.most = most
+            max_ids = rule.max_length - self.n_template
+            self.must_truncate = max_ids <= 0 or rule.strategy == "OnlySecond" or rule.stride >= max_ids
+        self.max_ids = max_ids
         self.is_lazy = rules.padding is None and not self.must_truncate
-        self.encode, self.has_no_names, self.prefix = core.plain_encoder(as_text)
+        self.encode, self.has_no_names, self.prefix = core.make_plain_encoder(as_text)
         self.kernel = None if core.native is None else core.native._engine.fast_kernel
 
-    def ids(self, text: str) -> NDArray[np.uint32]:
-        """The ids of a text, without those of the template."""
+    def encode_ids(self, text: str) -> NDArray[np.uint32]:
+        """Encode a text to ids, without those of the template."""
         return self.core.encode(text, self.as_text)
 
-    def call_with(self, text: Any, ids: Any) -> Call:
-        """The call of one text whose ids are known, or of a tuple of two texts, with a tuple of the ids of each."""
+    def make_call_with_ids(self, text: Any, ids: Any) -> Call:
+        """Make the call of one text with its ids, or of a tuple of two texts with a tuple of the ids of each."""
         if isinstance(text, str):
-            return call_of(Call, self, text, ids, None)
-        return call_of(PairCall, self, text, np.concatenate(ids), offsets_of([len(each) for each in ids]))
+            return make_call(Call, self, text, ids, None)
+        return make_call(PairCall, self, text, np.concatenate(ids), offsets_of([len(text_ids) for text_ids in ids]))
 
-    def call(self, texts: list[str]) -> Call:
-        """The rows of several texts."""
+    def encode_texts(self, texts: list[str]) -> Call:
+        """Encode several texts to the rows of a call."""
         if len(texts) == 1:
-            return self.call_with(texts[0], self.ids(texts[0]))
+            return self.make_call_with_ids(texts[0], self.encode_ids(texts[0]))
         batch = self.core.encode_batch(texts, self.as_text)
-        return call_of(Call, self, texts, batch.ids, batch.offsets)
+        return make_call(Call, self, texts, batch.ids, batch.offsets)
 
-    def call_pairs(self, texts: list[str]) -> PairCall:
-        """The rows of pairs: each of two texts that follow each other. `pair_ends` must not be None."""
+    def encode_pairs(self, texts: list[str]) -> PairCall:
+        """Encode pairs, each of two texts that follow each other, to rows. `pair_template_ids` must not be None."""
         batch = self.core.encode_batch(texts, self.as_text)
-        return call_of(PairCall, self, texts, batch.ids, batch.offsets)
+        return make_call(PairCall, self, texts, batch.ids, batch.offsets)
 
 
-class Call(Fields):
+class Call(CallFields):
     """The rows of one call: a plan, the texts, and their ids as the native tokenizer gave them. Immutable."""
 
     __slots__ = ()
     #: The number of texts of a row.
     n_sequences = 1
 
-    def length(self, row: int) -> int:
-        """The number of ids of a row."""
+    def count_ids(self, row: int) -> int:
+        """Count the ids of a row."""
         plan: Plan = self.plan
-        start, stop = self.bounds(row)
-        return (stop - start if plan.most is None else min(stop - start, plan.most)) + plan.n_template
+        start, stop = self.find_bounds(row)
+        return (stop - start if plan.max_ids is None else min(stop - start, plan.max_ids)) + plan.n_template
 
-    def row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
-        """The ids of a row, with template tokens and padding."""
+    def compute_row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
+        """Compute the ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
-        start, stop = self.bounds(row)
-        if plan.most is not None and stop - start > plan.most:
+        start, stop = self.find_bounds(row)
+        if plan.max_ids is not None and stop - start > plan.max_ids:
             if cast("Truncation", plan.rules.truncation).direction == "Right":
-                stop = start + plan.most
+                stop = start + plan.max_ids
             else:
-                start = stop - plan.most
-        ids = plan.core.as_list(self.ids[start:stop])
+                start = stop - plan.max_ids
+        ids = plan.core.to_list(self.ids[start:stop])
         if plan.n_template:
-            ids = [*plan.before, *ids, *plan.after]
+            ids = [*plan.prefix_ids, *ids, *plan.suffix_ids]
         return _pad_ids(ids, padding)
 
-    def _encoding(self, index: int) -> Encoding:
-        """The encoding of a text, without template."""
+    def _make_encoding(self, index: int) -> Encoding:
+        """Make the encoding of a text, without template."""
         plan: Plan = self.plan
-        start, stop = self.bounds(index)
-        ids = plan.core.as_list(self.ids[start:stop])
+        start, stop = self.find_bounds(index)
+        ids = plan.core.to_list(self.ids[start:stop])
         text = self.texts if isinstance(self.texts, str) else self.texts[index]
-        return plan.core.sequence(text, ids, plan.as_text).as_encoding()
+        return plan.core.make_sequence(text, ids, plan.as_text).to_encoding()
 
-    def encoding_of_row(self, row: int) -> Encoding:
-        """The encoding of a row, not padded."""
+    def make_row_encoding(self, row: int) -> Encoding:
+        """Make the encoding of a row, not padded."""
         plan: Plan = self.plan
         first = row * self.n_sequences
-        made = [self._encoding(index) for index in range(first, first + self.n_sequences)]
-        return process(made, plan.rules, plan.add_special)
+        encodings = [self._make_encoding(index) for index in range(first, first + self.n_sequences)]
+        return process(encodings, plan.rules, plan.add_special)
 
-    def encodings(self) -> list[Encoding]:
-        """The encodings of all rows, padded."""
+    def make_encodings(self) -> list[Encoding]:
+        """Make the encodings of all rows, padded."""
         plan: Plan = self.plan
-        n = 1 if isinstance(self.texts, str) else len(self.texts) // self.n_sequences
-        made = [self.encoding_of_row(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
-        return pad_rows(made, plan.rules.padding)
+        n_rows = 1 if isinstance(self.texts, str) else len(self.texts) // self.n_sequences
+        if plan.must_truncate:
+            encodings = [self.make_row_encoding(row) for row in range(n_rows)]
+        else:
+            encodings = make_rows(Encoding, self, n_rows)
+        return pad_rows(encodings, plan.rules.padding)
 
 
 class PairCall(Call):
@@ -342,59 +349,61 @@ class PairCall(Call):
     __slots__ = ()
     n_sequences = 2
 
-    def length(self, row: int) -> int:
-        """The number of ids of a row."""
-        return self.bounds(2 * row + 1)[1] - self.bounds(2 * row)[0] + sum(map(len, self.plan.pair_ends))
+    def count_ids(self, row: int) -> int:
+        """Count the ids of a row."""
+        return (
+            self.find_bounds(2 * row + 1)[1] - self.find_bounds(2 * row)[0] + sum(map(len, self.plan.pair_template_ids))
+        )
 
-    def row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
-        """The ids of a row, with template tokens and padding."""
+    def compute_row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
+        """Compute the ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
-        (start, middle), (_, stop) = self.bounds(2 * row), self.bounds(2 * row + 1)
-        before, between, after = cast("TemplateIds", plan.pair_ends)
-        first, second = plan.core.as_list(self.ids[start:middle]), plan.core.as_list(self.ids[middle:stop])
-        return _pad_ids([*before, *first, *between, *second, *after], padding)
+        (start, middle), (_, stop) = self.find_bounds(2 * row), self.find_bounds(2 * row + 1)
+        prefix_ids, middle_ids, suffix_ids = cast("TemplateIds", plan.pair_template_ids)
+        first, second = plan.core.to_list(self.ids[start:middle]), plan.core.to_list(self.ids[middle:stop])
+        return _pad_ids([*prefix_ids, *first, *middle_ids, *second, *suffix_ids], padding)
 
 
 def _pad_ids(ids: list[int], padding: RowPadding | None) -> list[int]:
-    """Ids with padding."""
+    """Pad the ids of a row."""
     if padding is None or padding[0] <= len(ids):
         return ids
-    filling = [padding[2]] * (padding[0] - len(ids))
-    return ids + filling if padding[1] == "right" else filling + ids
+    padding_ids = [padding[2]] * (padding[0] - len(ids))
+    return ids + padding_ids if padding[1] == "right" else padding_ids + ids
 
 
 def process(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
-    """The encoding of one sequence or a pair, truncated and with template tokens."""
+    """Truncate the encodings of one text or of a pair, and add template tokens."""
     if rules.truncation is not None:
         truncate(encodings, rules.truncation, count_added(rules.processor, len(encodings) == 2) if add_special else 0)
     return apply_processor(rules.processor, encodings, add_special)
 
 
 def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
-    """The encodings, padded as the rule says."""
+    """Pad encodings as the rule says."""
     if rule is None or not encodings:
         return encodings
-    padding = pad_to(rule, max(map(len, encodings)) if rule.length is None else 0)
-    for each in encodings:
-        if each.resolved is None and each.padding is None:
-            each.set_padding(padding)
+    padding = make_row_padding(rule, max(map(len, encodings)) if rule.length is None else 0)
+    for encoding in encodings:
+        if encoding.resolved is None and encoding.padding is None:
+            encoding.set_padding(padding)
         else:
-            each.pad(*padding)
+            encoding.pad(*padding)
     return encodings
 
 
 def find_template_ids(processor: Any, n_texts: int) -> TemplateIds | None:
-    """The ids that a post-processor puts before, between and after the texts of a row.
+    """Find the ids that a post-processor puts before, between and after the texts of a row.
 
     None unless each of the texts occurs once, in their order.
     """
-    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).as_encoding() for index in range(n_texts)]
-    found: list[list[int]] = [[]]
-    order = []
-    for part in apply_processor(processor, encodings, add_special=True).parts():
+    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).to_encoding() for index in range(n_texts)]
+    groups: list[list[int]] = [[]]
+    text_order = []
+    for part in apply_processor(processor, encodings, add_special=True).resolve():
         if isinstance(part, SequencePart):
-            order += part.ids()
-            found.append([])
+            text_order += part.ids
+            groups.append([])
         else:
-            found[-1] += part.ids()
-    return tuple(found) if order == list(range(n_texts)) else None
+            groups[-1] += part.ids
+    return tuple(groups) if text_order == list(range(n_texts)) else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from bpe.compat._rows import StateFields
 from bpe.compat.core import Core, load_tokenizers
-from bpe.compat.document import FLAGS, Added, Model, compact, parse
+from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact, parse
 from bpe.compat.processing import Plan, Rules
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
@@ -26,19 +26,19 @@ from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 #: The fields of an added token, and their types.
 _FIELDS = ("id", "content", *FLAGS)
-_KINDS: tuple[type, ...] = (int, str, *[bool] * len(FLAGS))
+_FIELD_TYPES: tuple[type, ...] = (int, str, *[bool] * len(FLAGS))
 
 
 class _AddedTokenType(type):
-    """Makes `AddedToken` that of `tokenizers`, if that is installed: no other class is one for its trainers."""
+    """Makes `AddedToken` the class of `tokenizers`, if installed: the trainers of `tokenizers` take no other class."""
 
     def __call__(cls, *args: Any, **flags: Any) -> Any:
-        theirs = _load_added_token() if cls is AddedToken else None
-        made = super().__call__(*args, **flags)
-        if theirs is None:
-            return made
-        given = {name: value for name, value in vars(made).items() if not name.startswith("_")}
-        return theirs(**given, **({} if made._normalized is None else {"normalized": made._normalized}))
+        peer_class = _load_added_token() if cls is AddedToken else None
+        token = super().__call__(*args, **flags)
+        if peer_class is None:
+            return token
+        arguments = {name: value for name, value in vars(token).items() if not name.startswith("_")}
+        return peer_class(**arguments, **({} if token._normalized is None else {"normalized": token._normalized}))
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
@@ -80,7 +80,7 @@ class AddedToken(metaclass=_AddedTokenType):
 
     @property
     def normalized(self) -> bool:
-        """Whether it is found in normalized text."""
+        """Whether the token is found in normalized text."""
         return not self.special if self._normalized is None else self._normalized
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class AddedToken(metaclass=_AddedTokenType):
 
 
 class BPE:
-    """The settings of a model, as the attributes of `tokenizers.models.BPE`, of which `isinstance` says it is one.
+    """The settings of a model, as attributes; `isinstance` says that it is a `tokenizers.models.BPE`.
 
     Args:
         model: the model; None for one without tokens.
@@ -114,21 +114,21 @@ class BPE:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The class that `isinstance` sees: that of `tokenizers`, where a program has imported it."""
+        """The class that `isinstance` sees: that of `tokenizers`, where a program has imported `tokenizers`."""
         return load_tokenizers().models.BPE if "tokenizers" in sys.modules else BPE
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_model" not in vars(self):
             raise AttributeError(name)
-        return self._settings(name)[name]
+        return self._get_settings(name)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        vars(self)["_model"] = replace(self._model, settings=self._settings(name) | {name: value})
+        vars(self)["_model"] = replace(self._model, settings=self._get_settings(name) | {name: value})
         if self._owner is not None:
             self._owner.model = self
 
-    def _settings(self, name: str) -> dict[str, Any]:
-        """All settings; AttributeError if `name` is none of them."""
+    def _get_settings(self, name: str) -> dict[str, Any]:
+        """Return all settings; AttributeError if `name` is none of them."""
         defaults = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
         switches = dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), False)
         settings = {"type": "BPE", **defaults, **switches, **self._model.settings}
@@ -137,7 +137,7 @@ class BPE:
         return settings
 
     def __getstate__(self) -> bytes:
-        return self._model.json()
+        return self._model.to_json_bytes()
 
     def __setstate__(self, state: bytes) -> None:
         vars(self).update(_model=read_model(state), _owner=None)
@@ -146,11 +146,11 @@ class BPE:
         return BPE, (self._model,)
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token of the model."""
+        """Return the id of a token of the model."""
         return self._model.vocab.get(token)
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
-        """The token of an id of the model."""
+        """Return the token of an id of the model."""
         return next((token for token, token_id in self._model.vocab.items() if token_id == id), None)
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class BPE:
 
 @dataclass(frozen=True)
 class State(StateFields):
-    """The configuration of a `Tokenizer`. Immutable: a change makes another one."""
+    """The configuration of a `Tokenizer`. Immutable: a change makes another state."""
 
     core: Core
     rules: Rules
@@ -167,132 +167,134 @@ class State(StateFields):
     as_text: bool = False
 
     def make_plan(self, template: bool) -> Plan:
-        """How texts become encodings, with template tokens or without; `plan` makes each once."""
+        """Make the plan of texts with template tokens, or without; `get_plan` makes each once."""
         return Plan(self.core, self.rules, add_special=template, as_text=self.as_text)
 
-    def component_json(self, name: str) -> Any:
-        """A component as JSON."""
+    def get_component_json(self, name: str) -> Any:
+        """Return a component as JSON."""
         if name == "decoder":
             return self.decoder
         return self.rules.processor if name == "post_processor" else getattr(self.core, name)
 
     def with_core(self, **changes: Any) -> State:
-        """The state with another model, added tokens, normalizer or pretokenizer."""
+        """Return the state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
-        names = ("model", "rows", "normalizer", "pre_tokenizer", "special")
+        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "special")
         fields = {name: getattr(core, name) for name in names} | changes
-        base = core if changes.keys() <= {"rows", "special"} else None
+        base = core if changes.keys() <= {"added_rows", "special"} else None
         return replace(self, core=Core(**fields, keep_ids=True, base=base))
 
-    def json(self) -> bytes:
-        """The tokenizer.json."""
+    def to_json_bytes(self) -> bytes:
+        """Write the tokenizer.json."""
         fields = {
             "version": "1.0",
             "truncation": write_truncation(self.rules.truncation),
             "padding": write_padding(self.rules.padding),
-            "added_tokens": [each.to_json() for each in self.core.added],
+            "added_tokens": [token.to_json() for token in self.core.added],
             "normalizer": self.core.normalizer,
             "pre_tokenizer": self.core.pre_tokenizer,
             "post_processor": self.rules.processor,
             "decoder": self.decoder,
         }
-        head = "".join(f'"{name}":{compact(value)},' for name, value in fields.items())
-        return b'{%b"model":%b}' % (head.encode(), self.core.model.json())
+        settings = "".join(f'"{name}":{dump_compact(value)},' for name, value in fields.items())
+        return b'{%b"model":%b}' % (settings.encode(), self.core.model.to_json_bytes())
 
 
 def read_model(state: bytes | str) -> Model:
-    """The model that a component's JSON describes, as `tokenizers.models.BPE.__getstate__` returns it."""
+    """Read the model from a component's JSON, as `tokenizers.models.BPE.__getstate__` returns it."""
     data = state.encode() if isinstance(state, str) else state
     return parse(b'{"model":%b}' % data)[0]
 
 
 def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
-    """The state that a tokenizer.json describes.
+    """Read a tokenizer.json to a state.
 
     Raises:
-        FormatError: for anything that is not one.
+        FormatError: for anything that is not a tokenizer.json.
 
     """
-    model, top = parse(data)
+    model, fields = parse(data)
     try:
-        listed = _read_rows(top.get("added_tokens") or ())
-        if any(type(row[0]) is not int for row in listed):  # they may have no order
-            _check_rows(listed)
-        rows = sorted(listed, key=itemgetter(0))
+        file_rows = _read_rows(fields.get("added_tokens") or ())
+        if any(type(row[0]) is not int for row in file_rows):  # such ids may have no order
+            _check_rows(file_rows)
+        rows = sorted(file_rows, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
-    truncation = read_truncation(_leave_known(top.get("truncation"), TRUNCATION_FIELDS))
-    padding = read_padding(_leave_known(top.get("padding"), PADDING_FIELDS))
-    core = Core(model, rows, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
-    state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
-    if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them
-        tokens = _check_rows(listed)
-        numbered = number_tokens((), model.vocab, (each.to_json() for each in tokens))[0]
-        if list(numbered) != rows:
-            return state.with_core(rows=numbered)
+    truncation = read_truncation(_keep_known_fields(fields.get("truncation"), TRUNCATION_FIELDS))
+    padding = read_padding(_keep_known_fields(fields.get("padding"), PADDING_FIELDS))
+    core = Core(model, rows, fields.get("normalizer"), fields.get("pre_tokenizer"), native=native)
+    state = State(core, Rules(fields.get("post_processor"), truncation, padding), fields.get("decoder"))
+    if native is None and file_rows and (file_rows != rows or core.native is None):  # else the native reader checked
+        tokens = _check_rows(file_rows)
+        numbered_rows = number_tokens((), model.vocab, (token.to_json() for token in tokens))[0]
+        if list(numbered_rows) != rows:
+            return state.with_core(added_rows=numbered_rows)
     return state
 
 
 def number_tokens(
-    added: tuple[Added, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
-) -> tuple[tuple[Added, ...], int]:
-    """(the added tokens after more are added, how many of them are new or were changed).
+    added: tuple[AddedTokenEntry, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
+) -> tuple[tuple[AddedTokenEntry, ...], int]:
+    """Give tokens that are added the ids that `tokenizers` gives them, also when it reads a file.
 
-    Their ids are those that `tokenizers` gives, also when it reads a file, whatever the file says: a token of the
-    vocab keeps its id, and others are numbered from the one after the largest.
+    A token of the vocab keeps its id, whatever the file says; other tokens are numbered from the largest id + 1.
 
     Args:
         added: the added tokens, by ascending id.
         vocab: the tokens of the model.
         tokens: the fields of each token to add, as `read_added_fields` gives them; an id among them is ignored.
 
+    Returns:
+        The added tokens after more are added, and how many of these are new or were changed.
+
     """
-    by_id, ids = {each.id: each for each in added}, {each.content: each.id for each in added}
-    following, count = max(max(by_id, default=-1) + 1, len(vocab)), 0
+    by_id, ids = {token.id: token for token in added}, {token.content: token.id for token in added}
+    next_id, n_changed = max(max(by_id, default=-1) + 1, len(vocab)), 0
     for fields in tokens:
         content = fields["content"]
         token_id = ids.get(content, vocab.get(content))
-        made = Added(**fields | {"id": following if token_id is None else token_id})
-        if not content or by_id.get(made.id) == made:
+        token = AddedTokenEntry(**fields | {"id": next_id if token_id is None else token_id})
+        if not content or by_id.get(token.id) == token:
             continue
-        ids[content], by_id[made.id] = made.id, made
-        following += token_id is None
-        count += 1
-    return tuple(by_id[token_id] for token_id in sorted(by_id)), count
+        ids[content], by_id[token.id] = token.id, token
+        next_id += token_id is None
+        n_changed += 1
+    return tuple(by_id[token_id] for token_id in sorted(by_id)), n_changed
 
 
-def _read_rows(listed: Any) -> list[tuple[Any, ...]]:
-    """The fields of the added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
+def _read_rows(entries: Any) -> list[tuple[Any, ...]]:
+    """Read the fields of the added tokens of a tokenizer.json; unknown fields are ignored, as in `tokenizers`."""
     try:
-        return list(map(itemgetter(*_FIELDS), listed))
+        return list(map(itemgetter(*_FIELDS), entries))
     except KeyError:  # a flag is missing
-        return [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
+        return [AddedTokenEntry(**{key: value for key, value in entry.items() if key in _FIELDS}) for entry in entries]
 
 
-def _check_rows(rows: list[tuple[Any, ...]]) -> list[Added]:
-    """Added tokens of these fields; FormatError for a field of another type."""
-    added = list(starmap(Added, rows))
-    for index, each in enumerate(added):
-        if tuple(map(type, each)) != _KINDS or each.id < 0:
-            raise FormatError(_describe_fault(each), where=f"added_tokens[{index}]")
+def _check_rows(rows: list[tuple[Any, ...]]) -> list[AddedTokenEntry]:
+    """Make added tokens of their fields; FormatError for a field of another type."""
+    added = list(starmap(AddedTokenEntry, rows))
+    for index, token in enumerate(added):
+        if tuple(map(type, token)) != _FIELD_TYPES or token.id < 0:
+            raise FormatError(_describe_invalid_field(token), where=f"added_tokens[{index}]")
     return added
 
 
-def _describe_fault(token: Added) -> str:
-    """What is wrong with an added token."""
-    for name, value, kind in zip(_FIELDS, token, _KINDS, strict=True):
-        if type(value) is not kind and kind is not int:
-            return f"{name} is {short_repr(value)}; it must be a {kind.__name__}"
+def _describe_invalid_field(token: AddedTokenEntry) -> str:
+    """Describe what is wrong with an added token."""
+    for name, value, field_type in zip(_FIELDS, token, _FIELD_TYPES, strict=True):
+        if type(value) is not field_type and field_type is not int:
+            return f"{name} is {short_repr(value)}; it must be a {field_type.__name__}"
     return f"id is {short_repr(token.id)}; it must be a whole number from 0"
 
 
-def _leave_known(value: Any, names: Iterable[str]) -> Any:
-    """An object without the fields that `tokenizers` ignores; any other value as it is."""
+def _keep_known_fields(value: Any, names: Iterable[str]) -> Any:
+    """Remove the fields that `tokenizers` ignores from an object; any other value stays the same."""
     return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
 
 
 def read_added_fields(token: Any, special: bool) -> dict[str, Any]:
-    """The fields of `Added`, except the id, of a string or of either package's `AddedToken`."""
+    """Read the fields of `AddedTokenEntry`, except the id, from a string or either package's `AddedToken`."""
     if isinstance(token, str):
         return {"content": token, "normalized": not special, "special": special}
     if not hasattr(token, "content"):

@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import IO, Any
 
 from bpe.base.utf8 import read_file
@@ -25,15 +25,15 @@ __all__ = ["BPE", "read_vocabulary"]
 
 PathLike = str | os.PathLike[str]
 #: Up to this many new words are merged one by one, which takes less time than a batch.
-_FEW = 2
-#: Longer words are merged in a batch, because merging one in Python takes time quadratic in its length.
-_LONG = 100
-#: A call clears the cache if it has more words.
-_MOST_CACHED = 1 << 20
+_MAX_SINGLE_WORDS = 2
+#: Longer words are merged in a batch, because merging a word in Python takes time quadratic in its length.
+_MAX_SINGLE_LENGTH = 100
+#: A call clears a cache of more words.
+_MAX_CACHED_WORDS = 1 << 20
 
 
 def _read_content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
-    """(the bytes of a file, its path): a path, or an open file."""
+    """Read a path, or an open file; returns the bytes, and the path if it is known."""
     if isinstance(source, (str, os.PathLike)):
         return read_file(source), os.fspath(source)
     if not hasattr(source, "read"):
@@ -43,27 +43,27 @@ def _read_content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
 
 
 def read_vocabulary(vocab_file: Iterable[str], threshold: int | None) -> set[str]:
-    """The units of a vocabulary that `subword-nmt get-vocab` wrote, with at least `threshold` occurrences.
+    """Read the units of a vocabulary that `subword-nmt get-vocab` wrote, with at least `threshold` occurrences.
 
     Args:
         vocab_file: the lines: a unit, a space and its count.
         threshold: the least count; None for all.
 
     Raises:
-        FormatError: for a line that is not a unit and a count; it names the line.
+        FormatError: for a line that is not a unit and a count; the message names the line.
 
     >>> sorted(read_vocabulary(["lo@@ 12", "w 3"], 5))
     ['lo@@']
 
     """
-    found = set()
+    units = set()
     for line_number, line in enumerate(vocab_file, 1):
         fields = line.strip("\r\n ").split(" ")
         if len(fields) != 2 or not re.fullmatch(r"-?\d{1,18}", fields[1]):
             raise FormatError(f"{short_repr(line)} is not a unit, a space and a count", where=f"line {line_number}")
         if threshold is None or int(fields[1]) >= threshold:
-            found.add(fields[0])
-    return found
+            units.add(fields[0])
+    return units
 
 
 class BPE:
@@ -73,8 +73,8 @@ class BPE:
         codes: the file of codes: a path, or a file open for reading text.
         merges: how many merges to use; -1 for all.
         separator: written after each unit that does not end its word.
-        vocab: the units to produce, as `read_vocabulary` gives them; merges that produce others are undone. None for
-            any.
+        vocab: the units to produce, as `read_vocabulary` gives them; merges that produce other units are undone. None
+            for any units.
         glossaries: regular expressions; what they match is one unit.
 
     Attributes:
@@ -108,17 +108,17 @@ class BPE:
         self.separator, self.glossaries = separator, list(glossaries or [])
         self.vocab = None if vocab is None else frozenset(vocab)
         self._ranks = {pair: rank for rank, pair in enumerate(pairs)}
-        self._parts = {left + right: (left, right) for left, right in reversed(pairs)}
-        self._ordered = _is_ordered(pairs)
-        self._whole = re.compile(f"^({'|'.join(self.glossaries)})$") if self.glossaries else None
+        self._merge_parts = {left + right: (left, right) for left, right in reversed(pairs)}
+        self._has_ordered_merges = _is_ordered(pairs)
+        self._glossary_pattern = re.compile(f"^({'|'.join(self.glossaries)})$") if self.glossaries else None
         self._lengths = self._measure_units()
         self._cache: dict[str, tuple[str, ...]] = {}
 
     def _measure_units(self) -> list[int]:
-        """Id → number of characters that the token has in a word; an unknown character is one."""
+        """Count the characters that each token has in a word, by id; an unknown character is one."""
         spec, lengths = self.tokenizer.spec, []
-        ends = spec.ends_word if spec.ends_word is not None else ()
-        for token_id, ends_word in enumerate(ends):
+        ends_word_by_id = spec.ends_word if spec.ends_word is not None else ()
+        for token_id, ends_word in enumerate(ends_word_by_id):
             text = spec.vocabulary[token_id].decode()
             lengths.append(len(text) - len(END_OF_WORD) * bool(ends_word))
         lengths[-1] = 1  # <unk>, the last id
@@ -126,10 +126,10 @@ class BPE:
 
     def process_line(self, line: str, dropout: float = 0) -> str:
         """Segment a line, and keep the white space around it."""
-        inside = line.strip("\r\n ")
-        before = len(line) - len(line.lstrip("\r\n "))
-        after = line[len(line.rstrip("\r\n ")) :] if inside else ""
-        return line[:before] + self.segment(inside, dropout) + after
+        content = line.strip("\r\n ")
+        n_leading = len(line) - len(line.lstrip("\r\n "))
+        trailing = line[len(line.rstrip("\r\n ")) :] if content else ""
+        return line[:n_leading] + self.segment(content, dropout) + trailing
 
     def segment(self, sentence: str, dropout: float = 0) -> str:
         """Segment a sentence, whose words are separated by spaces."""
@@ -137,102 +137,105 @@ class BPE:
 
     def segment_tokens(self, tokens: Iterable[str], dropout: float = 0) -> list[str]:
         """Segment words; returns the units, with the separator after each that does not end its word."""
-        segments = [self._isolate_glossaries(word) if self.glossaries else [word] for word in tokens if word]
-        if len(self._cache) > _MOST_CACHED:
+        segments_by_word = [self._isolate_glossaries(word) if self.glossaries else [word] for word in tokens if word]
+        if len(self._cache) > _MAX_CACHED_WORDS:
             self._cache.clear()
         if not dropout:
-            new = {segment for each in segments for segment in each if segment not in self._cache}
-            if len(new) > _FEW or any(len(word) > _LONG for word in new):
-                self._fill_cache(new)
+            all_segments = chain.from_iterable(segments_by_word)
+            new_segments = {segment for segment in all_segments if segment not in self._cache}
+            if len(new_segments) > _MAX_SINGLE_WORDS or any(len(word) > _MAX_SINGLE_LENGTH for word in new_segments):
+                self._fill_cache(new_segments)
         output = []
-        for each in segments:
-            units = [unit for segment in each for unit in self._segment_word(segment, dropout)]
+        for segments in segments_by_word:
+            units = [unit for segment in segments for unit in self._segment_word(segment, dropout)]
             output += [unit + self.separator for unit in units[:-1]] + units[-1:]
         return output
 
     # Glossaries and the vocabulary ------------------------------------------------------------------------------------
 
     def _isolate_glossaries(self, word: str) -> list[str]:
-        """The segments of a word, each glossary match by itself."""
+        """Split a word into segments, each glossary match by itself."""
         segments = [word]
         for glossary in self.glossaries:
             segments = [part for segment in segments for part in _isolate(segment, glossary)]
         return segments
 
-    def _in_vocabulary(self, units: list[str], vocab: Collection[str]) -> tuple[str, ...]:
-        """The units, those that are not in the vocabulary divided by undoing merges."""
-        found: list[str] = []
-        for i, unit in enumerate(units):
-            final = i == len(units) - 1
-            known = unit in vocab if final else unit + self.separator in vocab
-            found += [unit] if known else self._divide(unit, final, vocab)
-        return tuple(found)
+    def _restrict_to_vocabulary(self, units: list[str], vocab: Collection[str]) -> tuple[str, ...]:
+        """Divide units that are not in the vocabulary, by undoing merges."""
+        result: list[str] = []
+        for index, unit in enumerate(units):
+            ends_word = index == len(units) - 1
+            is_known = unit in vocab if ends_word else unit + self.separator in vocab
+            result += [unit] if is_known else self._divide(unit, ends_word, vocab)
+        return tuple(result)
 
-    def _divide(self, unit: str, final: bool, vocab: Collection[str]) -> Iterator[str]:
+    def _divide(self, unit: str, ends_word: bool, vocab: Collection[str]) -> Iterator[str]:
         """Undo merges of a unit until all parts are in the vocabulary, or are no result of a merge."""
-        waiting = [(unit, final, False)]
-        while waiting:
-            unit, final, checked = waiting.pop()
-            known = checked and (unit in vocab if final else unit + self.separator in vocab)
-            pair = None if known else self._parts.get(unit + END_OF_WORD if final else unit)
+        stack = [(unit, ends_word, False)]
+        while stack:
+            unit, ends_word, may_be_known = stack.pop()
+            is_known = may_be_known and (unit in vocab if ends_word else unit + self.separator in vocab)
+            pair = None if is_known else self._merge_parts.get(unit + END_OF_WORD if ends_word else unit)
             if pair is None:
                 yield unit
             else:
-                right = pair[1].removesuffix(END_OF_WORD) if final else pair[1]
-                waiting += [(right, final, True), (pair[0], False, True)]
+                right = pair[1].removesuffix(END_OF_WORD) if ends_word else pair[1]
+                stack += [(right, ends_word, True), (pair[0], False, True)]
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
     def _fill_cache(self, words: set[str]) -> None:
-        """Encode the words that are new together, where the tokenizer gives what subword-nmt gives."""
-        if not self._ordered:
+        """Encode new words together, where the tokenizer gives what subword-nmt gives."""
+        if not self._has_ordered_merges:
             return
-        new = [word for word in words if self._is_plain(word)]
-        for word, ids in zip(new, self._word_tokenizer.encode_batch(new).to_list(), strict=True):
+        plain_words = [word for word in words if self._is_plain(word)]
+        for word, ids in zip(plain_words, self._word_tokenizer.encode_batch(plain_words).to_list(), strict=True):
             units, start = [], 0
             for token_id in ids:
                 length = self._lengths[token_id]
                 if length:
                     units.append(word[start : start + length])
                 start += length
-            self._cache[word] = self._in_vocabulary(units, self.vocab) if self.vocab else tuple(units)
+            self._cache[word] = self._restrict_to_vocabulary(units, self.vocab) if self.vocab else tuple(units)
 
     def _is_plain(self, word: str) -> bool:
         """Whether the tokenizer sees a segment as subword-nmt does: one word, and no match of a glossary."""
-        special = len(word) < 2 or END_OF_WORD in word or re.search(r"[ \r\n\ud800-\udfff]", word)
-        return not special and not (self._whole and self._whole.match(word))
+        is_special = len(word) < 2 or END_OF_WORD in word or re.search(r"[ \r\n\ud800-\udfff]", word)
+        return not is_special and not (self._glossary_pattern and self._glossary_pattern.match(word))
 
     def _segment_word(self, word: str, dropout: float) -> tuple[str, ...]:
-        known = None if dropout else self._cache.get(word)  # another thread may clear the cache meanwhile
-        if known is not None:
-            return known
-        if self._whole and self._whole.match(word):
+        cached = None if dropout else self._cache.get(word)  # another thread may clear the cache meanwhile
+        if cached is not None:
+            return cached
+        if self._glossary_pattern and self._glossary_pattern.match(word):
             units: tuple[str, ...] = (word,)
         elif len(word) == 1:
             return (word,)
         else:
             merged = self._merge(word, dropout)
-            units = self._in_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
-        self._cache[word] = units  # with dropout too, as in subword-nmt: a later call without it returns them
+            units = self._restrict_to_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
+        self._cache[word] = (
+            units  # with dropout too, as in subword-nmt: a later call without dropout returns these units
+        )
         return units
 
     def _merge(self, word: str, dropout: float) -> list[str]:
-        """The units of a word, merged in subword-nmt's order: all occurrences of the best pair at once."""
+        """Merge a word to units in subword-nmt's order: all occurrences of the best pair at once."""
         symbols = [*word, END_OF_WORD] if self.version == (0, 1) else [*word[:-1], word[-1] + END_OF_WORD]
         while len(symbols) > 1:
-            found = [
-                (self._ranks[pair], i)
-                for i, pair in enumerate(pairwise(symbols))
+            candidates = [
+                (self._ranks[pair], index)
+                for index, pair in enumerate(pairwise(symbols))
                 if (not dropout or random.random() > dropout) and pair in self._ranks
             ]
-            if not found:
+            if not candidates:
                 break
-            best, joined, start = min(found)[0], list[str](), 0
-            for rank, i in found:
-                if rank == best and i >= start:
-                    joined += [*symbols[start:i], symbols[i] + symbols[i + 1]]
-                    start = i + 2
-            symbols = joined + symbols[start:]
+            best_rank, merged, start = min(candidates)[0], list[str](), 0
+            for rank, index in candidates:
+                if rank == best_rank and index >= start:
+                    merged += [*symbols[start:index], symbols[index] + symbols[index + 1]]
+                    start = index + 2
+            symbols = merged + symbols[start:]
         if symbols[-1] == END_OF_WORD:
             return symbols[:-1]
         return [*symbols[:-1], symbols[-1].removesuffix(END_OF_WORD)]
@@ -241,16 +244,17 @@ class BPE:
 def _is_ordered(pairs: list[tuple[str, str]]) -> bool:
     """Whether no merge has a part that a later merge produces.
 
-    Then merging all occurrences of the best pair at once, and the leftmost best pair again and again, give the same.
+    In that case, merging all occurrences of the best pair at once gives the same as merging the leftmost best pair
+    again and again.
     """
-    last: dict[str, int] = {left + right: rank for rank, (left, right) in enumerate(pairs)}
-    return all(last.get(part, -1) < rank for rank, pair in enumerate(pairs) for part in pair)
+    last_rank: dict[str, int] = {left + right: rank for rank, (left, right) in enumerate(pairs)}
+    return all(last_rank.get(part, -1) < rank for rank, pair in enumerate(pairs) for part in pair)
 
 
 def _isolate(word: str, glossary: str) -> list[str]:
-    """The segments of a word around the matches of a glossary, and the matches."""
+    """Split a word into the matches of a glossary and the segments around them."""
     if re.match(f"^{glossary}$", word) or not re.search(glossary, word):
         return [word]
-    *segments, ending = re.split(f"({glossary})", word)
+    *segments, last_segment = re.split(f"({glossary})", word)
     segments = [segment for segment in segments if segment]
-    return [*segments, ending.strip("\r\n ")] if ending else segments
+    return [*segments, last_segment.strip("\r\n ")] if last_segment else segments

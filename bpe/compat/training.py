@@ -1,7 +1,7 @@
-"""Training for Hugging Face's interface, where this package's trainer learns what that of `tokenizers` learns.
+"""Training for Hugging Face's interface, where this package's trainer learns what the trainer of `tokenizers` learns.
 
-That is so for a byte-level pretokenizer and a `BpeTrainer` with the whole byte alphabet, without limits of the alphabet
-or of tokens, prefixes and suffixes. `tokenizers` trains everything else (`huggingface.py`).
+Both learn the same for a byte-level pretokenizer and a `BpeTrainer` with the whole byte alphabet, without limits of the
+alphabet or of tokens, prefixes and suffixes. `tokenizers` trains everything else (`huggingface.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from bpe.compat.document import FLAGS, Added, Model, compact
+from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact
 from bpe.compat.state import State
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
@@ -21,40 +21,41 @@ from bpe.training.train import train
 from bpe.vocab.byte_letters import byte_letters, to_letters
 
 #: Fields of a `BpeTrainer`, with the values that this trainer covers.
-_COVERED: dict[str, Any] = {
+_COVERED_VALUES: dict[str, Any] = {
     "limit_alphabet": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "max_token_length": None,
     "words": {},
 }  # fmt: skip
-_KNOWN = {
-    *_COVERED, "min_frequency", "vocab_size", "show_progress", "progress_format", "special_tokens", "initial_alphabet",
+_KNOWN_FIELDS = {
+    *_COVERED_VALUES, "min_frequency", "vocab_size", "show_progress", "progress_format", "special_tokens",
+    "initial_alphabet",
 }  # fmt: skip
 
 
 def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
-    """The state after training; None, before anything is read, where `tokenizers` has to train.
+    """Train, and return the state afterwards; None, before anything is read, where `tokenizers` has to train.
 
     Args:
-        state: the state before.
+        state: the state before training.
         trainer: a trainer of `tokenizers`.
         corpus: `files`, whose lines are the texts, or `texts`, as for `bpe.train`.
 
     """
-    settings = _read_covered(trainer)
+    settings = _read_settings(trainer)
     if settings is None or state.core.pre_tokenizer is None:
         return None
     try:
         normalizer = None if state.core.normalizer is None else read_normalizer(state.core.normalizer)
-        byte, pretokenizer = read_pre_tokenizer(state.core.pre_tokenizer, normalizer)
+        is_byte_level, pretokenizer = read_pre_tokenizer(state.core.pre_tokenizer, normalizer)
     except FormatError:
         return None
     specials: list[dict[str, Any]] = settings["special_tokens"]
-    names = [each["content"] for each in specials]
+    names = [token["content"] for token in specials]
     size = settings["vocab_size"] - len(names)
-    others = {each.content for each in state.core.added} - set(names)
-    if not byte or others or len(set(names)) < len(names) or size < len(byte_letters()):
+    other_names = {token.content for token in state.core.added} - set(names)
+    if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(byte_letters()):
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
-        return None  # merges might make the name of a special token, whose id would then be that of the result
+        return None  # merges might make the name of a special token, which would then have the id of the merge result
     if "files" in corpus:
         corpus["files"] = Sources(corpus["files"], per_line=True)
     learned = train(
@@ -66,21 +67,22 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         min_frequency=max(settings["min_frequency"], 1),
     )
     tokens = [to_letters(learned.token_bytes(token_id)) for token_id in range(learned.n_vocab)]
-    if made := set(names) & set(tokens):
-        raise ValueError(f"merges made the special token {min(made)!r}; give it a name that no text has")
+    if learned_names := set(names) & set(tokens):
+        raise ValueError(f"merges made the special token {min(learned_names)!r}; give it a name that no text has")
     vocab = {name: token_id for token_id, name in enumerate([*names, *tokens])}
     merges = [[tokens[left], tokens[right]] for left, right in learned.merges.tolist()]
     fields = {**state.core.model.settings, "continuing_subword_prefix": None, "end_of_word_suffix": None}
-    model = Model(fields, compact(vocab).encode(), compact(merges).encode())
+    model = Model(fields, dump_compact(vocab).encode(), dump_compact(merges).encode())
     added = [
-        Added(vocab[each["content"]], each["content"], **{flag: each[flag] for flag in FLAGS}) for each in specials
+        AddedTokenEntry(vocab[token["content"]], token["content"], **{flag: token[flag] for flag in FLAGS})
+        for token in specials
     ]
-    core = state.with_core(model=model, rows=added, special=frozenset(names)).core
+    core = state.with_core(model=model, added_rows=added, special=frozenset(names)).core
     return replace(state, core=core)
 
 
 def flatten_texts(items: Iterable[Any]) -> Iterator[str]:
-    """The texts of an iterable of texts, or of lists of texts."""
+    """Yield the texts of an iterable of texts, or of lists of texts."""
     for item in items:
         if isinstance(item, str):
             yield item
@@ -88,14 +90,14 @@ def flatten_texts(items: Iterable[Any]) -> Iterator[str]:
             yield from item
 
 
-def _read_covered(trainer: Any) -> dict[str, Any] | None:
-    """The settings of a `BpeTrainer` that learns what this package's trainer does; None for others."""
+def _read_settings(trainer: Any) -> dict[str, Any] | None:
+    """Read the settings of a `BpeTrainer` that learns what this package's trainer does; None for others."""
     if type(trainer).__name__ != "BpeTrainer" or not hasattr(trainer, "__getstate__"):
         return None
+    settings: dict[str, Any]
     (settings,) = json.loads(trainer.__getstate__()).values()
-    if not settings.keys() <= _KNOWN or set(settings["initial_alphabet"]) != set(byte_letters()):
+    if not settings.keys() <= _KNOWN_FIELDS or set(settings["initial_alphabet"]) != set(byte_letters()):
         return None
-    if any(settings.get(name) != value for name, value in _COVERED.items()):
+    if any(settings.get(name) != value for name, value in _COVERED_VALUES.items()):
         return None
-    found: dict[str, Any] = settings
-    return found
+    return settings

@@ -1,11 +1,11 @@
-"""What the last tokens of a text may become: tiktoken's `encode_with_unstable` and `_encode_bytes`.
+"""Finds what the last tokens of a text may become: tiktoken's `encode_with_unstable` and `_encode_bytes`.
 
 The tokens of the last word are unstable, because more text may be merged with them. (Several words of white space at
-the end are unstable together: patterns such as `\\s*[\\r\\n]` may join them.) For each position in the unstable bytes,
-every token that begins with the rest is tried as the one that crosses the end of the text.
+the end are unstable together: patterns such as `\\s*[\\r\\n]` may join these words.) For each position in the unstable
+bytes, every token that begins with the bytes from there on is tried as the one that crosses the end of the text.
 
-The rules are those of tiktoken's `_encode_unstable_native`, with their imperfections. Cost: one encoding for each such
-token: there are 45,000 in cl100k where the text ends with a space.
+The rules, with their imperfections, are those of tiktoken's `_encode_unstable_native`. Cost: one encoding for each such
+token, of which cl100k has 45,000 where the text ends with a space.
 """
 
 from __future__ import annotations
@@ -31,77 +31,77 @@ class Completer:
     """Encodes with unstable tokens, for one tokenizer. Immutable.
 
     Args:
-        engine: its engine.
+        engine: the engine of the tokenizer.
         lengths: the length of each token in bytes, by id.
-        ordinary: bool, by id: whether it is a token that is not special.
+        is_ordinary: whether an id is a token that is not special, by id.
         tokens: the tokens that are not special, in ascending order.
 
     """
 
     def __init__(
-        self, engine: Engine, lengths: NDArray[np.uint32], ordinary: NDArray[np.bool_], tokens: list[bytes]
+        self, engine: Engine, lengths: NDArray[np.uint32], is_ordinary: NDArray[np.bool_], tokens: list[bytes]
     ) -> None:
         self._engine = engine
         self._lengths = lengths
-        self._ordinary = ordinary
+        self._is_ordinary = is_ordinary
         self._tokens = tokens
 
-    def piece(self, data: bytes) -> list[int]:
-        """The ids of bytes that are not split into words."""
+    def encode_piece(self, data: bytes) -> list[int]:
+        """Encode bytes that are not split into words."""
         ids = self._engine.encode_pretoken(data)
         if NO_TOKEN in ids:
             self._engine.refuse_unknown(data)
         return ids
 
     @cached_property
-    def _merging(self) -> Engine:
-        """An engine for bytes that are not split into words, which does not look up whether they are a token."""
+    def _merging_engine(self) -> Engine:
+        """An engine for bytes that are not split into words, which does not look the bytes up as a token."""
         spec = replace(self._engine.spec, pretokenizer=None, ignore_merges=False, unreachable=None)
         return Engine(spec, cache_memory=0)
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """The ids of bytes. From the last word before the first byte that is not UTF-8, all is merged as one piece."""
+        """Encode bytes. From the last word before the first byte that is not UTF-8, all is merged as one piece."""
         try:
             data.decode()
         except UnicodeDecodeError as error:
             stable, unstable = self._split(data[: error.start], frozenset())
-            return stable + self.piece(unstable + data[error.start :])
+            return stable + self.encode_piece(unstable + data[error.start :])
         ids: list[int] = self._engine.encode(data).tolist()
         return ids
 
-    def with_completions(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], list[list[int]]]:
-        """The stable ids of a text, and the sequences of ids that may follow them, in ascending order."""
+    def encode_with_completions(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], list[list[int]]]:
+        """Encode a text to stable ids, and the sequences of ids that may follow them, in ascending order."""
         ids, unstable = self._split(text, allowed)
         if not unstable:
             return ids, []
-        numbers = self._engine.spec.vocabulary.ids
-        found: set[tuple[int, ...]] = {(numbers[token],) for token in self._beginning_with(unstable)}
-        valid: list[bytes] = []
-        others: list[bytes] = []
-        for cut in range(1, len(unstable)):
-            for token in self._beginning_with(unstable[cut:]):
-                text_after = unstable[:cut] + token
+        ids_by_token = self._engine.spec.vocabulary.ids
+        completions: set[tuple[int, ...]] = {(ids_by_token[token],) for token in self._find_by_prefix(unstable)}
+        valid_texts: list[bytes] = []
+        invalid_texts: list[bytes] = []
+        for position in range(1, len(unstable)):
+            for token in self._find_by_prefix(unstable[position:]):
+                text_after = unstable[:position] + token
                 is_valid = text_after.isascii() or utf8_error(text_after) is None
-                (valid if is_valid else others).append(text_after)
-        found |= self._cut(self._engine.encode_batch(valid, 1), len(unstable))
-        if others:
-            found |= self._cut(self._merging.encode_batch(others, 1), len(unstable))
-        last = _last_char(unstable)
-        if last in SPACES and len(last) < len(unstable):
-            parts = unstable[: -len(last)], last
-            found.add(tuple(token_id for part in parts for token_id in self._merging.encode(part).tolist()))
-        return ids, [list(each) for each in sorted(found)]
+                (valid_texts if is_valid else invalid_texts).append(text_after)
+        completions |= self._truncate_ids(self._engine.encode_batch(valid_texts, 1), len(unstable))
+        if invalid_texts:
+            completions |= self._truncate_ids(self._merging_engine.encode_batch(invalid_texts, 1), len(unstable))
+        last_char = _find_last_char(unstable)
+        if last_char in SPACES and len(last_char) < len(unstable):
+            parts = unstable[: -len(last_char)], last_char
+            completions.add(tuple(np.concatenate(list(map(self._merging_engine.encode, parts))).tolist()))
+        return ids, [list(completion) for completion in sorted(completions)]
 
     def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
-        """The stable ids of a text, and the bytes of the others."""
+        """Split a text into its stable ids and the bytes of the others."""
         ids = self._engine.encode(text, allowed).tolist()
-        *_, last = [None, *self._engine.prepare(text, allowed)]
-        if last is None or last.token_id is not None:
+        *_, last_segment = [None, *self._engine.prepare(text, allowed)]
+        if last_segment is None or last_segment.token_id is not None:
             return ids, b""  # no text, or a special token at its end
-        pieces = last.pretokens()
+        pieces = last_segment.pretokens()
         if not pieces:
             return ids, b""  # the pattern matches nothing there
-        n_unstable = len(self.piece(pieces[-1]))
+        n_unstable = len(self.encode_piece(pieces[-1]))
         if self._is_blank(ids[-n_unstable]):
             while n_unstable < len(ids) and self._is_blank(ids[-n_unstable - 1]):
                 n_unstable += 1
@@ -110,26 +110,26 @@ class Completer:
 
     def _is_blank(self, token_id: int) -> bool:
         """Whether a token is not special and only white space."""
-        return bool(self._ordinary[token_id]) and not self._engine.spec.vocabulary[token_id].strip(_BLANK)
+        return bool(self._is_ordinary[token_id]) and not self._engine.spec.vocabulary[token_id].strip(_BLANK)
 
-    def _beginning_with(self, prefix: bytes) -> list[bytes]:
-        """The tokens that begin with these bytes."""
-        after = prefix.rstrip(b"\xff")
-        end = bisect_left(self._tokens, after[:-1] + bytes([after[-1] + 1])) if after else len(self._tokens)
+    def _find_by_prefix(self, prefix: bytes) -> list[bytes]:
+        """Find the tokens that begin with these bytes."""
+        stem = prefix.rstrip(b"\xff")
+        end = bisect_left(self._tokens, stem[:-1] + bytes([stem[-1] + 1])) if stem else len(self._tokens)
         return self._tokens[bisect_left(self._tokens, prefix) : end]
 
-    def _cut(self, batch: TokenBatch, n_bytes: int) -> set[tuple[int, ...]]:
-        """The ids of each text, up to the token that reaches `n_bytes`."""
+    def _truncate_ids(self, batch: TokenBatch, n_bytes: int) -> set[tuple[int, ...]]:
+        """Return the ids of each text, up to the token that reaches `n_bytes`."""
         ends = np.cumsum(self._lengths[batch.ids], dtype=np.int64)
         begins = np.concatenate(([0], ends))[batch.offsets[:-1]]  # of each text, in the bytes of all of them
-        reached = np.minimum(np.searchsorted(ends, begins + n_bytes) + 1, batch.offsets[1:])
+        stops = np.minimum(np.searchsorted(ends, begins + n_bytes) + 1, batch.offsets[1:])
         ids = batch.ids.tolist()
-        bounds = zip(batch.offsets[:-1].tolist(), reached.tolist(), strict=True)
+        bounds = zip(batch.offsets[:-1].tolist(), stops.tolist(), strict=True)
         return {tuple(ids[start:end]) for start, end in bounds}
 
 
-def _last_char(data: bytes) -> bytes:
-    """The bytes of the last character; b"" where they are not UTF-8."""
+def _find_last_char(data: bytes) -> bytes:
+    """Return the bytes of the last character; b"" where they are not UTF-8."""
     for size in range(1, min(4, len(data)) + 1):
         if utf8_error(data[-size:]) is None:
             return data[-size:]  # the shortest suffix that is UTF-8 is one character

@@ -24,7 +24,7 @@ def test_convert_there_and_back(tokenizer_file, tmp_path, capsys):
 
 def test_convert_takes_out_as_an_option_too(tokenizer_file, tmp_path, capsys):
     """Wherever it stands, as the other commands do."""
-    outs = [str(tmp_path / f"{number}.json") for number in range(4)]
+    outs = [str(tmp_path / f"{index}.json") for index in range(4)]
     assert main(["convert", tokenizer_file, "-o", outs[0]]) == 0
     assert main(["convert", "--output", outs[1], tokenizer_file]) == 0
     assert main(["convert", tokenizer_file, "--to", "huggingface", outs[2]]) == 0
@@ -78,27 +78,27 @@ def test_diff_agrees_with_convert_about_what_changes_no_id(tmp_path, capsys):
 
 def test_rank_files_with_a_pattern(tokenizer_file, text_file, tmp_path, capsys):
     """A rank file that is not OpenAI's own becomes a tokenizer.json, and is compared, with the pattern given."""
-    ranks, made, pattern = (str(tmp_path / name) for name in ("x.tiktoken", "made.json", "pattern.json"))
+    ranks, converted, pattern = (str(tmp_path / name) for name in ("x.tiktoken", "made.json", "pattern.json"))
     assert main(["convert", tokenizer_file, ranks, "--lossy"]) == 0
     capsys.readouterr()
-    fails(capsys, ["convert", ranks, made], 1, "its pattern is unknown.* --pretokenizer NAME")
-    assert main(["convert", ranks, made, "--pretokenizer", "gpt2"]) == 0
+    fails(capsys, ["convert", ranks, converted], 1, "its pattern is unknown.* --pretokenizer NAME")
+    assert main(["convert", ranks, converted, "--pretokenizer", "gpt2"]) == 0
     expected = bpe.Tokenizer.from_tiktoken(ranks, "gpt2")
-    assert bpe.Tokenizer.load(made) == expected
+    assert bpe.Tokenizer.load(converted) == expected
     assert bpe.convert(ranks, pattern, pretokenizer=expected.pretokenizer) == []
     assert bpe.Tokenizer.load(pattern) == expected
     assert main(["convert", ranks, pattern, "--pattern", r"\w+|\W+"]) == 0
     assert bpe.Tokenizer.load(pattern).pretokenizer.pattern == r"\w+|\W+"
     capsys.readouterr()
 
-    assert main(["diff", ranks, made, text_file, "--pretokenizer", "gpt2"]) == 0
-    assert main(["diff", made, ranks, "--pattern", r"\w+|\W+"]) == 1
+    assert main(["diff", ranks, converted, text_file, "--pretokenizer", "gpt2"]) == 0
+    assert main(["diff", converted, ranks, "--pattern", r"\w+|\W+"]) == 1
     assert "pretokenizer" in capsys.readouterr().out
-    fails(capsys, ["diff", ranks, made], 2, "its pattern is unknown")
-    fails(capsys, ["diff", made, made, "--pretokenizer", "gpt2"], 2, "neither A nor B is one")
-    fails(capsys, ["diff", ranks, made, "--pretokenizer", "nosuch"], 2, "must be one of 'gpt2'")
-    fails(capsys, ["convert", made, made, "--pretokenizer", "gpt2"], 1, "is one of the inputs")
-    fails(capsys, ["convert", made, pattern, "--pretokenizer", "gpt2"], 1, "is not a rank file, .* --pretokenizer")
+    fails(capsys, ["diff", ranks, converted], 2, "its pattern is unknown")
+    fails(capsys, ["diff", converted, converted, "--pretokenizer", "gpt2"], 2, "neither A nor B is one")
+    fails(capsys, ["diff", ranks, converted, "--pretokenizer", "nosuch"], 2, "must be one of 'gpt2'")
+    fails(capsys, ["convert", converted, converted, "--pretokenizer", "gpt2"], 1, "is one of the inputs")
+    fails(capsys, ["convert", converted, pattern, "--pretokenizer", "gpt2"], 1, "is not a rank file, .* --pretokenizer")
 
 
 @pytest.mark.parametrize("name", ["out.xyz", "out", "OUT.JSONL"])
@@ -129,9 +129,9 @@ def test_diff(tokenizer_file, text_file, tmp_path, capsys):
 
 
 def test_a_difference_of_the_same_tokens_with_other_ids():
-    found = TextDifference("a.txt", (1, 1), 0, ([b"low"], [b"low"]))
+    difference = TextDifference("a.txt", (1, 1), 0, ([b"low"], [b"low"]))
     assert (
-        str(found)
+        str(difference)
         == "text a.txt: 1 token and 1, the first difference at token 0: b'low', the same tokens with other ids"
     )
 

@@ -47,7 +47,7 @@ SETTINGS = [
 @pytest.fixture
 def parts(tmp_path: Path) -> list[str]:
     """A corpus of three files."""
-    paths = [tmp_path / f"{number}.txt" for number in range(len(PARTS))]
+    paths = [tmp_path / f"{index}.txt" for index in range(len(PARTS))]
     for path, text in zip(paths, PARTS, strict=True):
         path.write_bytes(text.encode())
     return list(map(str, paths))
@@ -114,10 +114,10 @@ def test_a_pipe_gives_the_counts_of_the_file(parts: list[str], out: str, tmp_pat
 def test_the_log_has_a_summary_of_the_counts(parts: list[str], out: str, capsys: Any) -> None:
     assert main(["count-words", *parts, "-o", out]) == 0
     counts = bpe.count_words(files=parts)
-    said = capsys.readouterr()
-    assert said.out == ""
+    captured = capsys.readouterr()
+    assert captured.out == ""
     pattern = rf"bpe: {len(counts)} distinct words, {counts.total} in all, counted in \d+\.\d s: .*words\.counts\n"
-    assert re.fullmatch(pattern, said.err)
+    assert re.fullmatch(pattern, captured.err)
     assert main(["merge-counts", out, out, "-o", out + "2"]) == 0
     expected = f"bpe: {len(counts)} distinct words, {2 * counts.total} in all, from 2 files: {out}2\n"
     assert capsys.readouterr() == ("", expected)
@@ -135,9 +135,9 @@ def test_merged_parts_train_the_same_tokenizer(
     """Counting in parts, merging and training gives the file that training on the files gives."""
     words = ["--pretokenizer", "whitespace", "--special-token", "<|end|>", "--normalizer", "nfc"]
     learn = ["--num-merges", "30", "--tie-break", tie_break, "--special-token", "<|end|>", *model, "--quiet"]
-    for number, part in enumerate(parts):
-        assert main(["count-words", part, "-o", f"{out}.{number}", *words, *cut]) == 0
-    assert main(["merge-counts", *(f"{out}.{number}" for number in range(len(parts))), "-o", out]) == 0
+    for index, part in enumerate(parts):
+        assert main(["count-words", part, "-o", f"{out}.{index}", *words, *cut]) == 0
+    assert main(["merge-counts", *(f"{out}.{index}" for index in range(len(parts))), "-o", out]) == 0
     assert main(["count-words", *parts, "-o", f"{out}.whole", *words, *cut]) == 0
     assert Path(out).read_bytes() == Path(f"{out}.whole").read_bytes(), "counts or their order differ"
     assert main(["train", "--counts", out, "-o", f"{out}.json", *learn]) == 0
@@ -211,7 +211,7 @@ def test_info_of_damaged_counts(tmp_path: Path, capsys: Any) -> None:
 
 def test_invalid_input_leaves_the_old_file(parts: list[str], out: str, tmp_path: Path, capsys: Any) -> None:
     main(["count-words", parts[0], "-o", out, "--quiet"])
-    before = Path(out).read_bytes()
+    old_content = Path(out).read_bytes()
     other = str(tmp_path / "other.counts")
     bpe.WordCounts("cl100k").save(other)
     text, gone, target = parts[0], str(tmp_path / "gone"), str(tmp_path / "c.counts")
@@ -219,7 +219,7 @@ def test_invalid_input_leaves_the_old_file(parts: list[str], out: str, tmp_path:
     full.update({"a": 2**63 - 1})
     full.save(tmp_path / "full.counts")
     damaged = tmp_path / "damaged.counts"
-    damaged.write_bytes(before[:-40])
+    damaged.write_bytes(old_content[:-40])
     (tmp_path / "empty").mkdir()
     there = sorted(path.name for path in tmp_path.iterdir())
     for argv, pattern in (
@@ -247,14 +247,14 @@ def test_invalid_input_leaves_the_old_file(parts: list[str], out: str, tmp_path:
     ):
         fails(capsys, argv, 1, "^bpe: error: .*" + pattern)
     assert sorted(path.name for path in tmp_path.iterdir()) == there
-    assert Path(out).read_bytes() == before
+    assert Path(out).read_bytes() == old_content
 
 
 def test_invalid_outputs_are_refused_first(
     parts: list[str], out: str, tmp_path: Path, capsys: Any, monkeypatch: Any
 ) -> None:
     main(["count-words", parts[0], "-o", out, "--quiet"])
-    before = Path(out).read_bytes()
+    old_content = Path(out).read_bytes()
     monkeypatch.setattr(bpe, "count_words", None)  # must not be called
     monkeypatch.setattr(bpe.WordCounts, "load", None)
     nowhere = str(tmp_path / "no" / "out")
@@ -262,7 +262,7 @@ def test_invalid_outputs_are_refused_first(
         fails(capsys, [*command, "-o", nowhere], 1, "folder .*no does not exist; make it first")
         fails(capsys, [*command, "-o", str(tmp_path)], 1, "is no regular file")
         fails(capsys, [*command, "-o", command[1]], 1, "is one of the inputs")
-    assert Path(out).read_bytes() == before
+    assert Path(out).read_bytes() == old_content
 
 
 def test_ctrl_c_leaves_no_files(parts: list[str], out: str, capsys: Any, monkeypatch: Any) -> None:

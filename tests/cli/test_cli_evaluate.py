@@ -37,8 +37,8 @@ def test_json_is_the_result_of_the_library(files: Path, capsys: pytest.CaptureFi
 
 def test_one_corpus_is_flat_unless_it_is_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "a.json", "en.txt", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["tokenizer"], found["bytes"], "corpora" in found) == ("a", 22, False)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["tokenizer"], result["bytes"], "corpora" in result) == ("a", 22, False)
     assert main(["evaluate", "a.json", "english=en.txt", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["corpora"]) == ["english"]
 
@@ -47,7 +47,7 @@ def test_records_are_documents_beside_lines(files: Path, capsys: pytest.CaptureF
     Path("rows.jsonl").write_text('{"text": "low\\nlower"}\n{"text": "lower"}\n')
     assert main(["evaluate", "a.json", "rows.jsonl", "en.txt", "--per-line", "--json"]) == 0
     corpora = json.loads(capsys.readouterr().out)["corpora"]
-    assert {name: found["documents"] for name, found in corpora.items()} == {"rows": 2, "en": 2}
+    assert {name: metrics["documents"] for name, metrics in corpora.items()} == {"rows": 2, "en": 2}
 
 
 def test_outputs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ import bpe
 from bpe.cli import arguments, main
 from bpe.cli.arguments import COMPLETED_VALUES, SHELLS, build_parser, read_manual
 from bpe.cli.manual import WIDTH, format_page, format_script
-from bpe.cli.parsing import Option, in_flags, option
+from bpe.cli.parsing import Option, option, replace_with_flags
 
 COMMANDS = {name: build_parser(name) for name in arguments.COMMANDS}
 PROSE = read_manual().commands
@@ -110,13 +110,13 @@ def test_completion_in_bash(completed: Path, words: list[str], expected: set[str
         f". {shlex.quote(str(completed))}; COMP_WORDS=(bpe {shlex.join(words)}); COMP_CWORD={len(words)}; "
         '_bpe; printf "%s\\n" "${COMPREPLY[@]}"; complete -p bpe'
     )
-    done = subprocess.run(["/bin/bash", "-uc", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stderr == ""
-    *found, registered = done.stdout.splitlines()
+    process = subprocess.run(["/bin/bash", "-uc", program], capture_output=True, text=True, timeout=60, check=True)
+    assert process.stderr == ""
+    *words, registered = process.stdout.splitlines()
     assert registered == "complete -o default -F _bpe bpe"
     if expected is None:
         expected = set(next(a for a in COMMANDS["encode"]._actions if "--format" in a.option_strings).choices or ())
-    assert {word for word in found if word} == expected
+    assert {word for word in words if word} == expected
 
 
 def test_completion_in_other_shells(capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,7 +296,7 @@ def test_text_of_the_user_is_not_rewritten() -> None:
         "max_memory_of_mine is none of ours",
         "run.first_id is a file",
     ):
-        assert in_flags(text, train) == text
+        assert replace_with_flags(text, train) == text
 
 
 # Files that cannot be written -----------------------------------------------------------------------------------------
@@ -311,10 +311,10 @@ def test_stdout_on_a_full_disk(command: str, tokenizer_file: str, text_file: str
         "show": ["show", "x" * 100_000, "-t", tokenizer_file],
     }[command]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "bpe", *argv], stdout=full, stderr=subprocess.PIPE, timeout=120, check=False
         )
-    assert (done.returncode, done.stderr) == (1, b"bpe: error: stdout: No space left on device\n")
+    assert (process.returncode, process.stderr) == (1, b"bpe: error: stdout: No space left on device\n")
 
 
 def test_a_read_only_folder_names_the_target(

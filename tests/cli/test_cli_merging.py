@@ -28,8 +28,11 @@ def test_sizes_equal_the_library(folder: Path, capsys: Any) -> None:
     assert main(["train", "en.txt", "-o", "tok.json", "--vocab-size", "265,262"]) == 0
     assert [bpe.Tokenizer.load(f"tok-{size}.json") for size in (265, 262)] == expected
     assert not Path("tok.json").exists()
-    said = capsys.readouterr().err.splitlines()[-2:]
-    assert [line.split(", learned")[0] for line in said] == ["bpe: 265 tokens, 9 merges", "bpe: 262 tokens, 6 merges"]
+    log_lines = capsys.readouterr().err.splitlines()[-2:]
+    assert [line.split(", learned")[0] for line in log_lines] == [
+        "bpe: 265 tokens, 9 merges",
+        "bpe: 262 tokens, 6 merges",
+    ]
     fails(capsys, ["train", "en.txt", "-o", "tok.json", "--vocab-size", "300,x"], 2, "is not a whole number")
 
 
@@ -42,9 +45,9 @@ def test_weights_equal_the_library(folder: Path, capsys: Any) -> None:
     names = ["en.counts", "ko.counts"]
     assert main(["merge-counts", *names, "-o", "all.counts", "--weights", "2,1/2", "--quiet"]) == 0
     assert bpe.WordCounts.load("all.counts") == merged
-    wrong = ["merge-counts", *names, "-o", "all.counts", "--weights"]
-    fails(capsys, [*wrong, "2"], 2, "--weights has 1 number; give one for each")
-    fails(capsys, [*wrong, "2,0"], 2, "is no list of numbers above 0")
+    command = ["merge-counts", *names, "-o", "all.counts", "--weights"]
+    fails(capsys, [*command, "2"], 2, "--weights has 1 number; give one for each")
+    fails(capsys, [*command, "2,0"], 2, "is no list of numbers above 0")
 
 
 def test_info_draws_the_curve(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

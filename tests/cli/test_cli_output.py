@@ -183,11 +183,11 @@ def test_encode_writes_one_line_of_ids_per_document(tokenizer_file, text_file, c
 
 def test_ids_written_in_pieces_equal_the_whole(tokenizer_file, text_file, capsys, monkeypatch):
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
-    whole = capsys.readouterr().out
+    expected = capsys.readouterr().out
     monkeypatch.setattr(idfiles, "_IDS_PER_WRITE", 3)
-    monkeypatch.setattr(encoding, "_GROUP", 8)
+    monkeypatch.setattr(encoding, "_GROUP_BYTES", 8)
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
-    assert capsys.readouterr().out == whole
+    assert capsys.readouterr().out == expected
 
 
 @pytest.mark.parametrize("cut", [[], ["--per-line"], ["--separator", r"\n"], ["--separator", "i"]])
@@ -209,7 +209,7 @@ def test_decode_restores_the_file(tmp_path, tokenizer_file, capsysbinary, cut, n
 
 def test_npy_records_the_document_boundaries(tmp_path, tokenizer_file, text_file, monkeypatch):
     tok = bpe.Tokenizer.load(tokenizer_file)
-    monkeypatch.setattr(encoding, "_GROUP", 30)
+    monkeypatch.setattr(encoding, "_GROUP_BYTES", 30)
     path = tmp_path / "x.npy"
     assert main(["encode", text_file, text_file, "-t", tokenizer_file, "-o", str(path), "--per-line"]) == 0
     ids, offsets = np.load(path), np.load(tmp_path / "x.offsets.npy")

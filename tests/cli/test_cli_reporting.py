@@ -50,7 +50,7 @@ def test_report_without_texts(folder):
 
 
 @pytest.mark.parametrize(
-    ("argv", "status", "said"),
+    ("argv", "status", "message"),
     [
         (["ko.txt", "-o", "r.html"], 2, "none of PATHS is a tokenizer"),
         (["a", "absent.txt", "-o", "r.html"], 1, "absent.txt"),
@@ -60,9 +60,9 @@ def test_report_without_texts(folder):
         (["a", "-t", "ko.txt", "-o", "r.html"], 1, "ko.txt"),
     ],
 )
-def test_bad_use_of_report(folder, capsys, argv, status, said):
+def test_bad_use_of_report(folder, capsys, argv, status, message):
     assert main(["report", *argv]) == status
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (folder / "r.html").exists()
 
 
@@ -73,8 +73,10 @@ def test_names_and_kinds_of_paths(folder):
         "ko",
         "y/ko.txt",
     ]
-    found = {path: holds_tokenizer(path) for path in ("a", "a/tokenizer.json", "ko.txt", "rows.jsonl", "absent", "-")}
-    assert found == {
+    are_tokenizers = {
+        path: holds_tokenizer(path) for path in ("a", "a/tokenizer.json", "ko.txt", "rows.jsonl", "absent", "-")
+    }
+    assert are_tokenizers == {
         "a": True,
         "a/tokenizer.json": True,
         **dict.fromkeys(("ko.txt", "rows.jsonl", "absent", "-"), False),
@@ -97,21 +99,21 @@ def test_play_serves_until_ctrl_c(folder):
             connection.close()
             assert page.count('<div class="panel">') == 2
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=30)
+            _, log_text = process.communicate(timeout=30)
         finally:
             process.kill()
     assert process.returncode == 0
-    assert said.splitlines() == ["bpe: a, b; Ctrl-C ends it", "bpe: ended"]
+    assert log_text.splitlines() == ["bpe: a, b; Ctrl-C ends it", "bpe: ended"]
 
 
 @pytest.mark.parametrize(
-    ("argv", "status", "said"),
+    ("argv", "status", "message"),
     [
         (["--host", "0.0.0.0"], 1, "pass --allow-network"),
         (["--port", "70000"], 2, "it must be a whole number from 0 to 65535"),
         (["absent.json"], 1, "absent.json"),
     ],
 )
-def test_bad_use_of_play(folder, capsys, argv, status, said):
+def test_bad_use_of_play(folder, capsys, argv, status, message):
     assert main(["play", "a", *argv]) == status
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_defects_are_printed_with_status_1(begun, capsys):
 
 @pytest.mark.parametrize("options", [["--format", "native"], [], ["--append", END]])
 def test_a_separator_that_is_not_given_is_warned_about(begun, capsys, options):
-    without = [each for each in begun if each not in ("--separator", END, "-o", "out")]
+    without = [argument for argument in begun if argument not in ("--separator", END, "-o", "out")]
     output = ["-o", "out"] if "--format" in options else ["-o", "ids.txt"]
     assert main([*without, *options, *output]) == 0
     assert f"bpe: corpus.txt: '{END}' occurs at least 4 times as ordinary text" in capsys.readouterr().err
@@ -89,8 +89,8 @@ def test_flags_of_encode(begun, tokenizer_file):
         "format": "datatrove", "prepend": 7, "append": end, "shard_size": 3, "shards": None, "shuffle": None,
         "validation": 0.5, "part": None, "allow_special": False,
     }  # fmt: skip
-    found = [rows("out", split) for split in ("train", "val")]
-    assert sorted(found[0] + found[1]) == sorted([7, *tok.encode(text).tolist(), end] for text in TEXTS)
+    rows_by_split = [rows("out", split) for split in ("train", "val")]
+    assert sorted(rows_by_split[0] + rows_by_split[1]) == sorted([7, *tok.encode(text).tolist(), end] for text in TEXTS)
     assert main([*begun, "-o", "shuffled", "--format", "native", "--shuffle", "3", "--shards", "2"]) == 0
     assert Manifest.read(Path("shuffled")).options["shuffle"] == 3
 

@@ -34,9 +34,9 @@ def test_every_command_reads_them(corpus: Path, tmp_path: Path, capsys: pytest.C
     saved, expected = str(tmp_path / "t.json"), bpe.train(texts=TEXTS * 3, vocab_size=270)
     assert main(["train", str(corpus), "--field", "body", "-o", saved, "--vocab-size", "270"]) == 0
     assert bpe.Tokenizer.load(saved) == expected
-    made = str(tmp_path / "w.counts")
-    assert main(["count-words", str(corpus / "*"), "--column", "body", "-o", made]) == 0
-    assert bpe.WordCounts.load(made) == bpe.count_words(texts=TEXTS * 3)
+    counts_path = str(tmp_path / "w.counts")
+    assert main(["count-words", str(corpus / "*"), "--column", "body", "-o", counts_path]) == 0
+    assert bpe.WordCounts.load(counts_path) == bpe.count_words(texts=TEXTS * 3)
     ids = tmp_path / "ids.npy"
     assert main(["encode", str(corpus), "--field", "body", "-t", saved, "-o", str(ids)]) == 0
     assert np.load(ids).tolist() == expected.encode_batch(TEXTS * 3).ids.tolist()

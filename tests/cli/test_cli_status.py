@@ -91,10 +91,10 @@ def test_an_empty_separator_is_wrong_usage(capsys):
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [(r"\n", "\n"), (r"\r\n\t\0", "\r\n\t\0"), (r"\\n", r"\n"), ("<|end|>", "<|end|>"), ("é", "é")]
+    ("text", "meant"), [(r"\n", "\n"), (r"\r\n\t\0", "\r\n\t\0"), (r"\\n", r"\n"), ("<|end|>", "<|end|>"), ("é", "é")]
 )
-def test_escapes_in_separators(given, meant):
-    assert parsing.unescape(given) == meant
+def test_escapes_in_separators(text, meant):
+    assert parsing.unescape(text) == meant
 
 
 def test_help_and_version(capsys):
@@ -163,11 +163,11 @@ def test_invalid_outputs_are_refused_first(tmp_path, tokenizer_file, text_file, 
     fails(capsys, ["decode", text_file, "-t", tokenizer_file, "-o", nowhere], 1, "does not exist")
     fails(capsys, ["train", text_file, "-o", str(tmp_path), *size], 1, "is no regular file")
     fails(capsys, ["train", text_file, "-o", os.devnull, *size], 1, "is no regular file")
-    before = Path(text_file).read_bytes()
+    old_content = Path(text_file).read_bytes()
     fails(capsys, ["train", text_file, "-o", text_file, *size], 1, "is one of the inputs")
     fails(capsys, ["encode", text_file, "-t", tokenizer_file, "-o", text_file], 1, "is one of the inputs")
     fails(capsys, ["encode", text_file, "-t", tokenizer_file, "-o", tokenizer_file], 1, "is one of the inputs")
-    assert Path(text_file).read_bytes() == before
+    assert Path(text_file).read_bytes() == old_content
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
@@ -202,9 +202,9 @@ def test_invalid_ids_are_refused(tmp_path, tokenizer_file, capsys, ids, pattern)
 @pytest.mark.parametrize("through", ["a file", "a file with offsets", "a pipe"])
 def test_invalid_npy_files_are_refused(tmp_path, tokenizer_file, capsys, monkeypatch, through):
     path = tmp_path / "x.npy"
-    whole = io.BytesIO()
-    np.save(whole, np.array([1, 2, 3]))
-    data = whole.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([1, 2, 3]))
+    data = buffer.getvalue()
     offsets = tmp_path / "x.offsets.npy"
 
     def bad(data, message, name=r"x\.npy"):
@@ -212,10 +212,10 @@ def test_invalid_npy_files_are_refused(tmp_path, tokenizer_file, capsys, monkeyp
             monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         else:
             path.write_bytes(data)
-        given = "-" if through == "a pipe" else str(path)
+        argument = "-" if through == "a pipe" else str(path)
         fails(
             capsys,
-            ["decode", given, "-t", tokenizer_file],
+            ["decode", argument, "-t", tokenizer_file],
             1,
             f"{'stdin' if through == 'a pipe' else name}: .*{message}",
         )
@@ -231,11 +231,11 @@ def test_invalid_npy_files_are_refused(tmp_path, tokenizer_file, capsys, monkeyp
         (np.array([{}], dtype=object), "must be a .npy file of token ids"),
         (np.array(["a"]), "<U1 of shape"),
     ):
-        whole = io.BytesIO()
-        np.save(whole, array, allow_pickle=True)
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=True)
         if through == "a file with offsets":
             np.save(offsets, np.array([0, array.size]))
-        bad(whole.getvalue(), message)
+        bad(buffer.getvalue(), message)
     if through == "a file with offsets":
         np.save(offsets, np.array([0, 3]))
     for size in (6, 8, 9, 50, 127, 128, len(data) - 8, len(data) - 4):
@@ -245,8 +245,8 @@ def test_invalid_npy_files_are_refused(tmp_path, tokenizer_file, capsys, monkeyp
         np.save(offsets, np.array([0, 0, 2, 3, 3]))
         assert main(["decode", str(path), "-t", tokenizer_file, "--separator", "|"]) == 0
         assert capsys.readouterr().out.count("|") == 3
-        for wrong in ([0, 2], [0, 3, 2, 3], [], [0.0, 3.0]):
-            np.save(offsets, np.array(wrong))
+        for invalid_offsets in ([0, 2], [0, 3, 2, 3], [], [0.0, 3.0]):
+            np.save(offsets, np.array(invalid_offsets))
             bad(data, "", r"x\.offsets\.npy")
 
 
@@ -322,10 +322,10 @@ def test_interruptions_leave_no_files(tmp_path, tokenizer_file, text_file, monke
 
 
 def test_the_log_handler_is_removed_when_the_command_ends(tokenizer_file, capsys):
-    before = list(logging.getLogger("bpe").handlers)
+    handlers = list(logging.getLogger("bpe").handlers)
     main(["info", tokenizer_file])
     main(["info", "gone.json"])
-    assert logging.getLogger("bpe").handlers == before
+    assert logging.getLogger("bpe").handlers == handlers
 
 
 # As a process ---------------------------------------------------------------------------------------------------------
@@ -339,8 +339,8 @@ def process(*argv, **options):
 
 def test_python_m_bpe_works_like_the_command(tmp_path, text_file):
     path = str(tmp_path / "t.json")
-    done = process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    result = process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
     data = Path(text_file).read_bytes()
     ids = process("encode", "-", "-t", path, input=data)
     assert (ids.returncode, ids.stderr) == (0, b""), "no progress bar without a terminal"
@@ -352,11 +352,11 @@ def test_python_m_bpe_works_like_the_command(tmp_path, text_file):
 def test_text_is_utf8_whatever_the_locale(tokenizer_file):
     tok = bpe.Tokenizer.load(tokenizer_file)
     for locale in ("C.UTF-8", "C"):
-        done = process(
+        result = process(
             "show", "다람쥐", "-t", tokenizer_file, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": locale}
         )
-        assert done.returncode == 0
-        assert done.stdout.decode() == bpe.show.colours.render(tok.tokens("다람쥐"), colour=False) + "\n"
+        assert result.returncode == 0
+        assert result.stdout.decode() == bpe.show.colours.render(tok.tokens("다람쥐"), colour=False) + "\n"
 
 
 def test_a_closed_pipe_is_silent(tmp_path, tokenizer_file):
@@ -410,31 +410,31 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
 def test_signals_that_end_a_job_save_what_ctrl_c_saves(tmp_path, text_file, tokenizer_file, monkeypatch, capsys):
     keep, checkpoint = Checkpoint.save_if_due, str(tmp_path / "c")
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "9", "--checkpoint", checkpoint]
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which the process that runs the tests may ignore
-    for number, learned in ((signal.SIGTERM, 3), (signal.SIGHUP, 6)):
+    old_handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which the process that runs the tests may ignore
+    for signal_number, learned in ((signal.SIGTERM, 3), (signal.SIGHUP, 6)):
 
-        def keeping(self, merges, number=number, learned=learned):
+        def keeping(self, merges, signal_number=signal_number, learned=learned):
             keep(self, merges)
             if len(merges()) >= learned:
-                os.kill(os.getpid(), number)
-                os.kill(os.getpid(), number)  # a second one ends nothing that the first one has begun
+                os.kill(os.getpid(), signal_number)
+                os.kill(os.getpid(), signal_number)  # a second one ends nothing that the first one has begun
                 time.sleep(1)
 
         with monkeypatch.context() as patch:
             patch.setattr(Checkpoint, "save_if_due", keeping)
             patch.setattr("bpe.training.trainer.MERGES_PER_CALL", 1)
-            assert main(argv) == 128 + number
-        name = signal.Signals(number).name
+            assert main(argv) == 128 + signal_number
+        name = signal.Signals(signal_number).name
         last = capsys.readouterr().err.splitlines()[-1]
         assert last.startswith(f"bpe: ended by {name}: the checkpoint {checkpoint} has the word counts and {learned} ")
-        assert signal.getsignal(number) == signal.SIG_DFL
+        assert signal.getsignal(signal_number) == signal.SIG_DFL
     assert main(argv) == 0
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup
     try:
         assert main(argv) == 0
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, old_handler)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -450,5 +450,5 @@ def test_a_process_that_waits_ends_with_sigterm(tmp_path, tokenizer_file):
 
 def test_importing_the_command_line_loads_no_optional_package():
     code = "import sys, bpe.cli; print(*{'tqdm', 'bpe.cli.demo', 'pyarrow', 'tokenizers', 'ftfy'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split() == []
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert process.stdout.split() == []

@@ -28,13 +28,13 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs file names and stre
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tokenizer, a text and word counts with hostile names."""
-    made = tmp_path_factory.mktemp("names\x1b[2J")
+    path = tmp_path_factory.mktemp("names\x1b[2J")
     tok = bpe.train(texts=["low lower lowest"], vocab_size=266, special_tokens=NAMES)
-    tok.save(made / "t\x1b]0;title\x07\udcff.json")
-    bpe.train(texts=["low newer"], vocab_size=262, special_tokens=NAMES[:4]).save(made / "plain.json")
-    (made / "bad\x9b.json").write_text('{"model": {"type": "BPE", "vocab": {"\x7f": 0}, "merges": ["\u202e \u001b"]}}')
-    (made / "t\x1b[2J\u202e.txt").write_text("low lower\n")
-    return made
+    tok.save(path / "t\x1b]0;title\x07\udcff.json")
+    bpe.train(texts=["low newer"], vocab_size=262, special_tokens=NAMES[:4]).save(path / "plain.json")
+    (path / "bad\x9b.json").write_text('{"model": {"type": "BPE", "vocab": {"\x7f": 0}, "merges": ["\u202e \u001b"]}}')
+    (path / "t\x1b[2J\u202e.txt").write_text("low lower\n")
+    return path
 
 
 LINES = [
@@ -60,9 +60,9 @@ def test_control_characters_are_spelled(
     files = {"TOK": "t\x1b]0;title\x07\udcff.json", "BAD": "bad\x9b.json", "TEXT": "t\x1b[2J\u202e.txt"}
     files["PLAIN"] = "plain.json"
     main([files.get(word, word) for word in line.split(" ")])
-    said = b"".join(capfdbinary.readouterr()).decode("utf-8", "surrogateescape")
-    assert said or line.startswith("encode")
-    assert RAW.findall(said) == []
+    output = b"".join(capfdbinary.readouterr()).decode("utf-8", "surrogateescape")
+    assert output or line.startswith("encode")
+    assert RAW.findall(output) == []
 
 
 @posix
@@ -112,13 +112,15 @@ def in_shell(line: str, folder: Path) -> tuple[int, str]:
     paths = os.pathsep.join([str(Path(bpe.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths}
     command = ["/bin/sh", "-c", line]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment, check=False)
-    return done.returncode, done.stdout + done.stderr
+    process = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+    return process.returncode, process.stdout + process.stderr
 
 
 @posix
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "pattern"),
     [
         ("bpe train t.txt --vocab-size 260 -o o.json >&-", 0, r"bpe: 260 tokens.*"),
         ("bpe train t.txt --vocab-size 260 -o o.json <&- >&- 2>&-", 0, ""),
@@ -130,13 +132,13 @@ def in_shell(line: str, folder: Path) -> tuple[int, str]:
         ("bpe none 2>/dev/full", 2, ""),
     ],
 )
-def test_streams_that_are_closed_or_full(folder: Path, line: str, status: int, said: str) -> None:
+def test_streams_that_are_closed_or_full(folder: Path, line: str, status: int, pattern: str) -> None:
     if "/dev/full" in line and not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
     (folder / "t.txt").write_text("low lower lowest\n" * 3)
     (folder / "o.json").unlink(missing_ok=True)
-    found, text = in_shell(line, folder)
-    assert (found, bool(re.fullmatch(said, text.strip()))) == (status, True), text
+    found_status, text = in_shell(line, folder)
+    assert (found_status, bool(re.fullmatch(pattern, text.strip()))) == (status, True), text
     assert (folder / "o.json").exists() is ("train t.txt" in line)
 
 

@@ -19,7 +19,7 @@ def test_the_sample_has_many_scripts_and_mostly_korean():
     assert "🇰🇷" in text
     assert len(re.findall("[가-힣]", text)) > 400
     assert "def widest" in text
-    assert demo.LINES[1] in text
+    assert demo.SAMPLE_LINES[1] in text
 
 
 def test_the_help_topics_come_from_python():
@@ -63,8 +63,8 @@ def test_demo_in_colour():
     assert any("\x1b[" in line for line in lines)
 
 
-@pytest.mark.parametrize(("method", "said"), [("decode_batch", "ANOTHER text"), ("encode_batch", "OTHER ids")])
-def test_demo_fails_if_the_decoded_text_differs(method, said, monkeypatch, capsys):
+@pytest.mark.parametrize(("method", "message"), [("decode_batch", "ANOTHER text"), ("encode_batch", "OTHER ids")])
+def test_demo_fails_if_the_decoded_text_differs(method, message, monkeypatch, capsys):
     right = getattr(bpe.Tokenizer, method)
     calls = []
 
@@ -77,7 +77,7 @@ def test_demo_fails_if_the_decoded_text_differs(method, said, monkeypatch, capsy
 
     monkeypatch.setattr(bpe.Tokenizer, method, wrong)
     assert main(["demo", "--vocab-size", "300"]) == 1
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_demo_refuses_a_folder_that_does_not_exist(tmp_path, capsys):

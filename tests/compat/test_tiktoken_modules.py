@@ -17,7 +17,7 @@ import pytest
 from loopback import Silent, serving
 
 import bpe
-import bpe.compat.tiktoken as ours
+import bpe.compat.tiktoken as compat
 from bpe.vocab.byte_letters import to_letters
 
 TEXTS = ["low lower lowest", "new newer newest"] * 4
@@ -49,62 +49,67 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[tuple[str, lis
 
 @pytest.mark.parametrize("name", ["core", "load", "model", "registry"])
 def test_names_are_those_of_tiktoken(name: str) -> None:
-    theirs = pytest.importorskip(f"tiktoken.{name}", reason="tiktoken is not installed")
-    mine = importlib.import_module(f"bpe.compat.tiktoken.{name}")
+    peer_module = pytest.importorskip(f"tiktoken.{name}", reason="tiktoken is not installed")
+    module = importlib.import_module(f"bpe.compat.tiktoken.{name}")
     defined = {
-        each
-        for each, value in vars(theirs).items()
-        if not each.startswith("_")
+        member
+        for member, value in vars(peer_module).items()
+        if not member.startswith("_")
         and getattr(value, "__module__", f"tiktoken.{name}").startswith("tiktoken.")
         and not isinstance(value, type(importlib))
     }
     absent = {"raise_disallowed_special_token", "ENCODING_CONSTRUCTORS", "TYPE_CHECKING", "annotations"}
-    assert defined - absent - set(dir(mine)) == set()
-    assert getattr(ours, name) is mine
+    assert defined - absent - set(dir(module)) == set()
+    assert getattr(compat, name) is module
 
 
 def test_the_version_is_that_of_the_interface() -> None:
-    theirs = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
-    assert ours.__version__ == "0.14.0"
-    assert theirs.__version__.startswith("0.14.")
+    peer = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
+    assert compat.__version__ == "0.14.0"
+    assert peer.__version__.startswith("0.14.")
 
 
 def test_models_and_encodings_can_be_added(monkeypatch) -> None:
-    enc = ours.core.Encoding("own", pat_str=".", mergeable_ranks={b"a": 0}, special_tokens={})
-    monkeypatch.setitem(ours.registry.ENCODINGS, "own", enc)
-    monkeypatch.setitem(ours.model.MODEL_TO_ENCODING, "own-model", "own")
-    monkeypatch.setitem(ours.model.MODEL_PREFIX_TO_ENCODING, "own-2-", "own")
-    assert ours.get_encoding("own") is ours.encoding_for_model("own-model") is ours.encoding_for_model("own-2-x") is enc
-    assert ours.model.encoding_name_for_model("gpt-4o") == "o200k_base"
+    enc = compat.core.Encoding("own", pat_str=".", mergeable_ranks={b"a": 0}, special_tokens={})
+    monkeypatch.setitem(compat.registry.ENCODINGS, "own", enc)
+    monkeypatch.setitem(compat.model.MODEL_TO_ENCODING, "own-model", "own")
+    monkeypatch.setitem(compat.model.MODEL_PREFIX_TO_ENCODING, "own-2-", "own")
+    assert (
+        compat.get_encoding("own")
+        is compat.encoding_for_model("own-model")
+        is compat.encoding_for_model("own-2-x")
+        is enc
+    )
+    assert compat.model.encoding_name_for_model("gpt-4o") == "o200k_base"
 
 
 def test_rank_files_are_read_and_written(tok, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     ranks, path = tok.vocab(), str(tmp_path / "x.tiktoken")
-    ours.load.dump_tiktoken_bpe(dict(reversed(ranks.items())), path)
-    assert ours.load.load_tiktoken_bpe(path) == ranks
-    digest = hashlib.sha256(ours.load.read_file(path)).hexdigest()
-    assert ours.load.load_tiktoken_bpe(path, digest) == ranks
-    assert ours.load.check_hash(ours.load.read_file(path), digest)
+    compat.load.dump_tiktoken_bpe(dict(reversed(ranks.items())), path)
+    assert compat.load.load_tiktoken_bpe(path) == ranks
+    digest = hashlib.sha256(compat.load.read_file(path)).hexdigest()
+    assert compat.load.load_tiktoken_bpe(path, digest) == ranks
+    assert compat.load.check_hash(compat.load.read_file(path), digest)
     with pytest.raises(ValueError, match="it must be 00: the file may be damaged"):
-        ours.load.load_tiktoken_bpe(path, "00")
+        compat.load.load_tiktoken_bpe(path, "00")
     (tmp_path / "bad.tiktoken").write_bytes(b"IQ== 0\n\nIQ== x\n")
     with pytest.raises(ValueError, match=r"bad\.tiktoken, line 3: .*is not a token in base64"):
-        ours.load.load_tiktoken_bpe(str(tmp_path / "bad.tiktoken"))
-    theirs = pytest.importorskip("tiktoken.load", reason="tiktoken is not installed")
-    assert list(theirs.load_tiktoken_bpe(path).items()) == list(ours.load.load_tiktoken_bpe(path).items())
+        compat.load.load_tiktoken_bpe(str(tmp_path / "bad.tiktoken"))
+    peer_load = pytest.importorskip("tiktoken.load", reason="tiktoken is not installed")
+    assert list(peer_load.load_tiktoken_bpe(path).items()) == list(compat.load.load_tiktoken_bpe(path).items())
 
 
 def test_downloads_are_cached(served, tmp_path) -> None:
     (address, asked), ranks = served, {b"!": 0, b'"': 1}
     for _ in range(2):
-        assert ours.load.load_tiktoken_bpe(f"{address}/x") == ranks
+        assert compat.load.load_tiktoken_bpe(f"{address}/x") == ranks
     assert asked == ["/x"]
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [hashlib.sha1(f"{address}/x".encode()).hexdigest()]
     with pytest.raises(ValueError, match="it must be 00: try again"):  # the cached file is dropped
-        ours.load.load_tiktoken_bpe(f"{address}/x", "00")
+        compat.load.load_tiktoken_bpe(f"{address}/x", "00")
     assert list((tmp_path / "cache").iterdir()) == []
-    assert ours.load.read_file(f"{address}/y") == b"IQ== 0\nIg== 1\n"
+    assert compat.load.read_file(f"{address}/y") == b"IQ== 0\nIg== 1\n"
 
 
 def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
@@ -113,9 +118,9 @@ def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
     (tmp_path / "vocab.bpe").write_text("\n".join(["#version: 0.2", *pairs, ""]), encoding="utf-8")
     swapped = {b"a": tok.vocab()[b"b"], b"b": tok.vocab()[b"a"]}
     for name, ids in (("encoder.json", tok.vocab()), ("swapped.json", {**tok.vocab(), **swapped})):
-        spelled = {to_letters(token): number for token, number in ids.items()}
-        (tmp_path / name).write_text(json.dumps({**spelled, "<|endoftext|>": 999}))
-    modules = [ours.load]
+        ids_by_letters = {to_letters(token): token_id for token, token_id in ids.items()}
+        (tmp_path / name).write_text(json.dumps({**ids_by_letters, "<|endoftext|>": 999}))
+    modules = [compat.load]
     if importlib.util.find_spec("tiktoken"):
         modules.append(importlib.import_module("tiktoken.load"))
     for module in modules:
@@ -129,16 +134,16 @@ def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
             load(*files)
 
 
-@pytest.mark.parametrize("number", [-1, 1 << 32])
-def test_ids_out_of_range_raise_the_same_error(number: int) -> None:
-    classes = [ours.Encoding]
+@pytest.mark.parametrize("token_id", [-1, 1 << 32])
+def test_ids_out_of_range_raise_the_same_error(token_id: int) -> None:
+    classes = [compat.Encoding]
     if importlib.util.find_spec("tiktoken"):
         classes.append(importlib.import_module("tiktoken").Encoding)
     ranks = {bytes([byte]): byte for byte in range(256)}
-    for made in classes:
-        for own, special in (({**ranks, b"ab": number}, {}), (ranks, {"<e>": number})):
+    for encoding_class in classes:
+        for ranks_of_case, special in (({**ranks, b"ab": token_id}, {}), (ranks, {"<e>": token_id})):
             with pytest.raises(OverflowError):
-                made("own", pat_str=".", mergeable_ranks=own, special_tokens=special)
+                encoding_class("own", pat_str=".", mergeable_ranks=ranks_of_case, special_tokens=special)
 
 
 def test_other_packages_import_it_as_tiktoken() -> None:

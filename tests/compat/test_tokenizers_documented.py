@@ -20,11 +20,11 @@ import pytest
 from test_tokenizers_behaviour import lib, of_bytes, of_words
 
 import bpe
-import bpe.compat.huggingface as ours
+import bpe.compat.huggingface as compat
 
-theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+tokenizers = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 pre, post, decoders, normalizers, models = (
-    theirs.pre_tokenizers, theirs.processors, theirs.decoders, theirs.normalizers, theirs.models
+    tokenizers.pre_tokenizers, tokenizers.processors, tokenizers.decoders, tokenizers.normalizers, tokenizers.models
 )  # fmt: skip
 __all__ = ["lib"]  # the fixture
 #: Text that the tokenizers below are trained on.
@@ -35,7 +35,7 @@ def trained(lib: SimpleNamespace, model: Any, pre_tokenizer: Any, **trainer: Any
     """A tokenizer that the package trained."""
     tok = lib.Tokenizer(model)
     tok.pre_tokenizer = pre_tokenizer
-    tok.train_from_iterator(HARBOUR, theirs.trainers.BpeTrainer(show_progress=False, **trainer))
+    tok.train_from_iterator(HARBOUR, tokenizers.trainers.BpeTrainer(show_progress=False, **trainer))
     return tok
 
 
@@ -56,16 +56,16 @@ def test_the_content_and_the_kind_of_an_added_token_are_set(lib: SimpleNamespace
     token.content = token.content.upper()
     token.special = True
     assert (str(token), token.special, token.normalized) == ("<HOLE>", True, False)
-    said = "rstrip=False, lstrip=False, single_word=False, normalized=False, special=True"
-    assert repr(token) == f'AddedToken("<HOLE>", {said})'
-    same = pickle.loads(pickle.dumps(token))
-    assert same == token
-    assert same.special
+    flags = "rstrip=False, lstrip=False, single_word=False, normalized=False, special=True"
+    assert repr(token) == f'AddedToken("<HOLE>", {flags})'
+    loaded = pickle.loads(pickle.dumps(token))
+    assert loaded == token
+    assert loaded.special
     assert token != lib.AddedToken("<HOLE>")
     assert lib.AddedToken("x", special=True, normalized=True).normalized is True
     for flag in ("lstrip", "rstrip", "single_word"):
-        made = lib.AddedToken("x", **{flag: True})
-        assert [name for name in ("lstrip", "rstrip", "single_word") if getattr(made, name)] == [flag]
+        token = lib.AddedToken("x", **{flag: True})
+        assert [name for name in ("lstrip", "rstrip", "single_word") if getattr(token, name)] == [flag]
 
 
 def test_special_tokens_among_added_ones_are_skipped(lib: SimpleNamespace) -> None:
@@ -93,25 +93,25 @@ def test_white_space_around_an_added_token_with_metaspace(lib: SimpleNamespace) 
 
 
 def test_added_tokens_of_normalized_text_are_decoded_as_normalized(lib: SimpleNamespace) -> None:
-    letters = {letter: number for number, letter in enumerate(sorted(pre.ByteLevel.alphabet()))}
+    letters = {letter: token_id for token_id, letter in enumerate(sorted(pre.ByteLevel.alphabet()))}
     for normalizer, decoder in (
         (normalizers.Lowercase(), None),
         (normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]), decoders.Replace("▁", " ")),
         (normalizers.ByteLevel(), decoders.ByteLevel()),
         (normalizers.Sequence([normalizers.Lowercase(), normalizers.ByteLevel()]), decoders.ByteLevel()),
     ):
-        found = []
-        for each in (lib, SimpleNamespace(Tokenizer=theirs.Tokenizer, AddedToken=theirs.AddedToken)):
-            tok = each.Tokenizer(models.BPE(letters, []))
+        results = []
+        for library in (lib, SimpleNamespace(Tokenizer=tokenizers.Tokenizer, AddedToken=tokenizers.AddedToken)):
+            tok = library.Tokenizer(models.BPE(letters, []))
             tok.normalizer, tok.decoder = normalizer, decoder
-            tok.add_tokens(["The", "é x", each.AddedToken("Plain", normalized=False)])
+            tok.add_tokens(["The", "é x", library.AddedToken("Plain", normalized=False)])
             tok.add_special_tokens(
-                ["<S>", each.AddedToken("<T>", normalized=True), each.AddedToken("<u>", normalized=True)]
+                ["<S>", library.AddedToken("<T>", normalized=True), library.AddedToken("<u>", normalized=True)]
             )
             ids = [*range(256, 262), 5]
             texts = [tok.decode(ids, skip_special_tokens=skip) for skip in (False, True)]
-            found.append((texts, [tok.id_to_token(number) for number in ids], sorted(tok.get_vocab())))
-        assert found[0] == found[1]
+            results.append((texts, [tok.id_to_token(token_id) for token_id in ids], sorted(tok.get_vocab())))
+        assert results[0] == results[1]
 
 
 def test_wide_spaces_are_trimmed_from_spans(lib: SimpleNamespace) -> None:
@@ -134,7 +134,7 @@ def test_each_component_is_given_back(lib: SimpleNamespace) -> None:
         "pre_tokenizer": [
             pre.Whitespace(), pre.WhitespaceSplit(), pre.BertPreTokenizer(), pre.UnicodeScripts(), pre.ByteLevel(),
             pre.CharDelimiterSplit(","), pre.Digits(True), pre.FixedLength(4), pre.Punctuation("isolated"),
-            pre.Metaspace("_", "first", False), pre.Split(theirs.Regex(r"\d"), "removed", invert=True),
+            pre.Metaspace("_", "first", False), pre.Split(tokenizers.Regex(r"\d"), "removed", invert=True),
             pre.Sequence([pre.Whitespace(), pre.Digits()]),
         ],
         "post_processor": [
@@ -190,7 +190,7 @@ class InPython:
 
 
 def test_components_in_python_are_refused_by_name() -> None:
-    tok = ours.Tokenizer(models.BPE())
+    tok = compat.Tokenizer(models.BPE())
     with pytest.raises(TypeError, match=r"pre_tokenizer is a PreTokenizer written in Python.*use the components"):
         tok.pre_tokenizer = pre.PreTokenizer.custom(InPython())
     with pytest.raises(TypeError, match="normalizer is "):
@@ -214,34 +214,34 @@ def test_spans_with_and_without_their_spaces(lib: SimpleNamespace) -> None:
         (post.ByteLevel(trim_offsets=False, add_prefix_space=True), whole),
     ):
         tok.post_processor = processor
-        found = tok.encode(text)
-        assert (found.tokens, found.offsets) == (tokens, offsets)
+        encoding = tok.encode(text)
+        assert (encoding.tokens, encoding.offsets) == (tokens, offsets)
 
 
 def test_templates_of_pairs(lib: SimpleNamespace) -> None:
     tok, ends = with_ends(lib), (("[SEP]", 0), ("[CLS]", 1))
     tok.post_processor = post.BertProcessing(*ends)
-    found = tok.encode("we sail", "crew")
-    assert found.tokens == ["[CLS]", "we", "sail", "[SEP]", "crew", "[SEP]"]
-    assert (found.ids, found.type_ids) == ([1, 2, 3, 0, 6, 0], [0, 0, 0, 0, 1, 1])
+    encoding = tok.encode("we sail", "crew")
+    assert encoding.tokens == ["[CLS]", "we", "sail", "[SEP]", "crew", "[SEP]"]
+    assert (encoding.ids, encoding.type_ids) == ([1, 2, 3, 0, 6, 0], [0, 0, 0, 0, 1, 1])
     tok.post_processor = post.TemplateProcessing("[CLS] $0 [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ends)
-    same = tok.encode("we sail", "crew")
-    assert (same.ids, same.type_ids, same.tokens) == (found.ids, found.type_ids, found.tokens)
+    loaded = tok.encode("we sail", "crew")
+    assert (loaded.ids, loaded.type_ids, loaded.tokens) == (encoding.ids, encoding.type_ids, encoding.tokens)
     tok.post_processor = post.RobertaProcessing(*ends)
-    found = tok.encode("we sail", "crew")
-    assert (found.ids, found.type_ids) == ([1, 2, 3, 0, 0, 6, 0], [0] * 7)
+    encoding = tok.encode("we sail", "crew")
+    assert (encoding.ids, encoding.type_ids) == ([1, 2, 3, 0, 0, 6, 0], [0] * 7)
     tok.post_processor = post.TemplateProcessing("$A", "$B:1 $A:3 [SEP]:2", ends)
-    found = tok.encode("we sail", "crew")
-    assert (found.ids, found.type_ids) == ([6, 2, 3, 0], [1, 3, 3, 2])
+    encoding = tok.encode("we sail", "crew")
+    assert (encoding.ids, encoding.type_ids) == ([6, 2, 3, 0], [1, 3, 3, 2])
 
 
 def test_template_tokens_of_several_ids(lib: SimpleNamespace) -> None:
     tok = with_ends(lib)
     question = {"id": "Q", "ids": [2, 4], "tokens": ["_ask", ":"]}
     tok.post_processor = post.TemplateProcessing(["Q", "$0"], ["Q", "$A", "Q", "$B"], [question])
-    found = tok.encode("sail", "crew")
-    assert (found.ids, found.tokens) == ([2, 4, 3, 2, 4, 6], ["_ask", ":", "sail", "_ask", ":", "crew"])
-    assert found.special_tokens_mask == [1, 1, 0, 1, 1, 0]
+    encoding = tok.encode("sail", "crew")
+    assert (encoding.ids, encoding.tokens) == ([2, 4, 3, 2, 4, 6], ["_ask", ":", "sail", "_ask", ":", "crew"])
+    assert encoding.special_tokens_mask == [1, 1, 0, 1, 1, 0]
     assert (tok.num_special_tokens_to_add(False), tok.num_special_tokens_to_add(True)) == (2, 4)
 
 
@@ -266,7 +266,7 @@ def test_streams_with_other_decoders(lib: SimpleNamespace) -> None:
     tok = lib.Tokenizer(models.BPE({"<unk>": 0, "<0x20>": 1, "<0xC3>": 2, "<0xA9>": 3}, [], byte_fallback=True))
     tok.decoder = decoders.ByteFallback()
     stream = lib.DecodeStream(skip_special_tokens=False)
-    assert [stream.step(tok, number) for number in (1, 2, 3)] == [" ", None, "é"]
+    assert [stream.step(tok, token_id) for token_id in (1, 2, 3)] == [" ", None, "é"]
     tok = lib.Tokenizer(models.BPE({"<unk>": 0, "▁sail": 1}, []))
     tok.decoder = decoders.Metaspace()
     stream = lib.DecodeStream(skip_special_tokens=False)
@@ -282,13 +282,17 @@ def test_ids_that_are_no_tokens(lib: SimpleNamespace, decoder: Any) -> None:
     for ids in ((0, 1), np.array([0, 1]), [np.int64(0), 1], [0, 2, 1], [0, 1, 2**32 - 1]):
         assert tok.decode(ids) == expected
         assert tok.decode_batch([ids]) == [expected]
-    for wrong in (-1, -100, 2**32, 2**70):
-        for ids in ([0, wrong], [wrong] * 20, *([np.array([0, wrong])] if abs(wrong) < 2**62 else [])):
+    for invalid_id in (-1, -100, 2**32, 2**70):
+        for ids in (
+            [0, invalid_id],
+            [invalid_id] * 20,
+            *([np.array([0, invalid_id])] if abs(invalid_id) < 2**62 else []),
+        ):
             for skip in (False, True):
                 with pytest.raises(OverflowError):
                     tok.decode(ids, skip_special_tokens=skip)
         with pytest.raises((TypeError, OverflowError)):
-            lib.DecodeStream(skip_special_tokens=False).step(tok, wrong)
+            lib.DecodeStream(skip_special_tokens=False).step(tok, invalid_id)
     for kind in ("0", 1.0, None):
         with pytest.raises(TypeError):
             tok.decode([kind])
@@ -325,7 +329,7 @@ def test_ids_that_are_no_tokens(lib: SimpleNamespace, decoder: Any) -> None:
 )
 def test_texts_of_decoders(lib: SimpleNamespace, decoder: Any, tokens: list[str], text: str) -> None:
     names = list(dict.fromkeys(tokens))
-    tok = lib.Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, []))
+    tok = lib.Tokenizer(models.BPE({name: token_id for token_id, name in enumerate(names)}, []))
     tok.decoder = decoder
     assert tok.decode([names.index(token) for token in tokens]) == text
     assert tok.decoder.decode(tokens) == text
@@ -335,7 +339,7 @@ def test_texts_of_decoders(lib: SimpleNamespace, decoder: Any, tokens: list[str]
 
 
 def test_training_without_a_trainer_and_from_compressed_files(lib: SimpleNamespace, tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.gz" for number in range(2)]
+    paths = [tmp_path / f"{token_id}.gz" for token_id in range(2)]
     for path in paths:
         with gzip.open(path, "wt") as file:
             file.write("\n".join(HARBOUR))
@@ -345,14 +349,14 @@ def test_training_without_a_trainer_and_from_compressed_files(lib: SimpleNamespa
             with gzip.open(path, "rt") as file:
                 yield from file
 
-    made = []
+    files = []
     for source in (lines(), HARBOUR * 2):
         tok = lib.Tokenizer(models.BPE())
         tok.pre_tokenizer = pre.WhitespaceSplit()
         tok.train_from_iterator(source)
         assert tok.encode("sail boats").tokens == ["sail", "boats"]
-        made.append(tok.get_vocab())
-    assert made[0] == made[1]
+        files.append(tok.get_vocab())
+    assert files[0] == files[1]
 
 
 def test_special_tokens_come_first_and_the_alphabet_is_whole(lib: SimpleNamespace) -> None:
@@ -370,9 +374,9 @@ def test_the_quick_tour(lib: SimpleNamespace, tmp_path: Path) -> None:
     tok.save(str(tmp_path / "tokenizer.json"))
     tok = lib.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = "At sea, boats 😁 sail?"
-    found = tok.encode(text)
-    assert found.tokens == ["At", "sea", ",", "boats", "[UNK]", "sail", "?"]
-    start, end = found.offsets[4]
+    encoding = tok.encode(text)
+    assert encoding.tokens == ["At", "sea", ",", "boats", "[UNK]", "sail", "?"]
+    start, end = encoding.offsets[4]
     assert text[start:end] == "😁"
     assert tok.token_to_id("[SEP]") == 2
     tok.post_processor = post.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [
@@ -395,38 +399,38 @@ def test_words_with_an_end_mark(lib: SimpleNamespace) -> None:
     )  # fmt: skip
     tok.normalizer = normalizers.Lowercase()
     tok.decoder = decoders.BPEDecoder("</w>")
-    found = tok.encode("Sail at", "SEA")
-    assert found.tokens == ["sail</w>", "at</w>", "sea</w>"]
-    assert (found.offsets, found.type_ids) == ([(0, 4), (5, 7), (0, 3)], [0, 0, 1])
+    encoding = tok.encode("Sail at", "SEA")
+    assert encoding.tokens == ["sail</w>", "at</w>", "sea</w>"]
+    assert (encoding.offsets, encoding.type_ids) == ([(0, 4), (5, 7), (0, 3)], [0, 0, 1])
     assert tok.encode("xsail").tokens[0] == "<unk>"
-    assert tok.decode(found.ids) == "sail at sea"
+    assert tok.decode(encoding.ids) == "sail at sea"
 
 
 def test_a_text_without_a_prefix_space_and_with_one(lib: SimpleNamespace) -> None:
     alphabet = pre.ByteLevel.alphabet()
     for prefix, first in ((False, "Boats"), (True, "ĠBoats")):
         tok = trained(lib, models.BPE(), pre.ByteLevel(add_prefix_space=prefix), initial_alphabet=alphabet)
-        found = tok.encode("Boats sail")
-        assert found.tokens == [first, "Ġsail"]
-        assert found.offsets == [(0, 5), (5, 10)]
+        encoding = tok.encode("Boats sail")
+        assert encoding.tokens == [first, "Ġsail"]
+        assert encoding.offsets == [(0, 5), (5, 10)]
 
 
 # Descriptions, threads, asynchronous calls ----------------------------------------------------------------------------
 
 
 def test_descriptions() -> None:
-    made = [each.Tokenizer(models.BPE(unk_token="?")) for each in (ours, theirs)]
-    for tok in made:
+    both_tokenizers = [library.Tokenizer(models.BPE(unk_token="?")) for library in (compat, tokenizers)]
+    for tok in both_tokenizers:
         tok.add_tokens(["we"])
         tok.pre_tokenizer = pre.ByteLevel()
         tok.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Strip()])
         tok.post_processor = post.TemplateProcessing("a $0", "a $A:0 $B:1", [("a", 0)])
         tok.enable_truncation(5)
-    assert (repr(made[0]), str(made[0])) == (repr(made[1]), str(made[1]))
+    assert (repr(both_tokenizers[0]), str(both_tokenizers[0])) == (repr(both_tokenizers[1]), str(both_tokenizers[1]))
 
 
 def test_the_description_without_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
-    tok = ours.Tokenizer(bpe.train(texts=["low low"], vocab_size=257))
+    tok = compat.Tokenizer(bpe.train(texts=["low low"], vocab_size=257))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     assert repr(tok) == str(tok) == 'Tokenizer(version="1.0", truncation=None, padding=None, model=BPE(257 tokens))'
 

@@ -572,7 +572,7 @@ def test_prepend_and_append_on_the_command_line(
     kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From a file and through a pipe; `count` includes the added ids."""
-    monkeypatch.setattr(cli, "_GROUP", size)
+    monkeypatch.setattr(cli, "_GROUP_BYTES", size)
     monkeypatch.setattr(reading, "MAX_READ", size)
     tok = tokenizer(kind)
     path, saved, ids = tmp_path / "text", tmp_path / "t.json", tmp_path / "ids.npy"

@@ -26,4 +26,4 @@ from bpe.compat.tiktoken.core import (
 __version__ = "0.14.0"
 __all__ = ["Encoding", "encoding_for_model", "encoding_name_for_model", "get_encoding", "list_encoding_names"]
 
-_ = load, model, registry  # tiktoken.model, tiktoken.registry: without an import of their own
+_ = load, model, registry  # programs use tiktoken.model and tiktoken.registry without importing these modules

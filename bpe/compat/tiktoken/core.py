@@ -58,28 +58,28 @@ ENCODINGS: dict[str, Encoding] = {}
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding of a name, the same object for each call; see `bpe.get_encoding`.
+    """Return the encoding of a name, the same object for each call; see `bpe.get_encoding`.
 
     Raises:
         ValueError: for a name that is not known, or not a str.
         OSError: for a file that is neither in the cache nor can be downloaded.
 
     """
-    found = ENCODINGS.get(encoding_name) if isinstance(encoding_name, str) else None
-    if found is None:
+    encoding = ENCODINGS.get(encoding_name) if isinstance(encoding_name, str) else None
+    if encoding is None:
         if not isinstance(encoding_name, str):
             raise ValueError(f"encoding_name is {describe(encoding_name)}; it must be the name of an encoding")
         with _lock:
-            found = ENCODINGS.get(encoding_name)
-            if found is None:
-                found = Encoding.__new__(Encoding)
-                found._take_fields(registry.load_encoding(encoding_name))
-                ENCODINGS[encoding_name] = found
-    return found
+            encoding = ENCODINGS.get(encoding_name)
+            if encoding is None:
+                encoding = Encoding.__new__(Encoding)
+                encoding._set_fields(registry.load_encoding(encoding_name))
+                ENCODINGS[encoding_name] = encoding
+    return encoding
 
 
 def encoding_for_model(model_name: str) -> Encoding:
-    """The encoding that a model uses.
+    """Return the encoding that a model uses.
 
     Raises:
         KeyError: for a model that is not known.
@@ -91,8 +91,8 @@ def encoding_for_model(model_name: str) -> Encoding:
 
 def _with_fast_list(method: _Method) -> _Method:
     """Wrap `encode` or `encode_ordinary` in a fast path that handles short texts without a Python frame."""
-    ordinary = method.__name__ == "encode_ordinary"
-    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method, ordinary)))
+    is_ordinary = method.__name__ == "encode_ordinary"
+    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method, is_ordinary)))
 
 
 class Encoding:
@@ -132,7 +132,7 @@ class Encoding:
         special_tokens: dict[str, int],
         explicit_n_vocab: int | None = None,
     ) -> None:
-        self._take_fields(
+        self._set_fields(
             registry.build_encoding(
                 name,
                 pat_str=pat_str,
@@ -142,7 +142,7 @@ class Encoding:
             )
         )
 
-    def _take_fields(self, encoding: NamedEncoding) -> None:
+    def _set_fields(self, encoding: NamedEncoding) -> None:
         """Set the attributes."""
         self.name = encoding.name
         self._pat_str = encoding.pat_str
@@ -152,9 +152,9 @@ class Encoding:
         self._decoder = encoding.tokenizer._decoder
         self._special_token_values = set(encoding.special_tokens.values())
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
-        #: What all names of special tokens begin with, and its first character: a text without them has none.
+        #: What all names of special tokens begin with, and its first character: a text without these has no name.
         self._prefix = find_common_prefix(encoding.special_tokens)
-        self._first = self._prefix[:1]
+        self._prefix_char = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
         if encoding.ranks is not None:
             self._mergeable_ranks = encoding.ranks  # type: ignore[assignment]
@@ -167,7 +167,7 @@ class Encoding:
 
     @_with_fast_list
     def encode_ordinary(self, text: str) -> list[int]:
-        """The ids of a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
+        """Encode a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
 
         Raises:
             TypeError: for a text that is not str.
@@ -175,14 +175,14 @@ class Encoding:
 
         """
         if not isinstance(text, str):
-            raise _text_error(text)
+            raise _make_text_error(text)
         return as_list(self._tokenizer.encode(text))
 
     @_with_fast_list
     def encode(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> list[int]:
-        """The ids of a text.
+        """Encode a text to ids.
 
         Args:
             text: the text. A lone surrogate becomes U+FFFD.
@@ -201,7 +201,7 @@ class Encoding:
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> NDArray[np.uint32]:
-        """The ids of a text as a uint32 array; the arguments are those of `encode`.
+        """Encode a text to a uint32 array; the arguments are those of `encode`.
 
         Raises:
             UnicodeEncodeError: for a lone surrogate, or a pair of them.
@@ -212,17 +212,17 @@ class Encoding:
         return self._engine.encode(text if text.isascii() else text.encode(), allowed)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int | None = 8) -> list[list[int]]:
-        """The ids of several texts, as `encode_ordinary` gives them, with at most `num_threads` threads.
+        """Encode several texts as `encode_ordinary` does, with at most `num_threads` threads.
 
         Raises:
             TypeError, ValueError: as for `encode_ordinary`.
 
         """
         threads, texts = _count_threads(num_threads), list(text)
-        for each in texts:
-            if not isinstance(each, str):
-                raise _text_error(each)
-        return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
+        for item in texts:
+            if not isinstance(item, str):
+                raise _make_text_error(item)
+        return self._to_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_batch(
         self,
@@ -232,7 +232,7 @@ class Encoding:
         allowed_special: Special = _NO_NAMES,
         disallowed_special: NotSpecial = "all",
     ) -> list[list[int]]:
-        """The ids of several texts, as `encode` gives them, with at most `num_threads` threads.
+        """Encode several texts as `encode` does, with at most `num_threads` threads.
 
         Raises:
             TypeError, ValueError: as for `encode`.
@@ -242,18 +242,19 @@ class Encoding:
         allowed = _NO_NAMES
         if not isinstance(disallowed_special, str):
             disallowed_special = frozenset(disallowed_special)  # of an iterator, once for all texts
-        for each in texts:
-            allowed = self._find_allowed(each, allowed_special, disallowed_special) or allowed
+        for item in texts:
+            allowed = self._find_allowed(item, allowed_special, disallowed_special) or allowed
         if allowed:
-            return self._as_lists(self._engine.encode_batch(texts, threads, allowed))
-        return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
+            return self._to_lists(self._engine.encode_batch(texts, threads, allowed))
+        return self._to_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_with_unstable(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> tuple[list[int], list[list[int]]]:
-        """The ids of a text that stay the same whatever follows it, and the ids that may follow them.
+        """Encode a text to the ids that stay the same whatever follows it, and the ids that may follow them.
 
-        Each completion, after the stable ids, decodes to bytes that begin with the text. They are in ascending order.
+        Each completion, after the stable ids, decodes to bytes that begin with the text. Completions are in ascending
+        order.
 
         Args:
             text: the text.
@@ -266,29 +267,29 @@ class Encoding:
 
         """
         allowed = self._find_allowed(text, allowed_special, disallowed_special)
-        return self._completer.with_completions(text.encode(), allowed)
+        return self._completer.encode_with_completions(text.encode(), allowed)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """The id of a token, special or not.
+        """Return the id of a token, special or not.
 
         Raises:
             KeyError: with the bytes, if there is no such token.
             TypeError: for anything but str and bytes.
 
         """
-        token = _as_bytes(text_or_bytes)
-        found = self._mergeable_ranks.get(token)
-        if found is None:
-            found = self._special_tokens.get(token.decode("utf-8", "replace"))
-        if found is None:
+        token = _to_bytes(text_or_bytes)
+        token_id = self._mergeable_ranks.get(token)
+        if token_id is None:
+            token_id = self._special_tokens.get(token.decode("utf-8", "replace"))
+        if token_id is None:
             raise KeyError(token)
-        return found
+        return token_id
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
     @with_fast_decode
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of a sequence of ids.
+        """Decode a sequence of ids to bytes.
 
         Raises:
             KeyError: for an id without a token.
@@ -301,11 +302,11 @@ class Encoding:
                 return self._decoder.bytes_with_final_space(as_array(tokens))
             return self._decoder.bytes_of(tokens)
         except (TypeError, ValueError, OverflowError):
-            return b"".join(self._bytes_of(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
+            return b"".join(self._find_bytes(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
 
     @with_fast_decode
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """The text of a sequence of ids; `errors` as in `bytes.decode`, for bytes that are not UTF-8.
+        """Decode a sequence of ids to text; `errors` as in `bytes.decode`, for bytes that are not UTF-8.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -315,29 +316,29 @@ class Encoding:
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of a token, special or not.
+        """Return the bytes of a token, special or not.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
         table = self._decoder.short_table
-        found = None if table is None else table.token(token)
-        return self._bytes_of(token, "") if found is None else found
+        data = None if table is None else table.token(token)
+        return self._find_bytes(token, "") if data is None else data
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
-        """The bytes of each of several tokens.
+        """Return the bytes of each of several tokens.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
         table = self._decoder.short_table
-        found = table.tokens(tokens) if type(tokens) is list and table is not None else None
-        return [self._bytes_of(token, "") for token in tokens] if found is None else found
+        parts = table.tokens(tokens) if type(tokens) is list and table is not None else None
+        return [self._find_bytes(token, "") for token in tokens] if parts is None else parts
 
     def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
-        """The text of several tokens, and for each the index of the first character that has bytes of it.
+        """Decode tokens, and find for each the index of the first character that has bytes of it.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -348,15 +349,15 @@ class Encoding:
         offsets: list[int] = []
         n_chars = 0  # whose first byte is in the tokens before
         for part in parts:
-            inside = part[:1] != b"" and part[0] in _CONTINUATION
-            offsets.append(max(0, n_chars - inside))
+            begins_inside_char = part[:1] != b"" and part[0] in _CONTINUATION
+            offsets.append(max(0, n_chars - begins_inside_char))
             n_chars += len(part.translate(None, _CONTINUATION))
         return b"".join(parts).decode("utf-8", "strict"), offsets
 
     def decode_batch(
         self, batch: Iterable[Sequence[int]], *, errors: str = "replace", num_threads: int | None = 8
     ) -> list[str]:
-        """The texts of several sequences of ids. `num_threads` is checked, and one thread decodes.
+        """Decode several sequences of ids to texts. `num_threads` is checked, and one thread decodes.
 
         Raises:
             KeyError, OverflowError, TypeError, UnicodeDecodeError: as for `decode`.
@@ -366,7 +367,7 @@ class Encoding:
         return [self.decode(tokens, errors) for tokens in batch]
 
     def decode_bytes_batch(self, batch: Iterable[Sequence[int]], *, num_threads: int | None = 8) -> list[bytes]:
-        """The bytes of several sequences of ids. `num_threads` is checked, and one thread decodes.
+        """Decode several sequences of ids to bytes. `num_threads` is checked, and one thread decodes.
 
         Raises:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
@@ -378,7 +379,7 @@ class Encoding:
     # The vocabulary ---------------------------------------------------------------------------------------------------
 
     def token_byte_values(self) -> list[bytes]:
-        """The tokens that are not special, in ascending order of their bytes."""
+        """List the tokens that are not special, in ascending order of their bytes."""
         return sorted(self._mergeable_ranks)
 
     @property
@@ -415,18 +416,18 @@ class Encoding:
     # Private, as in tiktoken ------------------------------------------------------------------------------------------
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
-        """The ids of a text that is not split into words; special tokens in it are ordinary text."""
-        return self._completer.piece(_as_bytes(text_or_bytes))
+        """Encode a text that is not split into words; special tokens in it are ordinary text."""
+        return self._completer.encode_piece(_to_bytes(text_or_bytes))
 
     def _encode_only_native_bpe(self, text: str) -> list[int]:
-        """The ids of a text whose words the `regex` package finds."""
+        """Encode a text whose words the `regex` package finds."""
         import regex
 
         words = regex.findall(self._pat_str, text)
         return [token_id for word in words for token_id in self._encode_single_piece(word)]
 
     def _encode_bytes(self, text: bytes) -> list[int]:
-        """The ids of bytes; what is not UTF-8, and the word before it, are merged as one piece."""
+        """Encode bytes; what is not UTF-8, and the word before it, are merged as one piece."""
         if not isinstance(text, bytes):
             raise TypeError(f"text is {describe(text)}; it must be bytes")
         return self._completer.encode_bytes(text)
@@ -434,7 +435,7 @@ class Encoding:
     # Copies and pickles -----------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> object:
-        """The name of a registered encoding, and everything of another one."""
+        """Return the name of a registered encoding, and everything of another one."""
         if self is ENCODINGS.get(self.name):
             return self.name
         return {
@@ -448,28 +449,28 @@ class Encoding:
         if isinstance(value, str):
             self.__dict__.update(get_encoding(value).__dict__)
         else:
-            self._take_fields(registry.build_encoding(**value))
+            self._set_fields(registry.build_encoding(**value))
 
     def __copy__(self) -> Encoding:
-        made = Encoding.__new__(Encoding)
-        made.__dict__.update(self.__dict__)
-        return made
+        encoding = Encoding.__new__(Encoding)
+        encoding.__dict__.update(self.__dict__)
+        return encoding
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Encoding:
-        return self.__copy__()  # nothing in it changes
+        return self.__copy__()  # an encoding never changes
 
     # Private ----------------------------------------------------------------------------------------------------------
 
     def _find_allowed(self, text: str, allowed: Special, disallowed: NotSpecial) -> frozenset[str]:
-        """The names of special tokens to find in a text, after refusing one that is not allowed.
+        """Find the names of special tokens that become ids in a text, after refusing a name that is not allowed.
 
         No names if the text has none, so that the caller can take the fast path.
         """
         if not isinstance(text, str):
-            raise _text_error(text)
+            raise _make_text_error(text)
         if isinstance(disallowed, str) and disallowed == "all":
             _check_set(allowed)
-            if self._first not in text or self._prefix not in text:
+            if self._prefix_char not in text or self._prefix not in text:
                 self._check_names(allowed)
                 return _NO_NAMES
             disallowed = () if allowed == "all" else self._all_names - allowed if allowed else self._all_names
@@ -477,7 +478,7 @@ class Encoding:
             self._refuse(text, frozenset(disallowed))
         _check_set(allowed)
         self._check_names(allowed)
-        if not allowed or self._first not in text or self._prefix not in text:
+        if not allowed or self._prefix_char not in text or self._prefix not in text:
             return _NO_NAMES
         return self._all_names if allowed == "all" else self._all_names & allowed
 
@@ -491,25 +492,25 @@ class Encoding:
 
     @cached_property
     def _lists(self) -> _fast_path.ListEncoder:
-        """For the fast paths."""
+        """The encoder of the fast paths, which `_fast_path` reads."""
         keep_ints(self.max_token_value + 1)
         return _fast_path.ListEncoder(self._engine.fast_kernel, self._prefix if self._special_tokens else None)
 
-    def _as_lists(self, batch: TokenBatch) -> list[list[int]]:
-        """A batch as lists."""
+    def _to_lists(self, batch: TokenBatch) -> list[list[int]]:
+        """Convert a batch to lists."""
         keep_ints(self.max_token_value + 1)
         return as_lists(batch.ids, batch.offsets)
 
     def _refuse(self, text: str, disallowed: frozenset[str]) -> None:
-        """Raise ValueError for the first of these names in a text; every text has the empty name."""
+        """Raise ValueError for the first disallowed name in a text; every text has the empty name."""
         if "" in disallowed:
             _raise_disallowed("")
         data = text.encode("utf-8", "surrogatepass")
         for _, _, name in self._engine.specials.find(data, disallowed):
             _raise_disallowed(name)
 
-    def _bytes_of(self, token: int, prefix: str) -> bytes:
-        """The bytes of a token."""
+    def _find_bytes(self, token: int, prefix: str) -> bytes:
+        """Return the bytes of a token."""
         token_id = operator.index(token)
         if not 0 <= token_id < 2**32:
             raise OverflowError(f"token id {token_id} is out of range; ids are from 0 to 2**32 - 1")
@@ -520,12 +521,14 @@ class Encoding:
 
     @cached_property
     def _completer(self) -> unstable.Completer:
-        ordinary = self._tokenizer.spec.vocabulary.kinds == ORDINARY
-        return unstable.Completer(self._engine, self._tokenizer.token_byte_lengths, ordinary, self.token_byte_values())
+        is_ordinary = self._tokenizer.spec.vocabulary.kinds == ORDINARY
+        return unstable.Completer(
+            self._engine, self._tokenizer.token_byte_lengths, is_ordinary, self.token_byte_values()
+        )
 
 
-def _text_error(value: object) -> TypeError:
-    """The error for a text that is not a str."""
+def _make_text_error(value: object) -> TypeError:
+    """Make the error for a text that is not a str."""
     return TypeError(f"text is {describe(value)}; it must be a str")
 
 
@@ -535,8 +538,8 @@ def _check_set(allowed: object) -> None:
         raise TypeError(f'allowed_special is {describe(allowed)}; it must be "all" or a set of names')
 
 
-def _as_bytes(value: str | bytes) -> bytes:
-    """A str or bytes as bytes."""
+def _to_bytes(value: str | bytes) -> bytes:
+    """Convert a str to bytes; bytes stay the same."""
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, bytes):
@@ -545,14 +548,14 @@ def _as_bytes(value: str | bytes) -> bytes:
 
 
 def _check_tokens(tokens: Any) -> Sequence[int]:
-    """The argument `tokens`, after refusing what is not a sequence of ids."""
+    """Return the argument `tokens`, after refusing what is not a sequence of ids."""
     if isinstance(tokens, str) or not hasattr(tokens, "__getitem__") or isinstance(tokens, dict):
         raise TypeError(f"tokens is {describe(tokens)}; it must be a sequence of int")
     return tokens  # type: ignore[no-any-return]
 
 
 def _count_threads(num_threads: Any) -> int:
-    """The argument `num_threads`, at most the number of available cores; None for all of them. 2.5 is 3."""
+    """Read `num_threads`: at most the number of available cores, None for all of them; 2.5 is 3."""
     cores = thread_count(None)
     if num_threads is None:
         return cores
@@ -560,8 +563,8 @@ def _count_threads(num_threads: Any) -> int:
         num_threads = check_int("num_threads", num_threads, 1)
     if not num_threads > 0:
         raise ValueError(f"num_threads is {num_threads}; it must be above 0")
-    number: float = min(num_threads, cores)
-    return math.ceil(number)
+    n_threads: float = min(num_threads, cores)
+    return math.ceil(n_threads)
 
 
 def _raise_disallowed(name: str) -> NoReturn:

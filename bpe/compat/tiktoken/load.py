@@ -13,7 +13,7 @@ import hashlib
 import os
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.utf8 import read_file as local
+from bpe.base.utf8 import read_file as read_local_file
 from bpe.errors import FormatError, short_repr
 from bpe.formats.openai_encodings import PublishedFile
 from bpe.formats.tiktoken import read_gpt2_ranks
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def read_file(blobpath: str) -> bytes:
-    """The content of a file, without the cache.
+    """Read a file, without the cache.
 
     Raises:
         OSError: for a file that cannot be read or downloaded.
@@ -38,7 +38,7 @@ def read_file(blobpath: str) -> bytes:
 
     """
     if "://" not in blobpath:
-        return local(blobpath)
+        return read_local_file(blobpath)
     if blobpath.startswith(("http://", "https://")):
         return cache.download(blobpath)
     try:
@@ -55,7 +55,7 @@ def check_hash(data: bytes, expected_hash: str) -> bool:
 
 
 def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
-    """The content of a file, which is cached if it is downloaded.
+    """Read a file, through the cache if it is downloaded.
 
     Args:
         blobpath: the path or the address.
@@ -78,7 +78,7 @@ def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
 
 
 def load_tiktoken_bpe(tiktoken_bpe_file: str, expected_hash: str | None = None) -> dict[bytes, int]:
-    """The tokens of a rank file → their ranks, in the order of the file.
+    """Read the tokens of a rank file → their ranks, in the order of the file.
 
     Raises:
         ValueError: for a line that is not a token in base64 and a rank; and as for `read_file_cached`.
@@ -120,7 +120,7 @@ def data_gym_to_mergeable_bpe_ranks(
     encoder_json_hash: str | None = None,
     clobber_one_byte_tokens: bool = False,
 ) -> dict[bytes, int]:
-    """The tokens of GPT-2's two files → their ranks, without special tokens.
+    """Read the tokens of GPT-2's two files → their ranks, without special tokens.
 
     Args:
         vocab_bpe_file: the path or the address of the merges.
