@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
 cdef enum:
-    AHEAD = 16                # strings whose slots are prefetched before they are entered
+    PREFETCH_AHEAD = 16       # strings whose slots are prefetched before they are entered
 
 cdef struct StringTable:      # string i is `blob[offsets[i]:offsets[i + 1]]`; those that are entered are found
     const byte_t* blob
@@ -87,18 +87,18 @@ cdef inline bint enter_string(StringTable* table, Py_ssize_t i, uint64_t hashed)
 
 cdef inline bint enter_strings(StringTable* table, Py_ssize_t n) noexcept nogil:
     """Enter the first n strings, for which there is room; False if two are equal."""
-    cdef uint64_t hashed[AHEAD]
-    cdef uint64_t current
+    cdef uint64_t hashed[PREFETCH_AHEAD]
+    cdef uint64_t hash
     cdef Py_ssize_t i
     cdef bint distinct = True
-    for i in range(min(n, <Py_ssize_t>AHEAD)):
+    for i in range(min(n, <Py_ssize_t>PREFETCH_AHEAD)):
         hashed[i] = hash_string(table, i)
     for i in range(n):
-        current = hashed[i % AHEAD]
-        if i + AHEAD < n:
-            hashed[i % AHEAD] = hash_string(table, i + AHEAD)
-            prefetch_slot(table, hashed[i % AHEAD])
-        distinct &= enter_string(table, i, current)
+        hash = hashed[i % PREFETCH_AHEAD]
+        if i + PREFETCH_AHEAD < n:
+            hashed[i % PREFETCH_AHEAD] = hash_string(table, i + PREFETCH_AHEAD)
+            prefetch_slot(table, hashed[i % PREFETCH_AHEAD])
+        distinct &= enter_string(table, i, hash)
     return distinct
 
 

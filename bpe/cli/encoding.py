@@ -174,7 +174,7 @@ def _encode_groups(
                 else:
                     ahead = not one.regular
                     parts = encode_blocks(
-                        engine, blocks, threads, _GROUP, allowed, bos_eos=bos_eos, most=_GROUP, ahead=ahead
+                        engine, blocks, threads, _GROUP, allowed, bos_eos=bos_eos, max_bytes=_GROUP, ahead=ahead
                     )
                 for part in parts:
                     yield index, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends

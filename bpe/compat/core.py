@@ -317,7 +317,7 @@ class Core:
 
     def _native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
         encoder = native._offset_encoder
-        ids, spans, words, matched = encoder.encode_columns(text, self._allowed(as_text), "char", "tokenizers")
+        ids, spans, words, matched = encoder.encode_untrimmed(text, self._allowed(as_text), "char", "tokenizers")
         strings = self.strings
         tokens = [strings[token_id] or "" for token_id in ids.tolist()]
         for index, name in matched.items():
@@ -415,7 +415,7 @@ class Core:
             return False
         if native.spec.ends_word is not None and native.spec.decoder is None:
             return False
-        pieces = self._decoder.bytes_with_final_space
+        pieces = self._decoder.decode_with_final_space
         return all(
             bytes_or_utf8(self._decode_added(each)) == pieces(np.array([each.id], dtype=np.uint32))
             for each in self.added
@@ -430,9 +430,9 @@ class Core:
         if skip_special:
             array = array[~self._skipped[np.minimum(array, len(self._skipped) - 1)]]
         try:
-            return self._decoder.bytes_with_final_space(array)
+            return self._decoder.decode_with_final_space(array)
         except ValueError:
-            return self._decoder.bytes_with_final_space(array[self._known[np.minimum(array, len(self._known) - 1)]])
+            return self._decoder.decode_with_final_space(array[self._known[np.minimum(array, len(self._known) - 1)]])
 
 
 def _check_ids(ids: Sequence[int]) -> list[int]:

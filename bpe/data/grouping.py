@@ -196,7 +196,7 @@ class DocumentGroups(Iterator[Block]):
                     MAX_GROUP,
                     allowed=self._allowed,
                     bos_eos=self._bos_eos,
-                    most=sys.maxsize,
+                    max_bytes=sys.maxsize,
                     ahead=not sources.regular,
                 )
                 if ids is None:

@@ -104,7 +104,7 @@ cdef class SharedWordTable:
     cdef int state
     cdef int size             # log2 of the number of lines
     cdef int largest          # `size` at most, by the memory given
-    cdef bint marked
+    cdef bint marks_word_ends
 
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
     cdef size_t block_size[2]

@@ -14,7 +14,7 @@ from bpe.text.character_sets import DIGIT, N_CLASSES, NUMBER, codes, find_charac
 
 #: The steps of published files, and another spelling of the same pattern.
 _STEPS = (Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
-_ONE_PATTERN = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
+_STEPS_AS_PATTERN = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 
 
 class Units(NamedTuple):
@@ -25,7 +25,7 @@ class Units(NamedTuple):
 
 
 def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
-    """The units that a pretokenizer divides a text into; None if the kernel does not find them.
+    """Find the units that a pretokenizer divides a text into; None if the kernel does not find them.
 
     >>> find_units(None)
     Units(kind=0, classes=None)
@@ -38,14 +38,14 @@ def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
     if isinstance(pretokenizer, PipelinePretokenizer):
         if pretokenizer.steps != _STEPS or pretokenizer.letters:
             return None
-        numbers = np.zeros(N_CLASSES, dtype=np.uint8)
-        numbers[[code for code in codes("NUMERIC") if code < N_CLASSES]] = NUMBER
-        classes = numbers | (find_character_classes() & np.uint8(DIGIT))
+        is_number = np.zeros(N_CLASSES, dtype=np.uint8)
+        is_number[[code for code in codes("NUMERIC") if code < N_CLASSES]] = NUMBER
+        classes = is_number | (find_character_classes() & np.uint8(DIGIT))
         return Units(NUMBERS, classes) if np.all(classes[classes & DIGIT > 0] & NUMBER) else None
     if pretokenizer.add_prefix_space:
         return None
     pattern = pretokenizer.pattern
-    if pattern == _ONE_PATTERN:
+    if pattern == _STEPS_AS_PATTERN:
         return Units(NUMBERS, find_character_classes())
     if pattern in UNIT_PATTERNS and pretokenizer.gaps == "keep":
         return Units(UNIT_PATTERNS[pattern], find_character_classes())

@@ -113,7 +113,7 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, MarkedWords]:
     """An engine that gives pretokens that are one of some tokens a second id, and these ids."""
     tables, marked_words = build_marked(spec, tokens)
-    return Engine(spec, model=EngineModel(tables, marked_words)), marked_words
+    return Engine(spec, parts=EngineModel(tables, marked_words)), marked_words
 
 
 def find_runs(
@@ -207,7 +207,9 @@ def _encode_corpus(
         cut = engine.make_block_cut(source.separators, source.keep_separator, names)
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
-            while (part := encode_some_blocks(engine, blocks, threads, size, allowed=names, most=step)) is not None:
+            while (
+                part := encode_some_blocks(engine, blocks, threads, size, allowed=names, max_bytes=step)
+            ) is not None:
                 yield part.ids, part.lengths, part.size or part.n_bytes
         return
     assert source is not None

@@ -298,8 +298,8 @@ class Encoding:
         """
         try:
             if type(tokens) is list:
-                return self._decoder.bytes_with_final_space(as_array(tokens))
-            return self._decoder.bytes_of(tokens)
+                return self._decoder.decode_with_final_space(as_array(tokens))
+            return self._decoder.decode_bytes(tokens)
         except (TypeError, ValueError, OverflowError):
             return b"".join(self._bytes_of(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
 
@@ -322,7 +322,7 @@ class Encoding:
 
         """
         table = self._decoder.short_table
-        found = None if table is None else table.token(token)
+        found = None if table is None else table.get_token(token)
         return self._bytes_of(token, "") if found is None else found
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
