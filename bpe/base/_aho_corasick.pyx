@@ -46,7 +46,7 @@ cdef enum:
 
 
 cdef copy_rows(const Kept* kept):
-    """The rows as an int64 array, shape (n, 3)."""
+    """Copy the rows to an int64 array, shape (n, 3)."""
     rows = np.empty((kept.n, 3), dtype=np.int64)
     cdef int64_t[:, ::1] out = rows
     if kept.n:
@@ -229,7 +229,7 @@ cdef class Finder:
             free(kept.rows)
 
     def last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
-        """The last position in `text[start:end]` where one of the strings is; -1 if there is none."""
+        """Find the last position in `text[start:end]` where one of the strings is; -1 if there is none."""
         start, end = max(start, <Py_ssize_t>0), min(end, text.shape[0])
         if start >= end:
             return -1

@@ -66,7 +66,7 @@ cdef int follow_vector_level(use_level_t use_level) except -1:
 
 
 def vector_level():
-    """The level that all kernels run at."""
+    """Return the level that all kernels run at."""
     return level
 
 

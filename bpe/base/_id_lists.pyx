@@ -43,7 +43,7 @@ def keep_ints(Py_ssize_t limit):
 
 
 cdef list make_list(const token_t* ids, Py_ssize_t n):
-    """A list of these ids."""
+    """Make a list of these ids."""
     cdef Py_ssize_t i
     cdef object token_id
     cdef list id_list = PyList_New(n)
@@ -57,19 +57,19 @@ cdef list make_list(const token_t* ids, Py_ssize_t n):
 
 
 cdef const token_t* get_data(cnp.ndarray ids) except NULL:
-    """The data of an array of ids."""
+    """Return the data of an array of ids."""
     if cnp.PyArray_NDIM(ids) != 1 or cnp.PyArray_TYPE(ids) != cnp.NPY_UINT32 or not cnp.PyArray_IS_C_CONTIGUOUS(ids):
         raise TypeError(f"ids are {ids.dtype}, {ids.ndim}-D; they must be uint32, 1-D and contiguous")
     return <const token_t*>cnp.PyArray_DATA(ids)
 
 
 def as_list(cnp.ndarray ids not None):
-    """A uint32 array of ids as a list of int."""
+    """Convert a uint32 array of ids to a list of int."""
     return make_list(get_data(ids), cnp.PyArray_SIZE(ids))
 
 
 def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets):
-    """A list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`."""
+    """Make a list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`."""
     cdef const token_t* data = get_data(ids)
     cdef Py_ssize_t i, size = cnp.PyArray_SIZE(ids), n = offsets.shape[0] - 1
     cdef int64_t start, end                                # read once: another thread may change the offsets
@@ -92,7 +92,7 @@ cdef bint read_ids(list ids, Py_ssize_t n, token_t* out):
 
 
 def as_array(list ids not None):
-    """A list of int as a uint32 array.
+    """Convert a list of int to a uint32 array.
 
     Raises TypeError for anything but int itself, and OverflowError for a number that is negative or has over 32 bits.
     """

@@ -44,7 +44,7 @@ cdef inline bint is_string(
 cdef inline size_t find_slot(
     const StringTable* table, const byte_t* string, Py_ssize_t size, uint64_t hashed
 ) noexcept nogil:
-    """The slot of a string, or the empty slot to enter it in."""
+    """Find the slot of a string, or the empty slot to enter it in."""
     cdef size_t at = hashed & table.mask
     while table.slots[at] != 0:
         if table.slots[at] >> 32 == hashed >> 32:
@@ -57,12 +57,12 @@ cdef inline size_t find_slot(
 cdef inline Py_ssize_t find_hashed(
     const StringTable* table, const byte_t* string, Py_ssize_t size, uint64_t hashed
 ) noexcept nogil:
-    """The index of a string with this hash, or -1."""
+    """Find the index of a string with this hash, or -1."""
     return <Py_ssize_t>(<uint32_t>table.slots[find_slot(table, string, size, hashed)]) - 1
 
 
 cdef inline Py_ssize_t find_string(const StringTable* table, const byte_t* string, Py_ssize_t size) noexcept nogil:
-    """The index of a string, or -1."""
+    """Find the index of a string, or -1."""
     return find_hashed(table, string, size, hash_bytes(string, size))
 
 

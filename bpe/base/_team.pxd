@@ -9,7 +9,7 @@ ctypedef int (*work_t)(void* job, int part) except -1 nogil
 
 
 cdef inline int count_parts(size_t max_parts, size_t worth) noexcept nogil:
-    """The number of parts of a job: `worth`, but from 1 to `max_parts`."""
+    """Count the parts of a job: `worth`, but from 1 to `max_parts`."""
     return <int>max(<size_t>1, min(max_parts, worth))
 
 

@@ -262,7 +262,7 @@ cdef class Crew:
 
 
 cdef find_first_error(error, outer):
-    """The exception that led to another: where a handler's ends a wait, `threading` may raise RuntimeError after it."""
+    """Find the exception that led to another: `threading` may raise RuntimeError after a handler's ends a wait."""
     while error.__context__ is not None and error.__context__ is not outer:
         error = error.__context__
     return error

@@ -50,7 +50,7 @@ def in_megabytes(n_bytes: int) -> str:
 def parse_byte_count(name: str, value: int | str, min_value: int) -> int:
     """Convert an argument, an int or a str whose units are powers of 1024, to bytes.
 
-    >>> byte_count("cache_memory", "1.5 MB", 0)
+    >>> parse_byte_count("cache_memory", "1.5 MB", 0)
     1572864
 
     Raises:

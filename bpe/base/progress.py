@@ -315,7 +315,7 @@ class _LineReport(_Report):
 def _format_amount(amount: int, unit: str) -> str:
     """Spell an amount with its unit.
 
-    >>> _amount(81_500_000, "B"), _amount(12_345, "merges")
+    >>> _format_amount(81_500_000, "B"), _format_amount(12_345, "merges")
     ('81.5 MB', '12,345 merges')
     """
     if unit != "B":
@@ -330,7 +330,7 @@ def _format_amount(amount: int, unit: str) -> str:
 def _format_duration(seconds: float) -> str:
     """Spell a duration in seconds, minutes or hours.
 
-    >>> _duration(59.4), _duration(61), _duration(7322)
+    >>> _format_duration(59.4), _format_duration(61), _format_duration(7322)
     ('59 s', '1:01 min', '2:02 h')
     """
     n_seconds = round(seconds)

@@ -62,7 +62,7 @@ cdef class TokenTable:
                 self.cells[i, CELL_BYTES - 1] = self.sizes[i]
 
     def decode_bytes(self, const uint32_t[::1] ids):
-        """The tokens' bytes one after the other, or the index of the first id that is no token."""
+        """Join the tokens' bytes; returns the index of the first id that is no token, if there is one."""
         cdef Py_ssize_t n = ids.shape[0], i = 0, last_poll = 0
         cdef PyObject* data = NULL
         cdef TokenText out = TokenText(data=NULL, capacity=0, n=0)
@@ -104,7 +104,7 @@ cdef class TokenTable:
         const byte_t[::1] ends_word,       # IN by id: whether a token's last byte is the space of a mark; or empty
         str errors,                        # as for bytes.decode
     ):
-        """The text of each row, as a list; or the row of the first id that is no token.
+        """Decode each row to text: a list; or the row of the first id that is no token.
 
         Rows are decoded in one buffer that stays in the cache, without a bytes object for each.
 
@@ -142,7 +142,7 @@ cdef class TokenTable:
         return texts
 
     cpdef object get_token(self, token_id):
-        """The bytes of a token by its id, an int; None for one that is no token."""
+        """Return the bytes of a token by its id, an int; None for one that is no token."""
         cdef token_t token
         cdef Py_ssize_t start
         if type(token_id) is not int or not 0 <= token_id < self.sizes.shape[0]:
@@ -154,7 +154,7 @@ cdef class TokenTable:
         return PyBytes_FromStringAndSize(<const char*>&self.blob[start], self.measure_token(token))
 
     def tokens(self, list token_ids not None):
-        """The bytes of each of several tokens, a list; None if one is no token."""
+        """Return the bytes of each of several tokens, a list; None if one is no token."""
         tokens = []
         for token_id in token_ids:
             token = self.get_token(token_id)
@@ -164,7 +164,7 @@ cdef class TokenTable:
         return tokens
 
     cdef object decode_short(self, ids, bint as_text, bytes is_kept=None):
-        """The text, or the bytes, of a list of int or of a uint32 array.
+        """Decode a list of int or a uint32 array to text or bytes.
 
         With `is_kept`, ids that are 0 there or past its end are left out. None if there are more than MAX_SHORT_IDS ids
         or MAX_SHORT_BYTES bytes, if one is no token, or for any other argument.
@@ -229,7 +229,7 @@ cdef class TokenTable:
 
 
 cdef Py_ssize_t sum_sizes(TokenTable table, Py_ssize_t step, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
-    """The bytes of every `step`-th of n tokens together; an id that is no token has none."""
+    """Add up the bytes of every `step`-th of n tokens; an id that is no token has none."""
     cdef size_t limit = table.sizes.shape[0]
     cdef Py_ssize_t i = 0, n_bytes = 0
     cdef uint32_t token
@@ -242,7 +242,7 @@ cdef Py_ssize_t sum_sizes(TokenTable table, Py_ssize_t step, const uint32_t* ids
 
 
 def with_fast_decode(method, bint as_text):
-    """`decode` (`as_text`) or `decode_bytes`, with a fast path for short calls; `method` handles all others.
+    """Wrap `decode` (`as_text`) or `decode_bytes` in a fast path for short calls; `method` handles all others.
 
     `self._decoder` is a `TokenDecoder`, whose `short_table` is a TokenTable, or None if texts are more than its bytes.
     """

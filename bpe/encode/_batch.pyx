@@ -67,7 +67,7 @@ cdef class EncodeJob:
     """Texts to encode: fill it with `add_…`, call `prepare`, `work` in each thread, then `result`."""
 
     def __cinit__(self, Encoder encoder not None, Py_ssize_t threads, *_):
-        """`threads` is how many will work: with several, long texts are split. A subclass may take more arguments."""
+        """Take the number of threads that will work: with several, long texts are split. A subclass may take more."""
         check_lock(&self.lock)
         self.encoder, self.threads = encoder, threads
         self.owners = []

@@ -81,6 +81,6 @@ cdef inline const byte_t* get_word(CacheSeeds seeds, token_t token) noexcept nog
 
 
 cdef inline Py_ssize_t measure_word(CacheSeeds seeds, token_t token) noexcept nogil:
-    """The bytes of a token without its mark."""
+    """Measure a token in bytes, without its mark."""
     cdef Py_ssize_t size = seeds.offsets[token + 1] - seeds.offsets[token]
     return size - seeds.mark_size if seeds.marks_word_ends and seeds.ends[token] else size

@@ -50,7 +50,7 @@ follow_vector_level(use_level_look_up)
 
 
 cdef size_t count_three_byte_chars(const byte_t* text, size_t n) noexcept nogil:
-    """How many of n bytes start a character of three; more than n if one of them is 0xFF."""
+    """Count those of n bytes that start a character of three; more than n if one of them is 0xFF."""
     return bpe_count_three_byte_chars(text, n)
 
 

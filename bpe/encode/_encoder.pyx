@@ -124,7 +124,7 @@ cdef class Encoder:
         self.piece_encoder.keeps_pretokens_whole = True
 
     def select_unreachable(self, const uint8_t[::1] wanted):
-        """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
+        """Select the tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
         cdef TokenTree tree = self.piece_encoder.merger.tree
         if not tree.ordered or not tree.limit or <size_t>wanted.shape[0] != tree.limit:
             return None
@@ -177,7 +177,7 @@ cdef class Encoder:
     # Split points of texts --------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
-        """A position at or after `pos` where a text may be split; its length if none is found.
+        """Find a position at or after `pos` where a text may be split; its length if none is found.
 
         Of a str, some characters at a time are converted to UTF-8. All rules ask for two characters before a position
         and one after it.
@@ -205,7 +205,7 @@ cdef class Encoder:
         return text.n
 
     cdef Py_ssize_t find_next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-        """The next safe split point of UTF-8, `text[:end]`.
+        """Find the next safe split point of UTF-8, `text[:end]`.
 
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
@@ -218,7 +218,7 @@ cdef class Encoder:
         return find_next_split_point(self.scanner, text, pos, end)
 
     def find_last_split(self, const byte_t[::1] text, Py_ssize_t start):
-        """The last position found after `start` where a text may be split, whatever follows it; else `start`."""
+        """Find the last position after `start` where a text may be split, whatever follows it; else `start`."""
         cdef Py_ssize_t end = text.shape[0]
         start = max(start, <Py_ssize_t>0)
         if end <= start:
@@ -228,7 +228,7 @@ cdef class Encoder:
         return start
 
     cdef Py_ssize_t find_last_split_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
-        """The last position found after `start` where `text[:end]` may be split, whatever follows it; else `start`."""
+        """Find the last position after `start` where `text[:end]` may be split, whatever follows it; else `start`."""
         cdef const SplitTables* splits = get_text_splits(self)
         cdef Py_ssize_t search_start = max(start, end - SPLIT_SEARCH_BYTES), split
         if splits != NULL:
@@ -243,7 +243,7 @@ cdef class Encoder:
     # For Python -------------------------------------------------------------------------------------------------------
 
     def encode(self, text):
-        """The ids of one str or bytes: (uint32 array, whether all symbols have an id)."""
+        """Encode one str or bytes: (uint32 array, whether all symbols have an id)."""
         cdef Workspace space = self.take_workspace()
         cdef Fragment fragment
         cdef bytes data
@@ -280,7 +280,7 @@ cdef class Encoder:
         return self.take_ids(space), all_known
 
     def encode_pretokens(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """The ids of a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
+        """Encode a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
         cdef Workspace space
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)
@@ -297,7 +297,7 @@ cdef class Encoder:
         return self.take_ids(space), all_known
 
     def encode_pretoken(self, bytes piece):
-        """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
+        """Encode one pretoken, merged without cache, to a list; NO_TOKEN for symbols without an id."""
         cdef Workspace space = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
@@ -311,7 +311,7 @@ cdef class Encoder:
     # Workspaces -------------------------------------------------------------------------------------------------------
 
     cdef Workspace take_workspace(self):
-        """An idle workspace, or a new one."""
+        """Take an idle workspace, or make a new one."""
         cdef Workspace space
         with cython.critical_section(self):
             space = self.idle
@@ -339,7 +339,7 @@ cdef class Encoder:
         return 0
 
     cdef object take_ids(self, Workspace space):
-        """The output as an array; the workspace is given back."""
+        """Return the output as an array, and give the workspace back."""
         ids = as_array(&space.out, space.pool, &space.block)
         self.give_back(space)
         return ids
@@ -464,7 +464,7 @@ cdef int encode_units(
 
 
 cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
-    """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
+    """Return the split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
     if encoder.high is not None:
         return NULL
     if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:
@@ -476,7 +476,7 @@ cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
 
 
 cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
-    """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
+    """Make a larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
     cdef bint grows = old is not None and old.size < old.largest
     cdef bint marks_word_ends = encoder.piece_encoder.marks_word_ends
     cdef SharedWordTable table = SharedWordTable(

@@ -44,7 +44,7 @@ cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed
 
 
 def with_fast_encode(method):
-    """`Tokenizer.encode` with a fast path; `method` handles all other calls.
+    """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
     The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged.
     """
@@ -63,7 +63,7 @@ def with_fast_encode(method):
 
 
 def with_fast_batch(method, kind):
-    """`Tokenizer.encode_batch` with a fast path for a list of texts that are short together.
+    """Wrap `Tokenizer.encode_batch` in a fast path for a list of texts that are short together.
 
     `kind` is the class of the result, which is created without the checks of its `__init__`.
     """
@@ -82,7 +82,7 @@ def with_fast_batch(method, kind):
 
 
 cdef object encode_to_array(Encoder encoder, text):
-    """The ids of a short text as an array; None if `encode_short` does not take it."""
+    """Encode a short text to an array; None if `encode_short` does not take it."""
     cdef Workspace space = encoder.take_workspace()
     if encode_short(encoder, space, text):
         return encoder.take_ids(space)
@@ -104,7 +104,7 @@ cdef class ListEncoder:
         self.encoder, self.prefix = encoder, prefix
 
     cdef list encode_to_list(self, str text):
-        """The ids of a short text; None if `encode_short` does not take it, or without an encoder."""
+        """Encode a short text to a list; None if `encode_short` does not take it, or without an encoder."""
         cdef Workspace space
         cdef list ids = None
         if self.encoder is None:
@@ -132,7 +132,7 @@ cdef bint may_have_name(str text, str prefix) except -1:
 
 
 def with_fast_list(method, bint ordinary):
-    """`Encoding.encode` of tiktoken's interface, or `encode_ordinary`, with a fast path; `method` handles other calls.
+    """Wrap `encode` or `encode_ordinary` of tiktoken's interface in a fast path; `method` handles other calls.
 
     The encoding's `_lists` is a `ListEncoder`.
     """
@@ -165,7 +165,7 @@ cdef bint need_no_check(dict options, bint batch) except -1:
 
 
 cdef object encode_short_texts(Encoder encoder, list texts, kind):
-    """A batch of a list of texts; None if they are long together, or `encode_short` does not take one of them.
+    """Encode a list of texts to a batch; None if they are long together, or `encode_short` does not take one of them.
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
@@ -228,7 +228,7 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
 cdef bint append_short(
     Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size, const byte_t* readable
 ) except -1:
-    """Append the ids of a text of at most TINY_TEXT bytes, piece by piece; False, and no ids, if a piece has no value.
+    """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
     Nothing at or past `readable` is read.
     """

@@ -87,7 +87,7 @@ cdef class BlockBuffers(ThreadBuffers):
         return 0
 
     def to_arrays(self):
-        """The records, int64 of shape (n, FIELDS), and their counts, int64."""
+        """Return the records, int64 of shape (n, RECORD_FIELDS), and their counts, int64."""
         records = np.empty((self.n_records, RECORD_FIELDS), dtype=np.int64)
         counts = np.empty(self.n_counts, dtype=np.int64)
         cdef int64_t[:, ::1] record_rows = records

@@ -14,7 +14,7 @@ def locate_in_bytes(
     const uint32_t[::1] lengths,       # IN bytes of each token, by id
     int64_t start,                     # of the first one
 ):
-    """The start and end of each token: int64, shape (n, 2)."""
+    """Compute the start and end of each token: int64, shape (n, 2)."""
     cdef Py_ssize_t n = ids.shape[0], i
     cdef size_t limit = lengths.shape[0]
     cdef uint32_t token
@@ -58,7 +58,7 @@ def number_words(
     const int64_t[::1] ends,           # IN
     int64_t size,                      # of the text
 ):
-    """The number of the pretoken that each token begins in: int64; None if the pretokens are not the whole text."""
+    """Number the pretoken that each token begins in: int64; None if the pretokens are not the whole text."""
     cdef Py_ssize_t n = span.shape[0] if span.shape[1] == 2 else 0, n_words = min(starts.shape[0], ends.shape[0]), i
     cdef Py_ssize_t word = 0
     cdef int64_t position = 0

@@ -38,5 +38,5 @@ cdef inline int merge_piece(
 
 
 cdef inline Cache* select_cache(PieceEncoder encoder, Workspace space, int part) noexcept nogil:
-    """The cache for pieces, or for earlier parts of them if ends of words are marked."""
+    """Select the cache for pieces, or for earlier parts of them if ends of words are marked."""
     return &space.earlier if encoder.marks_word_ends and part == EARLIER else &space.cache

@@ -92,7 +92,7 @@ cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t cap
 
 
 cdef inline Py_ssize_t char_length(byte_t lead) noexcept nogil:
-    """The length of a character by its first byte; 1 for a byte that starts none."""
+    """Return the length of a character by its first byte; 1 for a byte that starts none."""
     if lead < 0xC0:
         return 1
     return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

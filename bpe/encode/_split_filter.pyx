@@ -43,7 +43,7 @@ cdef enum:
 cdef class SplitFilter:
 
     def __cinit__(self, bint can_split=True):
-        """A filter without pairs; unless `can_split`, it never allows a split."""
+        """Make a filter without pairs; unless `can_split`, it never allows a split."""
         if not can_split:
             return
         self.cells = np.zeros((1 << FULL_CELLS) + 1, dtype=np.uint32)

@@ -22,6 +22,6 @@ cdef class WholeWords:
             enter_string(&self.words.table, indices[i], hash_string(&self.words.table, indices[i]))
 
     cdef token_t find(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
-        """The token of a whole word, or NO_TOKEN."""
+        """Find the token of a whole word, or NO_TOKEN."""
         cdef Py_ssize_t i = find_string(&self.words.table, word, size)
         return self.ids[i] if i >= 0 else NO_TOKEN

@@ -29,7 +29,7 @@ cdef enum:
 cdef class SharedWordTable:
 
     def __cinit__(self, size_t memory, size_t n_words, bint marks_word_ends):
-        """An empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
+        """Make an empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
         self.marks_word_ends = marks_word_ends
         self.largest = min(log2_of((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
         self.size = min(log2_of(n_words) + 1, self.largest)
@@ -76,7 +76,7 @@ cdef class SharedWordTable:
 
 
 cdef int log2_of(size_t n) noexcept nogil:
-    """The greatest k such that 2**k is at most n, but at least FIRST_LINES."""
+    """Compute the greatest k such that 2**k is at most n, but at least FIRST_LINES."""
     cdef int k = FIRST_LINES
     while <size_t>2 << k <= n:
         k += 1

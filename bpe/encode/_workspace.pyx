@@ -20,7 +20,7 @@ cdef enum:
 cdef class Workspace:
 
     def __cinit__(self, size_t memory, bint marks_word_ends=False):
-        """`memory` is the size of the word table in bytes; a small one goes with small tables of recent words."""
+        """Take the size of the word table in bytes; a small one goes with small tables of recent words."""
         open_front(&self.cache, memory)
         if marks_word_ends:
             open_front(&self.earlier, memory)

@@ -59,7 +59,7 @@ class Engine:
         whole_words: (bytes, id) of pretokens that are encoded as that id without merging.
         cache_memory: the limit of the word cache, which all threads share, in bytes. The memory of one freed result of
             up to 4 times this size is kept for the next result.
-        model: the model, if it is not that of the tokenizer: `build_model` builds that.
+        parts: the parts of the model, if it is not that of the tokenizer: `build_model` builds these.
 
     """
 
@@ -133,7 +133,7 @@ class Engine:
                 ids, all_known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
             if not all_known:
                 self.refuse_unknown(text)
-            return ids if self.parts.across_words is None else self._merge_words(ids)
+            return self._merge_words(ids)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             data = self.check_text(text)
             data = data.encode() if isinstance(data, str) else data
@@ -142,16 +142,11 @@ class Engine:
                 self.kernel.encode(data) if spans is None else self.kernel.encode_with_specials(data, *spans)
             )
             if all_known:
-                return ids if self.parts.across_words is None else self._merge_words(ids)
+                return self._merge_words(ids)
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
-        parts = []
-        for segment in self.prepare(text, allowed):
-            token_id = segment.token_id
-            ids = self.encode_segment(segment) if token_id is None else np.array([token_id], dtype=np.uint32)
-            parts.append(ids)
-        return join_ids(parts)
+        return join_ids([self.encode_segment(segment) for segment in self.prepare(text, allowed)])
 
     def check_text(self, text: TextLike) -> str | bytes:
         """Convert a text to the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
@@ -202,7 +197,9 @@ class Engine:
         return False
 
     def encode_segment(self, segment: Segment) -> NDArray[np.uint32]:
-        """Encode text between special tokens."""
+        """Encode text between special tokens, or a special token."""
+        if segment.token_id is not None:
+            return np.array([segment.token_id], dtype=np.uint32)
         if self.spec.dropout:
             return self._drop_merges(segment, self.spec.dropout, int.from_bytes(os.urandom(8), "little"))[0]
         if segment.starts is None and self._kernel_splits:
@@ -211,12 +208,12 @@ class Engine:
             ids, all_known = self.kernel.encode_pretokens(segment.data, *segment.bounds())
         if not all_known:
             self.refuse_unknown(segment.data)
-        return ids if self.parts.across_words is None else self._merge_words(ids)
+        return self._merge_words(ids)
 
     def _merge_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Merge across the words of a text."""
-        assert self.parts.across_words is not None
-        return self.parts.across_words.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
+        """Merge across the words of a text, if the model does so."""
+        step = self.parts.across_words
+        return ids if step is None else step.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
     def encode_with_dropout(
         self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int
@@ -228,15 +225,15 @@ class Engine:
 
         Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020).
         """
-        parts: list[NDArray[np.uint32]] = []
+        rows: list[NDArray[np.uint32]] = []
         random_state = seed & 2**64 - 1
         for segment in self.prepare(text, allowed):
             if segment.token_id is not None:
-                parts.append(np.array([segment.token_id], dtype=np.uint32))
+                rows.append(self.encode_segment(segment))
             else:
                 ids, random_state = self._drop_merges(segment, dropout, random_state)
-                parts.append(ids)
-        return join_ids(parts)
+                rows.append(ids)
+        return join_ids(rows)
 
     def _drop_merges(self, segment: Segment, dropout: float, random_state: int) -> tuple[NDArray[np.uint32], int]:
         """Encode a segment with random merges left out: (ids, the next state of the random numbers)."""

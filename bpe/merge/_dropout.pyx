@@ -35,7 +35,7 @@ cdef class Dropout:
         uint64_t drop_threshold,           # the probability times 2**53
         uint64_t state,                    # of the random numbers
     ):
-        """The ids of the pretokens of a text.
+        """Encode the pretokens of a text.
 
         Returns:
             (uint32 ids; the state afterwards; whether all symbols have an id).

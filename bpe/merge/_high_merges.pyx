@@ -34,7 +34,7 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from bpe.merge.checks import check_merges
+from bpe.merge.tables import check_merges
 
 cdef extern from "bpe/merge/_high_merges.h" nogil:
     enum:
@@ -80,7 +80,7 @@ cdef inline uint32_t find_bucket(const HighTable* table, uint64_t entry) noexcep
 
 
 cdef uint64_t[::1] list_entries(const int[:, ::1] pairs, const int[::1] results, Py_ssize_t limit):
-    """The entries of the table: every pair that has a merge, and every pair of leaves that a merge joins."""
+    """List the entries of the table: every pair that has a merge, and every pair of leaves that a merge joins."""
     cdef Py_ssize_t i, n = results.shape[0]
     cdef int[::1] first_leaf = np.arange(limit, dtype=np.int32), last_leaf = np.arange(limit, dtype=np.int32)
     cdef uint64_t[::1] entries = np.empty(2 * n, dtype=np.uint64)
@@ -95,7 +95,7 @@ cdef uint64_t[::1] list_entries(const int[:, ::1] pairs, const int[::1] results,
 cdef class HighMerges:
 
     def __cinit__(self, low, high):
-        """The merges of both stages, as two `MergeList`s; ValueError if the second does not only add to the first."""
+        """Take the merges of both stages, two `MergeList`s; ValueError if the second does not only add to the first."""
         check_merges(high)
         is_low = np.ones(high.limit, dtype=np.bool_)
         is_low[high.results] = False
@@ -111,7 +111,7 @@ cdef class HighMerges:
         build_table(self, list_entries(high.pairs, high.results, high.limit))
 
     def merge_unit(self, const token_t[::1] low):
-        """The ids of a unit of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
+        """Merge a unit of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
         cdef Ids out
         cdef Scratch scratch
         cdef size_t n_known = 0
@@ -132,7 +132,7 @@ cdef class HighMerges:
     cdef size_t merge(
         self, const token_t* low, size_t n, size_t* n_known, bint text_ends, Scratch* scratch, Ids* out
     ) except? 0xFFFFFFFF nogil:
-        """Append the ids of the segments of n low tokens; the number of tokens in them.
+        """Append the ids of the segments of n low tokens; returns the number of tokens in them.
 
         There is a UNIT_BREAK between two units. Unless a text ends, the last segment may go on after them, and a block
         may still be filled: what is left of them waits for more. A block that is half full takes more than half of the
@@ -235,7 +235,7 @@ cdef uint32_t choose_pilot(
 
 
 cdef size_t find_segment_end(HighMerges merges, const token_t* low, size_t end, size_t n) noexcept nogil:
-    """The end of a segment that has the token before `end`."""
+    """Find the end of a segment that has the token before `end`."""
     while end < n and is_joined(&merges.table, low[end - 1], low[end]):
         end += 1
     return end

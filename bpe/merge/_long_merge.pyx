@@ -150,14 +150,14 @@ cdef Py_ssize_t merge_window(
 
 
 cdef inline Py_ssize_t count_symbols(TokenTree tree, token_t token) noexcept nogil:
-    """The number of symbols of a token; 1 for NO_TOKEN."""
+    """Count the symbols of a token; 1 for NO_TOKEN."""
     return 1 if token >= tree.limit or tree.parts[token].size == 0 else tree.parts[token].size
 
 
 cdef inline Py_ssize_t append_kept(
     TokenTree tree, const token_t* tokens, Py_ssize_t n, Py_ssize_t size, bint is_last, Ids* out
 ) except -1 nogil:
-    """Append n tokens of `size` symbols, except those at the end unless the window is the last; the symbols kept."""
+    """Append n tokens of `size` symbols, but those at the end unless `is_last`; returns the number of symbols kept."""
     cdef Py_ssize_t n_dropped = 0
     while not is_last and n > 0 and n_dropped < MIN_DROPPED_SYMBOLS:
         n -= 1

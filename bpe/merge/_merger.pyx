@@ -18,7 +18,7 @@ from bpe.merge._merging cimport (
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t
 
-from bpe.merge.checks import (
+from bpe.merge.tables import (
     can_drop_in_wide_chars, check_merges, check_symbols, find_symbol_tokens, has_merges_of_unknown,
 )
 from bpe.vocab.vocabulary import AFTER_MERGING

@@ -27,7 +27,7 @@ from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport IDS_PER_STEP, SymbolTokens, Scratch, check_length, write_symbols
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from bpe.merge.checks import check_events, build_event_table
+from bpe.merge.tables import check_events, build_event_table
 
 cdef struct Event:
     uint32_t left             # the pair that is merged, or the token that is split
@@ -119,7 +119,7 @@ cdef class EventMerger(Merger):
         return 0
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
-        """Never: rows are merged by rank."""
+        """Return False: rows are merged by rank."""
         return False
 
     cdef int merge(

@@ -82,7 +82,7 @@ cdef class SuperMerger:
         return 0
 
     def merge(self, const uint32_t[::1] ids, const int64_t[::1] offsets):
-        """The ids after supermerges: (uint32 array, int64 number of ids of each document).
+        """Apply the supermerges: (uint32 array, int64 number of ids of each document).
 
         Document i has the ids `offsets[i]` to `offsets[i + 1]`.
         """

@@ -113,7 +113,7 @@ cdef Py_ssize_t scan_pieces(
 
 
 cdef Py_ssize_t find_piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil:
-    """The end of the piece at `pos`."""
+    """Find the end of the piece at `pos`."""
     cdef Py_ssize_t position = cursor.pos + 1
     while position < cursor.end and not bpe_is_cut(cuts, cursor.text[position - 1], cursor.text[position]):
         position += 1
@@ -139,7 +139,7 @@ cdef inline Py_ssize_t find_run_end(
     const UnitRules* rules, int class_bits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t max_chars,
     Py_ssize_t* n,
 ) noexcept nogil:
-    """The end of up to `max_chars` characters from `pos` on with one of the classes (signs if 0), and their number."""
+    """Find the end of up to `max_chars` characters at `pos` with one of the classes (signs if 0), and their number."""
     cdef Py_ssize_t length
     cdef int bits = get_class(rules, text, pos, end, &length)
     n[0] = 0
@@ -155,7 +155,7 @@ cdef inline Py_ssize_t find_run_end(
 cdef Py_ssize_t find_group_end(
     const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """The end of the group at `pos`: of the number, or before the last digits of one if these are 3, 6 and so on.
+    """Find the end of the group at `pos`: of the number, or before its last digits if these are 3, 6 and so on.
 
     The number of digits is kept, as counting them for each group would take quadratic time.
     """
@@ -180,7 +180,7 @@ cdef Py_ssize_t find_group_end(
 cdef Py_ssize_t find_few_digits_end(
     const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """The end of a number of one to three ASCII digits at `pos` if it needs no unit of its own; else `pos`.
+    """Find the end of one to three ASCII digits at `pos` if they need no unit of their own; else `pos`.
 
     Numbers are many in code, and each unit is encoded by itself. A number is one group then, and no merge crosses its
     ends.
@@ -220,7 +220,7 @@ cdef Py_ssize_t find_signs_end(
 cdef Py_ssize_t find_unit_end(
     const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """The end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
+    """Find the end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
     cdef Py_ssize_t position = pos, digits_end, length
     if rules.unit == UNDIVIDED:
         return end

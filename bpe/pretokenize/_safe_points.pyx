@@ -37,7 +37,7 @@ cdef Py_ssize_t find_next_split_point(int scanner, const byte_t* text, Py_ssize_
 
 
 def find_next(int scanner, const byte_t[::1] text, Py_ssize_t pos):
-    """`find_next_split_point` for a text from Python; the text's length if there is none."""
+    """Call `find_next_split_point` for a text from Python; the text's length if there is none."""
     cdef Py_ssize_t end = text.shape[0]
     if pos >= end:
         return end
@@ -69,7 +69,7 @@ cdef Py_ssize_t find_last_split_point(int scanner, const byte_t* text, Py_ssize_
 
 
 def find_last(int scanner, const byte_t[::1] text, Py_ssize_t start):
-    """`find_last_split_point` for a text from Python."""
+    """Call `find_last_split_point` for a text from Python."""
     cdef Py_ssize_t end = text.shape[0]
     start = max(start, <Py_ssize_t>0)
     if end <= start:

@@ -77,7 +77,7 @@ cdef Py_ssize_t scan_words(
 
 
 def spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-    """The pretokens of the texts `text[starts[i]:ends[i]]`.
+    """Find the pretokens of the texts `text[starts[i]:ends[i]]`.
 
     Returns:
         Their starts and their ends, and the numbers of the texts that are left to the `regex` package: int64 arrays.

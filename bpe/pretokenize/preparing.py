@@ -19,7 +19,7 @@ from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.text.alignment import Convention
+    from bpe.text.alignment import Aligned, Convention
     from bpe.text.normalizers import Normalizer
 
 
@@ -105,16 +105,8 @@ class TextPreparer:
         self, piece: bytes, start: int, names_after: frozenset[str], convention: Convention | None
     ) -> Iterator[Segment]:
         """Prepare text between special tokens whose characters' origins are needed, or that has more such tokens."""
-        text, begins_text, aligned, origins = escape(piece), start == 0, None, None
-        if self._normalizer is not None:
-            if convention is not None:
-                aligned = self._normalizer.align(text, convention)
-            if self._needs_origins and begins_text:
-                traced = convention == "tokenizers" and aligned
-                aligned_starts = traced or self._normalizer.align(text, "tokenizers")
-                text, origins = aligned_starts.text, aligned_starts.starts
-            else:
-                text = self._normalizer(text) if aligned is None else aligned.text
+        begins_text = start == 0
+        text, aligned, origins = self._normalize_traced(escape(piece), begins_text, convention)
         parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
         bounds = None
         if names_after:
@@ -136,6 +128,18 @@ class TextPreparer:
                 n_added = 0 if segment.char_of_byte is not None else len(segment.data) - len(data)
                 segment.origin = Origin(start, piece, convention, aligned, part, first_char, n_added)
             yield segment
+
+    def _normalize_traced(
+        self, text: str, begins_text: bool, convention: Convention | None
+    ) -> tuple[str, Aligned | None, NDArray[np.int64] | None]:
+        """Normalize text between special tokens: (text, alignment by the convention, origins of its characters)."""
+        if self._normalizer is None:
+            return text, None, None
+        aligned = None if convention is None else self._normalizer.align(text, convention)
+        if self._needs_origins and begins_text:
+            traced = (convention == "tokenizers" and aligned) or self._normalizer.align(text, "tokenizers")
+            return traced.text, aligned, traced.starts
+        return self._normalizer(text) if aligned is None else aligned.text, aligned, None
 
     def _split_part(self, data: bytes, part: str, begins_text: bool, origins: NDArray[np.int64] | None) -> Segment:
         """Split a part of normalized text by where its characters come from."""

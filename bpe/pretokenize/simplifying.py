@@ -39,7 +39,7 @@ def simplify(steps: PipelinePretokenizer, is_byte_model: bool) -> Pretokenizer |
     Raises:
         ValueError: for steps with a ByteLevel that are not of a byte model.
 
-    >>> simplify(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), byte=True)
+    >>> simplify(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), is_byte_model=True)
     Pretokenizer('starcoder')
 
     """

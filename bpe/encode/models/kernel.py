@@ -101,8 +101,7 @@ def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:
 
 def _find_superwords(spec: TokenizerSpec, merges: MergeList, tables: SymbolTables) -> tuple[Superwords | None, bool]:
     """Find the two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
-    from bpe.merge.superwords import find_superwords
-    from bpe.pretokenize.unit_rules import find_units
+    from bpe.merge.superwords import find_superwords, find_units
 
     units = find_units(spec.pretokenizer)
     superwords = find_superwords(merges, tables, spec.vocabulary, units)
