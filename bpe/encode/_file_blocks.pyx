@@ -139,7 +139,7 @@ cdef class BlockJob(EncodeJob):
         self.n_parts = 1 if threads == 1 else MAX_BLOCKS
         self.allocate_shared()
 
-    def thread_count(self):
+    def count_threads(self):
         """Return the number of threads that may work."""
         return self.threads
 

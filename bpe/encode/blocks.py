@@ -134,7 +134,7 @@ def encode_some_blocks(
             n_bytes,
             max_bytes,
         )
-        run_threads(job.work, job.thread_count(), job.stop)
+        run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()
         return _merge_words(engine, _join_records(ids, lengths, records))
     batches, parts = [], []
