@@ -90,7 +90,7 @@ cdef struct Chunk:
     Py_ssize_t size[MAX_PIECES]  # in bytes
     uint64_t key[2 * MAX_PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[MAX_PIECES]  # of the two keys, or of the bytes of a long word
-    uint64_t found[MAX_PIECES + 8]  # values in the first lines of the shared table: of `missed`, then of `not_short`
+    uint64_t first_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `not_short`; or 0
     Py_ssize_t units[MAX_PIECES]  # of a superword vocabulary: the first pieces of units, in order
     Py_ssize_t n_units
     Py_ssize_t next_unit      # the first one that is not written

@@ -84,7 +84,7 @@ cdef void fill(
             if not feed.is_open and not open_fragment(chunk, feed):
                 return
             find_pieces(chunk, feed, splits, MAX_PIECES - chunk.n)
-        take_pieces(chunk, feed, splits, cache, earlier)
+        move_pieces(chunk, feed, splits, cache, earlier)
         if feed.next == feed.n_found and not feed.is_open:
             chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
             chunk.n_fragment_ends += 1
@@ -165,7 +165,7 @@ cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) 
     return n
 
 
-cdef inline void take_pieces(
+cdef inline void move_pieces(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Move found pieces to the chunk while there is room."""
@@ -222,27 +222,27 @@ cdef inline void add_pieces(
     const Cache* cache,
 ) noexcept nogil:
     """Add n pieces within 4 GiB: piece i is from `text + start[i]` to `text + end[i]`."""
-    cdef Py_ssize_t near = n                               # from here on, 8 bytes from a start are not all readable
+    cdef Py_ssize_t n_near = n                             # from here on, 8 bytes from a start are not all readable
     cdef size_t i, k, n_missed = chunk.n_missed, n_not_short = chunk.n_not_short
     cdef PieceRun run
-    cdef LookupResult found
-    while near > 0 and (feed.contains_0xFF or feed.readable - text - start[near - 1] < 8):
-        near -= 1
-    if near:
-        run.text, run.start, run.end, run.n = text, start, end, near
-        found.first, found.value = chunk.n, chunk.value
-        found.not_short, found.n_not_short = chunk.not_short, n_not_short
-        found.missed, found.missed_key, found.n_missed = chunk.missed, chunk.missed_key, n_missed
-        bpe_look_up(&run, cache.front, cache.front_shift, &found)
-        for i in range(n_missed, found.n_missed):
+    cdef LookupResult result
+    while n_near > 0 and (feed.contains_0xFF or feed.readable - text - start[n_near - 1] < 8):
+        n_near -= 1
+    if n_near:
+        run.text, run.start, run.end, run.n = text, start, end, n_near
+        result.first, result.value = chunk.n, chunk.value
+        result.not_short, result.n_not_short = chunk.not_short, n_not_short
+        result.missed, result.missed_key, result.n_missed = chunk.missed, chunk.missed_key, n_missed
+        bpe_look_up(&run, cache.front, cache.front_shift, &result)
+        for i in range(n_missed, result.n_missed):
             prefetch_line(cache.words, hash_word(chunk.missed_key[i], EMPTY_KEY))
-        for i in range(n_not_short, found.n_not_short):
+        for i in range(n_not_short, result.n_not_short):
             k = chunk.not_short[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
-        chunk.n += near
-        chunk.n_missed, chunk.n_not_short = found.n_missed, found.n_not_short
-    for near in range(near, n):
-        add_piece(chunk, text + start[near], end[near] - start[near], feed.readable, cache)
+        chunk.n += n_near
+        chunk.n_missed, chunk.n_not_short = result.n_missed, result.n_not_short
+    for n_near in range(n_near, n):
+        add_piece(chunk, text + start[n_near], end[n_near] - start[n_near], feed.readable, cache)
 
 
 cdef void add_piece(

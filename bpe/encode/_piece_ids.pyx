@@ -34,11 +34,11 @@ cdef class PieceEncoder:
         cdef Py_ssize_t piece
         cdef uint64_t key, value
         new.n = 0
-        memset(chunk.found, 0, chunk.n_missed * sizeof(uint64_t))
+        memset(chunk.first_values, 0, chunk.n_missed * sizeof(uint64_t))
         if earlier == cache:                               # else some pieces are in the other table
-            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.found)
+            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.first_values)
         for i in range(chunk.n_missed):
-            key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.found[i]
+            key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.first_values[i]
             if value:
                 put_front(cache, key, value)
             else:
@@ -49,16 +49,16 @@ cdef class PieceEncoder:
                     self, space, &new, piece, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
                 )
             prefetch_spilled(cache, chunk.value[piece])
-        memset(chunk.found, 0, chunk.n_not_short * sizeof(uint64_t))
+        memset(chunk.first_values, 0, chunk.n_not_short * sizeof(uint64_t))
         if earlier == cache:
-            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_not_short, chunk.found)
+            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_not_short, chunk.first_values)
         for i in range(chunk.n_not_short):
             if chunk.size[i] > MIDDLE_WORD:
                 prefetch_kept(cache, chunk.hash[i])
         for i in range(chunk.n_not_short):
             piece = chunk.not_short[i]
-            chunk.value[piece] = chunk.found[i]
-            if chunk.found[i] == 0:
+            chunk.value[piece] = chunk.first_values[i]
+            if chunk.first_values[i] == 0:
                 find_long_word(self, space, i, &new)
             prefetch_spilled(cache, chunk.value[piece])
         merge_new_words(self, space, &new)

@@ -31,8 +31,8 @@ cdef class SharedWordTable:
     def __cinit__(self, size_t memory, size_t n_words, bint marks_word_ends):
         """Make an empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
         self.marks_word_ends = marks_word_ends
-        self.largest = min(log2_of((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
-        self.size = min(log2_of(n_words) + 1, self.largest)
+        self.largest = min(compute_log2((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
+        self.size = min(compute_log2(n_words) + 1, self.largest)
         self.open(&self.words, 0)
         if marks_word_ends:
             self.open(&self.parts, 1)
@@ -75,7 +75,7 @@ cdef class SharedWordTable:
         return 0
 
 
-cdef int log2_of(size_t n) noexcept nogil:
+cdef int compute_log2(size_t n) noexcept nogil:
     """Compute the greatest k such that 2**k is at most n, but at least FIRST_LINES."""
     cdef int k = FIRST_LINES
     while <size_t>2 << k <= n:

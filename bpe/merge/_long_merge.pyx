@@ -35,7 +35,7 @@ from libc.string cimport memcpy
 
 cdef enum:
     N_WINDOW_SIZES = 4        # sizes of windows: each four times the one before
-    MAX_WINDOW = 2048         # symbols of a window at most, after failures with SHORT
+    MAX_WINDOW = 2048         # symbols of a window at most, after failures with MAX_ROW_SYMBOLS
     MIN_DROPPED_SYMBOLS = 5   # symbols at the end of a window whose tokens are dropped, at least
     TRIES_PER_SIZE = 3        # windows in a row that may fail before the next one is four times as large
     MAX_FAILURES = 24         # failures before the piece is given up; a window that gets further cancels one

@@ -89,7 +89,7 @@ cdef class Merger:
     cdef void merge_short(
         self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
     ) noexcept nogil:
-        """Merge n <= TOGETHER pieces that fit rows."""
+        """Merge n <= MAX_ROWS pieces that fit rows."""
         cdef size_t i
         for i in range(n):
             fill_row_from_bytes(&rows[i], &self.table.merges, self.alphabet.inner.tokens, pieces[i], sizes[i])

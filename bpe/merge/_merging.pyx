@@ -23,7 +23,7 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
 cdef enum:
-    MAX_SYMBOLS_PER_MERGE = 8  # a pass pays if it merges one symbol in PAYING
+    MAX_SYMBOLS_PER_MERGE = 8  # a pass pays if it merges one symbol in this many
 
 
 follow_vector_level(use_level_merge)
@@ -145,7 +145,7 @@ cdef int append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil:
 
 
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil:
-    """Merge up to TOGETHER rows, a merge of each in turn."""
+    """Merge up to MAX_ROWS rows, a merge of each in turn."""
     bpe_merge_rows(merges, rows, n)
 
 

@@ -95,7 +95,7 @@ cdef inline bint is_surely_inside(const byte_t* text, Py_ssize_t pos) noexcept n
 
 
 cdef inline bint are_surely_inside(const byte_t* text, Py_ssize_t pos) noexcept nogil:
-    """Whether STEP positions from `pos` on are certainly no safe split points. Without a branch, so it is vectorized.
+    """Whether the next STEP_POSITIONS positions are certainly no safe split points. Without a branch: it is vectorized.
 
     Measured on JSON, where split points are 100 KB apart: 2.4 ns a byte without it, 0.4 with it.
     """
