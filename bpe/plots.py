@@ -23,7 +23,7 @@ import numpy as np
 
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.drawing import draw_tokens
-from bpe.encode.explain import merge_steps
+from bpe.encode.explain import list_merge_steps
 from bpe.errors import pluralize
 from bpe.show.axes import new_axes
 from bpe.show.views import MergeSteps
@@ -127,7 +127,7 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
     return MergeSteps(
         [
             (merge, draw_tokens(tokenizer, [(data, None if i == NO_TOKEN else i) for data, i in tokens]))
-            for merge, tokens in merge_steps(tokenizer._engine, text)
+            for merge, tokens in list_merge_steps(tokenizer._engine, text)
         ]
     )
 

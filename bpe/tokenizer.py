@@ -252,7 +252,7 @@ class Tokenizer:
         allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
         check_choice("convention", convention, ("whole", "tokenizers"))
         if convention == "tokenizers":
-            ids, spans, _ = self._offset_encoder.encode_words(text, allowed, unit, "tokenizers")
+            ids, spans, _ = self._offset_encoder.encode_with_word_numbers(text, allowed, unit, "tokenizers")
         else:
             ids, spans = self._offset_encoder.encode(text, allowed, unit)
         if not template or self._spec.template is None:
@@ -672,7 +672,7 @@ class Tokenizer:
         'a'
 
         """
-        return self._decoder.text_of(self._decoder.select_ids(ids, skip_special, skip_invalid), errors)
+        return self._decoder.decode_text(self._decoder.select_ids(ids, skip_special, skip_invalid), errors)
 
     @with_fast_decode
     def decode_bytes(self, ids: Ids, *, skip_special: bool = False, skip_invalid: bool = False) -> bytes:
@@ -692,7 +692,7 @@ class Tokenizer:
         >>> bpe.train(texts=["a b"], vocab_size=256).decode_bytes([64, 65])
         b'ab'
         """
-        return self._decoder.bytes_of(self._decoder.select_ids(ids, skip_special, skip_invalid))
+        return self._decoder.decode_bytes(self._decoder.select_ids(ids, skip_special, skip_invalid))
 
     def decode_batch(
         self,
@@ -722,12 +722,12 @@ class Tokenizer:
         if isinstance(batch, TokenBatch) and skip_special and not skip_invalid:
             batch, skip_special = self._decoder.drop_special_in_batch(batch), False
         takes_whole_batch = isinstance(batch, TokenBatch) and not skip_invalid
-        if takes_whole_batch and (texts := self._decoder.texts_of(cast("TokenBatch", batch), errors)) is not None:
+        if takes_whole_batch and (texts := self._decoder.decode_texts(cast("TokenBatch", batch), errors)) is not None:
             return texts  # otherwise the first row with an id that is no token says so below
         check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
         if skip_special or skip_invalid:
             return [self.decode(ids, errors, skip_special=skip_special, skip_invalid=skip_invalid) for ids in batch]
-        text_of = self._decoder.text_of
+        text_of = self._decoder.decode_text
         rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
             rows.append(text_of(ids, errors))  # noqa: PERF401
@@ -1437,9 +1437,9 @@ def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
 
 def _cache_bytes(cache_memory: int | str | None) -> int:
     """The argument `cache_memory` in bytes."""
-    from bpe.base.memory_limits import byte_count
+    from bpe.base.memory_limits import parse_byte_count
 
-    return CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
+    return CACHE_MEMORY if cache_memory is None else parse_byte_count("cache_memory", cache_memory, 0)
 
 
 def _rebuild(

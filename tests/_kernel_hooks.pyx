@@ -170,14 +170,14 @@ def split_points_of_slice(SplitFilter split not None, const byte_t[::1] text):
 
 def work_alternated(EncodeJob job, int n):
     """Do a job as n threads of equal speed do, a part each in turn."""
-    cdef list threads = [(job.encoder.workspace(), job.new_worker()) for _ in range(n)]
+    cdef list threads = [(job.encoder.take_workspace(), job.new_buffers()) for _ in range(n)]
     cdef bint found = True
     while found:
         found = False
-        for work, worker in threads:
-            found |= job.do_next(work, worker)
-    for work, _ in threads:
-        job.finish(work)
+        for space, buffers in threads:
+            found |= job.encode_next(space, buffers)
+    for space, _ in threads:
+        job.finish(space)
 
 
 def utf8(str text):
@@ -190,10 +190,10 @@ def utf8(str text):
 def cache_state(Encoder encoder):
     """Statistics of a tokenizer's word table: a dict of int."""
     cdef SharedWordTable table = encoder.table
-    cdef Workspace work = encoder.idle
+    cdef Workspace space = encoder.idle
     idle = 0
-    while work is not None:
-        idle, work = idle + 1, work.next
+    while space is not None:
+        idle, space = idle + 1, space.next
     return {
         "idle": idle,                                      # workspaces
         "words": table.words.n_entries,
@@ -203,5 +203,5 @@ def cache_state(Encoder encoder):
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
         "parts": table.parts.n_entries + table.parts.n_longs,
-        "bytes": <size_t>(256 if table.marked else 128) << table.size,
+        "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.size,
     }

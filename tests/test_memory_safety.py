@@ -705,9 +705,9 @@ def test_no_kernel_builds_a_list_that_is_released_twice() -> None:
 
 def test_token_offsets_beyond_a_text_are_refused() -> None:
     ids, lengths = np.array([0, 7, 2**32 - 1], dtype=np.uint32), np.array([2], dtype=np.uint32)
-    assert _offsets.in_bytes(ids, lengths, 0).tolist() == [[0, 2], [2, 2], [2, 2]]
+    assert _offsets.locate_in_bytes(ids, lengths, 0).tolist() == [[0, 2], [2, 2], [2, 2]]
     spans = int64s(0, 2, 2, 10**9).reshape(2, 2)
-    _offsets.to_characters("é".encode(), spans)
+    _offsets.convert_to_characters("é".encode(), spans)
     assert spans.tolist() == [[0, 1], [1, 1]]
 
 

@@ -92,7 +92,7 @@ def results(
         rows.append((text, each.ids))
         yield "ids", ours.encode(text, allowed_special="all").tolist(), each.ids
         yield "template", ours.encode(text, allowed_special="all", template=True).tolist(), theirs.encode(text).ids
-        ids, spans, words = ours._offset_encoder.encode_words(
+        ids, spans, words = ours._offset_encoder.encode_with_word_numbers(
             text, frozenset(ours.special_tokens), "char", "tokenizers"
         )
         yield "spans", (ids.tolist(), [*map(tuple, spans.tolist())], words.tolist()), (

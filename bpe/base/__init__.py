@@ -3,7 +3,8 @@
 Input is what the system provides (pages, cores, signals, str objects); output is arrays, threads and valid UTF-8 that
 the kernels rely on. The files, in the order in which a call uses them:
 
-- `_types.pxd` the C types of ids, ranks and counts; `_bounds.pxd` the checks of offsets that come from Python;
+- `_types.pxd` the C types of ids, counts, cells and bytes; `_bounds.pxd` the checks of offsets that come from Python;
+  `_cpu.pyx` (`_levels.h`, `_vectors.h`) the vector level of all kernels;
 - `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8; `offsets.py`: offsets;
 - `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls;
 - `forks.py` locks and cached properties that a forked process can use;

@@ -40,13 +40,13 @@ cdef extern from *:
     const void* find_last_byte "bpe_find_last_byte"(const void* text, int byte, size_t size) noexcept nogil
 
 cdef enum:
-    EVERY = 0x7FFFFFFF        # occurrences: no more are found at once
-    BLOCK = 1 << 18           # positions searched at a time; more if the longest string needs it
+    NO_LIMIT = 0x7FFFFFFF     # occurrences: no more are found at once
+    BLOCK_POSITIONS = 1 << 18  # positions searched at a time; more if the longest string needs it
     POLL_INTERVAL = 1 << 24   # bytes between two checks for signals
 
 
 cdef copy_rows(const Kept* kept):
-    """The rows as an int64 array, shape (n, 3)."""
+    """Copy the rows to an int64 array, shape (n, 3)."""
     rows = np.empty((kept.n, 3), dtype=np.int64)
     cdef int64_t[:, ::1] out = rows
     if kept.n:
@@ -63,22 +63,22 @@ cdef inline uint32_t child(const Tree* tree, uint32_t node, byte_t byte) noexcep
 
 cdef inline uint32_t step(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
     """Return the state after one more byte: follow suffix links until a node has a child by this byte."""
-    cdef uint32_t found
+    cdef uint32_t next_node
     while node:
-        found = child(tree, node, byte)
-        if found:
-            return found
+        next_node = child(tree, node, byte)
+        if next_node:
+            return next_node
         node = tree.shorter[node]
     return tree.root[byte]
 
 
-cdef inline Py_ssize_t skip(const Tree* tree, const byte_t* text, Py_ssize_t pos, Py_ssize_t low) noexcept nogil:
-    """Return the last position from `low` to `pos` where a string may end; less than `low` if there is none."""
-    cdef const byte_t* found
+cdef inline Py_ssize_t skip(const Tree* tree, const byte_t* text, Py_ssize_t pos, Py_ssize_t start) noexcept nogil:
+    """Return the last position from `start` to `pos` where a string may end; less than `start` if there is none."""
+    cdef const byte_t* match
     if tree.last >= 0:
-        found = <const byte_t*>find_last_byte(text + low, tree.last, pos - low + 1)
-        return low - 1 if found == NULL else found - text
-    while pos >= low and not tree.root[text[pos]]:
+        match = <const byte_t*>find_last_byte(text + start, tree.last, pos - start + 1)
+        return start - 1 if match == NULL else match - text
+    while pos >= start and not tree.root[text[pos]]:
         pos -= 1
     return pos
 
@@ -159,14 +159,14 @@ cdef class Finder:
         np.cumsum(lengths, out=ends[1:])
         offsets = ends
         reversals = []
-        for each in strings:
-            reversals.append(each[::-1])
+        for string_bytes in strings:
+            reversals.append(string_bytes[::-1])
         order = np.array(sorted(range(n), key=reversals.__getitem__), dtype=np.int64)
         labels, firsts = np.zeros(capacity, dtype=np.uint8), np.zeros(capacity + 1, dtype=np.uint32)
-        links, found = np.zeros(capacity, dtype=np.uint32), np.full(capacity, -1, dtype=np.int32)
-        label, first, shorter, string = labels, firsts, links, found
+        links, string_of_node = np.zeros(capacity, dtype=np.uint32), np.full(capacity, -1, dtype=np.int32)
+        label, first, shorter, string = labels, firsts, links, string_of_node
         self.sizes, self.longest = lengths, int(lengths.max(initial=0))
-        self.arrays = labels, firsts, links, found
+        self.arrays = labels, firsts, links, string_of_node
         tree.label, tree.first, tree.shorter, tree.string = &label[0], &first[0], &shorter[0], &string[0]
         memset(tree.root, 0, sizeof(tree.root))
         if n == 0:
@@ -179,14 +179,14 @@ cdef class Finder:
     def occurs(self, text):
         """Whether any of the strings occurs in a text."""
         cdef Py_buffer view                    # a typed memoryview would cost as much as searching a short text
-        cdef bint found
+        cdef bint occurs
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             with nogil:
-                found = self.occurs_in(<const byte_t*>view.buf, view.len)
+                occurs = self.occurs_in(<const byte_t*>view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
-        return found
+        return occurs
 
     def find(self, text, Py_ssize_t start=0):
         """Find the leftmost-longest occurrences at or after `start`, in order and without overlaps.
@@ -229,7 +229,7 @@ cdef class Finder:
             free(kept.rows)
 
     def last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
-        """The last position in `text[start:end]` where one of the strings is; -1 if there is none."""
+        """Find the last position in `text[start:end]` where one of the strings is; -1 if there is none."""
         start, end = max(start, <Py_ssize_t>0), min(end, text.shape[0])
         if start >= end:
             return -1
@@ -254,11 +254,12 @@ cdef class Finder:
         """Append the occurrences of `find`."""
         cdef Occurrence* hits = NULL
         cdef size_t capacity = 0
-        cdef Py_ssize_t low = start, high, last_end = start, i, block = max(<Py_ssize_t>BLOCK, 4 * self.longest)
+        cdef Py_ssize_t low = start, high, last_end = start, i
+        cdef Py_ssize_t block = max(<Py_ssize_t>BLOCK_POSITIONS, 4 * self.longest)
         try:
             while low < end:
                 high = min(low + block, end)
-                i = find_occurrences(self, text, low, high, end, &hits, &capacity, EVERY)
+                i = find_occurrences(self, text, low, high, end, &hits, &capacity, NO_LIMIT)
                 kept.rows = <KeptRow*>grow_array(kept.rows, &kept.capacity, kept.n + i, sizeof(KeptRow))
                 while i > 0:
                     i -= 1
@@ -275,21 +276,21 @@ cdef class Finder:
         """Whether the longest string at some position before `at` ends after `at`, overlapping others or not."""
         return 0 < at < text.shape[0] and self.crosses_in(&text[0], at, text.shape[0])
 
-    cdef bint crosses_in(self, const byte_t* text, Py_ssize_t at, Py_ssize_t end) except -1 nogil:
-        """Whether the longest string at some position before `at` ends after `at` in `text[:end]`."""
-        cdef Py_ssize_t low = max(at - self.longest + 1, <Py_ssize_t>0), n, i
-        cdef bint found = False
+    cdef bint crosses_in(self, const byte_t* text, Py_ssize_t position, Py_ssize_t end) except -1 nogil:
+        """Whether the longest string at some position before `position` ends after `position` in `text[:end]`."""
+        cdef Py_ssize_t start = max(position - self.longest + 1, <Py_ssize_t>0), n, i
+        cdef bint crosses = False
         cdef Occurrence* hits = NULL
         cdef size_t capacity = 0
         if not self.longest:
             return False
         try:
-            n = find_occurrences(self, text, low, at, end, &hits, &capacity, EVERY)
+            n = find_occurrences(self, text, start, position, end, &hits, &capacity, NO_LIMIT)
             for i in range(n):
-                found |= hits[i].start + self.sizes[hits[i].number] > at
+                crosses |= hits[i].start + self.sizes[hits[i].number] > position
         finally:
             free(hits)
-        return found
+        return crosses
 
     cdef bint occurs_in(self, const byte_t* text, Py_ssize_t end) except -1 nogil:
         """Whether any of the strings occurs in `text[:end]`."""

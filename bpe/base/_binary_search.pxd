@@ -9,7 +9,7 @@ ctypedef fused rising_t:
 
 
 cdef inline size_t first_from(const rising_t* numbers, size_t n, rising_t min_value) noexcept nogil:
-    """The place of the first of n rising numbers that is not below `min_value`; n where all are."""
+    """Find the first of n rising numbers that is not below `min_value`: its index; n if all are below."""
     cdef size_t low = 0, high = n, middle
     while low < high:
         middle = (low + high) >> 1

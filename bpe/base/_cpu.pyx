@@ -43,13 +43,13 @@ cdef enum:
 LEVELS = {"none": PLAIN, "avx2": AVX2, "avx512": AVX512}
 
 
-cdef int level_named(name) except -1:
+cdef int parse_level(name) except -1:
     if name not in LEVELS:
         raise ValueError(f"BPE_VECTORS is {name!r}; it must be one of {', '.join(LEVELS)}")
     return LEVELS[name]
 
 
-cdef int level = min(machine_level(), level_named(os.environ.get("BPE_VECTORS") or "avx512"))
+cdef int level = min(machine_level(), parse_level(os.environ.get("BPE_VECTORS") or "avx512"))
 cdef use_level_t[MAX_FOLLOWERS] followers
 cdef int n_followers = 0
 
@@ -66,7 +66,7 @@ cdef int follow_vector_level(use_level_t use_level) except -1:
 
 
 def vector_level():
-    """The level that all kernels run at."""
+    """Return the level that all kernels run at."""
     return level
 
 

@@ -3,5 +3,5 @@
 from bpe.base._types cimport token_t
 
 
-cdef list list_of(const token_t* ids, Py_ssize_t n)
+cdef list make_list(const token_t* ids, Py_ssize_t n)
 cdef bint read_ids(list ids, Py_ssize_t n, token_t* out)

@@ -42,35 +42,35 @@ def keep_ints(Py_ssize_t limit):
     make_ints(limit)
 
 
-cdef list list_of(const token_t* ids, Py_ssize_t n):
-    """A list of these ids."""
+cdef list make_list(const token_t* ids, Py_ssize_t n):
+    """Make a list of these ids."""
     cdef Py_ssize_t i
-    cdef object number
-    cdef list made = PyList_New(n)
-    PyObject_GC_UnTrack(<void*>made)
-    if not point_at_ints(ids, n, list_items(made)):
+    cdef object token_id
+    cdef list id_list = PyList_New(n)
+    PyObject_GC_UnTrack(<void*>id_list)
+    if not point_at_ints(ids, n, list_items(id_list)):
         for i in range(n):
-            number = ids[i]
-            Py_INCREF(number)                              # the reference that `SET_ITEM` takes
-            PyList_SET_ITEM(made, i, number)
-    return made
+            token_id = ids[i]
+            Py_INCREF(token_id)                            # the reference that `SET_ITEM` takes
+            PyList_SET_ITEM(id_list, i, token_id)
+    return id_list
 
 
-cdef const token_t* data_of(cnp.ndarray ids) except NULL:
-    """The data of an array of ids."""
+cdef const token_t* get_data(cnp.ndarray ids) except NULL:
+    """Return the data of an array of ids."""
     if cnp.PyArray_NDIM(ids) != 1 or cnp.PyArray_TYPE(ids) != cnp.NPY_UINT32 or not cnp.PyArray_IS_C_CONTIGUOUS(ids):
         raise TypeError(f"ids are {ids.dtype}, {ids.ndim}-D; they must be uint32, 1-D and contiguous")
     return <const token_t*>cnp.PyArray_DATA(ids)
 
 
 def as_list(cnp.ndarray ids not None):
-    """A uint32 array of ids as a list of int."""
-    return list_of(data_of(ids), cnp.PyArray_SIZE(ids))
+    """Convert a uint32 array of ids to a list of int."""
+    return make_list(get_data(ids), cnp.PyArray_SIZE(ids))
 
 
 def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets):
-    """A list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`."""
-    cdef const token_t* data = data_of(ids)
+    """Make a list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`."""
+    cdef const token_t* data = get_data(ids)
     cdef Py_ssize_t i, size = cnp.PyArray_SIZE(ids), n = offsets.shape[0] - 1
     cdef int64_t start, end                                # read once: another thread may change the offsets
     cdef list rows = []
@@ -78,7 +78,7 @@ def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets):
         start, end = offsets[i], offsets[i + 1]
         if not 0 <= start <= end <= size:
             raise ValueError(f"text {i} is from {start} to {end} of {size} ids")
-        rows.append(list_of(data + start, end - start))
+        rows.append(make_list(data + start, end - start))
     return rows
 
 
@@ -92,19 +92,19 @@ cdef bint read_ids(list ids, Py_ssize_t n, token_t* out):
 
 
 def as_array(list ids not None):
-    """A list of int as a uint32 array.
+    """Convert a list of int to a uint32 array.
 
     Raises TypeError for anything but int itself, and OverflowError for a number that is negative or has over 32 bits.
     """
     cdef cnp.npy_intp n = len(ids)
-    cdef object found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
-    cdef tuple fixed
-    if read_ids(ids, n, <token_t*>cnp.PyArray_DATA(found)):
-        return found
-    fixed = tuple(ids)
-    for i, number in enumerate(fixed):
-        if type(number) is not int:
-            raise TypeError(f"id {i} is {type(number).__name__}; it must be int")
-        if not 0 <= number <= UINT32_MAX:
-            raise OverflowError(f"id {i} is {number}; ids are from 0 to {UINT32_MAX}")
-    return np.array(fixed, dtype=np.uint32)                # another thread has changed the list
+    cdef object array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
+    cdef tuple items
+    if read_ids(ids, n, <token_t*>cnp.PyArray_DATA(array)):
+        return array
+    items = tuple(ids)
+    for i, item in enumerate(items):
+        if type(item) is not int:
+            raise TypeError(f"id {i} is {type(item).__name__}; it must be int")
+        if not 0 <= item <= UINT32_MAX:
+            raise OverflowError(f"id {i} is {item}; ids are from 0 to {UINT32_MAX}")
+    return np.array(items, dtype=np.uint32)                # another thread has changed the list

@@ -26,7 +26,7 @@ cdef inline int grow_ids(Ids* ids, size_t more) except -1 nogil:
 
 
 cdef inline int reserve(Ids* ids, size_t more) except -1 nogil:
-    """Room for `more` ids after those of the array."""
+    """Make room for `more` ids after those of the array."""
     if ids.n + more > ids.capacity:
         return grow_ids(ids, more)
     return 0

@@ -22,8 +22,8 @@ class StoppedError(Exception):
 def set_poll_interval(Py_ssize_t ids):
     """Set the number of ids between two polls, for tests; the previous number."""
     global poll_interval
-    before, poll_interval = poll_interval, ids
-    return before
+    previous, poll_interval = poll_interval, ids
+    return previous
 
 
 cdef void begin_watch(Watch* watch) noexcept nogil:

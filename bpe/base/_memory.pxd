@@ -50,7 +50,7 @@ cdef extern from *:
 
 
 cdef inline Key load_key(const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end) noexcept nogil:
-    """The key of `text[start:start + size]`, 1 <= size <= 15; nothing at or past `text[end]` is read."""
+    """Load the key of `text[start:start + size]`, 1 <= size <= 15; nothing at or past `text[end]` is read."""
     cdef Key key
     cdef uint64_t words[2]
     if start + 16 <= end:
@@ -63,7 +63,7 @@ cdef inline Key load_key(const byte_t* text, Py_ssize_t start, Py_ssize_t size, 
 
 
 cdef inline Key near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
-    """The key of a word, 1 <= size <= 15, in memory that has 16 bytes from its start on; no branch."""
+    """Load the key of a word, 1 <= size <= 15, in memory that has 16 bytes from its start on; no branch."""
     cdef Key key
     memcpy(&key, word, 16)
     key.lo &= low_bytes[size + 8]
@@ -77,7 +77,7 @@ cdef inline uint64_t hash_key(Key key) noexcept nogil:
 
 
 cdef inline uint64_t hash_bytes(const byte_t* data, Py_ssize_t size) noexcept nogil:
-    """A 64-bit hash of any bytes."""
+    """Hash any bytes to 64 bits."""
     cdef uint64_t word, state = hash_two(<uint64_t>size, 0)
     while size >= 8:
         memcpy(&word, data, 8)
@@ -92,7 +92,7 @@ cdef inline uint64_t hash_bytes(const byte_t* data, Py_ssize_t size) noexcept no
 
 
 cdef inline void* check_allocated(void* data, size_t n, const char* what) except NULL nogil:
-    """`data`, which an allocator returned for n items; raises MemoryError if it is NULL."""
+    """Return `data`, which an allocator returned for n items; raises MemoryError if it is NULL."""
     if data == NULL:
         with gil:
             raise MemoryError(f"no memory for {n} {what.decode()}; give the process more, or less text")
@@ -113,7 +113,7 @@ cdef inline int check_lock(cython.pythread_type_lock* lock) except -1:
 
 
 cdef inline void* grow_array(void* data, size_t* capacity, size_t needed, size_t item) except NULL nogil:
-    """`data` with room for `needed` items: itself, or moved to a place at least half as large again.
+    """Return `data` with room for `needed` items: itself, or moved to a block at least half as large again.
 
     Raises MemoryError, and leaves `data` as it was, where there is no memory.
     """

@@ -26,7 +26,7 @@ from libc.stdlib cimport calloc, free
 cdef class OrderedIds:
 
     def __cinit__(self, Py_ssize_t n_parts, size_t max_ids, ResultPool pool):
-        """`max_ids`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
+        """Take an upper estimate of the number of ids; with more than `max_ids`, the array is reallocated."""
         check_lock(&self.lock)
         self.n_parts, self.pool = n_parts, pool
         self.max_ids = max_ids if max_ids > LARGE else 0

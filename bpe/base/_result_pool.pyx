@@ -2,8 +2,9 @@
 
 The system clears each new page of memory, which takes 5 to 15% of the time of encoding a text whose words are in the
 cache. The pool avoids it: it keeps one block, the largest that has been freed. A new result is written to that block if
-it fits and is not more than `MUCH` times smaller; otherwise it gets new pages. A block has room for one id per byte of
-text, of which only the pages that are written take memory. A kept block has at most `max_bytes` bytes of such pages.
+it fits and is not more than `MAX_SIZE_RATIO` times smaller; otherwise it gets new pages. A block has room for one id
+per byte of text, of which only the pages that are written take memory. A kept block has at most `max_bytes` bytes of
+such pages.
 
 No thread waits for the lock: where it is held, new pages are used, or the freed block is released. In a forked process
 the lock may stay held forever, because the thread that held it exists only in the parent. An array of ids refers to
@@ -18,7 +19,7 @@ from cpython.pythread cimport (
 )
 
 cdef enum:
-    MUCH = 8                  # a block more than this many times the size needed is left for a larger result
+    MAX_SIZE_RATIO = 8        # a block more than this many times the size needed is left for a larger result
 
 
 @cython.final
@@ -36,7 +37,7 @@ cdef class ResultPool:
             PyThread_free_lock(self.lock)
 
     @property
-    def kept(self):
+    def max_kept_bytes(self):
         """An upper bound of the memory that the kept block takes, in bytes."""
         return min(self.block.size, self.max_bytes)
 
@@ -44,7 +45,7 @@ cdef class ResultPool:
         """Return memory of at least `size` bytes: the kept block if it fits, else new pages; NULL without memory."""
         cdef Block block = Block(data=NULL, size=size)
         if PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
-            if size <= self.block.size <= size * MUCH:
+            if size <= self.block.size <= size * MAX_SIZE_RATIO:
                 block, self.block = self.block, block
                 self.block.size = 0
             PyThread_release_lock(self.lock)
@@ -54,9 +55,9 @@ cdef class ResultPool:
 
     cdef void take_back(self, Block block) noexcept nogil:
         """Keep a freed block if it is larger than the kept one, and release the other of the two."""
-        cdef Block other = block
+        cdef Block released = block
         if PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             if block.size > self.block.size and drop_pages(block.data, self.max_bytes, block.size):
-                self.block, other = block, self.block
+                self.block, released = block, self.block
             PyThread_release_lock(self.lock)
-        release(other.data, other.size)
+        release(released.data, released.size)

@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
 cdef enum:
-    AHEAD = 16                # strings whose slots are prefetched before they are entered
+    PREFETCH_AHEAD = 16       # strings whose slots are prefetched before they are entered
 
 cdef struct StringTable:      # string i is `blob[offsets[i]:offsets[i + 1]]`; those that are entered are found
     const byte_t* blob
@@ -44,7 +44,7 @@ cdef inline bint is_string(
 cdef inline size_t find_slot(
     const StringTable* table, const byte_t* string, Py_ssize_t size, uint64_t hashed
 ) noexcept nogil:
-    """The slot of a string, or the empty slot to enter it in."""
+    """Find the slot of a string, or the empty slot to enter it in."""
     cdef size_t at = hashed & table.mask
     while table.slots[at] != 0:
         if table.slots[at] >> 32 == hashed >> 32:
@@ -57,12 +57,12 @@ cdef inline size_t find_slot(
 cdef inline Py_ssize_t find_hashed(
     const StringTable* table, const byte_t* string, Py_ssize_t size, uint64_t hashed
 ) noexcept nogil:
-    """The index of a string with this hash, or -1."""
+    """Find the index of a string with this hash, or -1."""
     return <Py_ssize_t>(<uint32_t>table.slots[find_slot(table, string, size, hashed)]) - 1
 
 
 cdef inline Py_ssize_t find_string(const StringTable* table, const byte_t* string, Py_ssize_t size) noexcept nogil:
-    """The index of a string, or -1."""
+    """Find the index of a string, or -1."""
     return find_hashed(table, string, size, hash_bytes(string, size))
 
 
@@ -87,18 +87,18 @@ cdef inline bint enter_string(StringTable* table, Py_ssize_t i, uint64_t hashed)
 
 cdef inline bint enter_strings(StringTable* table, Py_ssize_t n) noexcept nogil:
     """Enter the first n strings, for which there is room; False if two are equal."""
-    cdef uint64_t hashed[AHEAD]
-    cdef uint64_t current
+    cdef uint64_t hashed[PREFETCH_AHEAD]
+    cdef uint64_t hash
     cdef Py_ssize_t i
     cdef bint distinct = True
-    for i in range(min(n, <Py_ssize_t>AHEAD)):
+    for i in range(min(n, <Py_ssize_t>PREFETCH_AHEAD)):
         hashed[i] = hash_string(table, i)
     for i in range(n):
-        current = hashed[i % AHEAD]
-        if i + AHEAD < n:
-            hashed[i % AHEAD] = hash_string(table, i + AHEAD)
-            prefetch_slot(table, hashed[i % AHEAD])
-        distinct &= enter_string(table, i, current)
+        hash = hashed[i % PREFETCH_AHEAD]
+        if i + PREFETCH_AHEAD < n:
+            hashed[i % PREFETCH_AHEAD] = hash_string(table, i + PREFETCH_AHEAD)
+            prefetch_slot(table, hashed[i % PREFETCH_AHEAD])
+        distinct &= enter_string(table, i, hash)
     return distinct
 
 

@@ -6,7 +6,7 @@ from bpe.base._bounds cimport check_offsets
 cdef class StringIndex:
 
     def __cinit__(self, const byte_t[::1] blob, const int64_t[::1] offsets, size_t n):
-        """An empty table with room for n of the strings.
+        """Make an empty table with room for n of the strings.
 
         Raises:
             ValueError: for offsets that are not within the blob.

@@ -9,7 +9,7 @@ ctypedef int (*work_t)(void* job, int part) except -1 nogil
 
 
 cdef inline int count_parts(size_t max_parts, size_t worth) noexcept nogil:
-    """The number of parts of a job: `worth`, but from 1 to `max_parts`."""
+    """Count the parts of a job: `worth`, but from 1 to `max_parts`."""
     return <int>max(<size_t>1, min(max_parts, worth))
 
 
@@ -35,11 +35,11 @@ cdef class Crew:
     cdef bint daemon
     cdef readonly int size
     cdef readonly list threads             # threading.Thread
-    cdef list begun                        # a `Begun` for each
+    cdef list start_events                 # a `Begun` for each
     cdef int started                       # threads whose `start` has returned
     cdef readonly bint closed              # no thread enters any more, and those inside should leave
-    cdef set inside                        # identifiers of the threads that are in `work`
-    cdef dict own                          # the threads that have been in it, by identifier
+    cdef set running                       # identifiers of the threads that are in `work`
+    cdef dict thread_by_ident              # the threads that have been in it, by identifier
     cdef int process                       # the process that has the threads
 
     cdef int leave(self) except -1

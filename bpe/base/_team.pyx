@@ -10,7 +10,7 @@ started and before Python code has noted it, or in the `finally` that was to wai
 bytecodes. So `Crew` starts, stops and waits for its threads here, and a handler's exception that arrives meanwhile is
 raised when all threads have left. A thread takes part only if it enters before the crew is closed: one that starts
 later, because `Thread.start` was interrupted, returns at once. An exception in that method's wait, which is Python
-code, could leave a lock acquired for ever that the new thread needs; so it does not wait (`Begun`).
+code, could leave a lock acquired for ever that the new thread needs; so it does not wait (`StartEvent`).
 """
 
 from os import getpid
@@ -65,7 +65,7 @@ cdef class Team:
                 PyThread_acquire_lock(self.ends[part], WAIT_LOCK)
             if self.failed:
                 with gil:
-                    end_failed(self, done)
+                    raise_part_error(self, done)
         return 0
 
     def help(self, int part):
@@ -87,7 +87,7 @@ cdef class Team:
             PyThread_release_lock(self.begins[part])
 
 
-cdef int end_failed(Team team, bint raises) except -1:
+cdef int raise_part_error(Team team, bint raises) except -1:
     """Forget the errors of helpers; raise the first of them, unless the caller's own part has failed."""
     team.failed, errors, team.errors = False, team.errors, [None] * team.size
     for error in errors:
@@ -111,28 +111,28 @@ def dismiss(tuple teams):
         (<Team?>team).dismiss()
 
 
-cdef class Begun:
+cdef class StartEvent:
     """Takes the place of the `threading.Event` of a thread that has begun; no method of it is Python code."""
 
     cdef object lock              # held until then
-    cdef bint has
+    cdef bint is_started
 
     def __cinit__(self):
-        self.lock, self.has = Lock(), False
+        self.lock, self.is_started = Lock(), False
         self.lock.acquire()
 
     def set(self):
         """Note that the thread has begun."""
-        self.has = True
+        self.is_started = True
         self.lock.release()
 
     def is_set(self):
         """Whether it has."""
-        return self.has
+        return self.is_started
 
     def wait(self, timeout=None):
         """Return at once, for `Thread.start`."""
-        return self.has
+        return self.is_started
 
     def _at_fork_reinit(self):
         pass
@@ -182,9 +182,9 @@ cdef class Crew:
 
     def __init__(self, work, int size, stop=None, *, str name="bpe", bint daemon=False):
         self.work, self.stop, self.size, self.name, self.daemon = work, stop, size, name, daemon
-        self.lock, self.empty, self.threads, self.begun, self.started = Lock(), Lock(), [], [], 0
+        self.lock, self.empty, self.threads, self.start_events, self.started = Lock(), Lock(), [], [], 0
         self.empty.acquire()
-        self.closed, self.inside, self.own, self.process = False, set(), {}, getpid()
+        self.closed, self.running, self.thread_by_ident, self.process = False, set(), {}, getpid()
 
     def __enter__(self):
         cdef int number
@@ -192,15 +192,15 @@ cdef class Crew:
         try:
             for number in range(1, self.size + 1):
                 thread = Thread(target=self.enter, args=(number,), name=f"{self.name}_{number}", daemon=self.daemon)
-                begun = Begun()
-                thread._started = begun
+                start_event = StartEvent()
+                thread._started = start_event
                 self.threads.append(thread)
-                self.begun.append(begun)
+                self.start_events.append(start_event)
                 thread.start()
                 self.started = number
         except BaseException as error:
             self.leave()
-            raise first_of(error, outer)
+            raise find_first_error(error, outer)
         return self
 
     def __exit__(self, kind, error, trace):
@@ -211,21 +211,21 @@ cdef class Crew:
         with self.lock:
             if self.closed:
                 return
-            self.inside.add(get_ident())
-            self.own[get_ident()] = self.threads[number - 1]
+            self.running.add(get_ident())
+            self.thread_by_ident[get_ident()] = self.threads[number - 1]
         try:
             self.work(number)
         finally:
             with self.lock:
-                self.inside.discard(get_ident())
-                if self.closed and not self.inside:
+                self.running.discard(get_ident())
+                if self.closed and not self.running:
                     self.empty.release()
 
     def join(self):
         """Wait until every thread has returned from its work."""
-        for begun, thread in zip(self.begun, self.threads):
-            (<Begun>begun).lock.acquire()
-            (<Begun>begun).lock.release()
+        for start_event, thread in zip(self.start_events, self.threads):
+            (<StartEvent>start_event).lock.acquire()
+            (<StartEvent>start_event).lock.release()
             thread.join()
 
     cdef int leave(self) except -1:
@@ -239,30 +239,30 @@ cdef class Crew:
         if getpid() != self.process:
             return 0
         acquire(self.lock, errors)
-        waiting = bool(self.inside) and not self.closed
+        waiting = bool(self.running) and not self.closed
         self.closed = True
         self.lock.release()
         if self.stop is not None:
             insist(self.stop, errors)
-        if get_ident() not in self.inside:                 # else the garbage collector closes a generator in it
+        if get_ident() not in self.running:                # else the garbage collector closes a generator in it
             if waiting:
                 acquire(self.empty, errors)
-            own = self.own.get(get_ident())
-            for begun in self.begun[: self.started]:
-                acquire((<Begun>begun).lock, errors)
-                (<Begun>begun).lock.release()
+            own_thread = self.thread_by_ident.get(get_ident())
+            for start_event in self.start_events[: self.started]:
+                acquire((<StartEvent>start_event).lock, errors)
+                (<StartEvent>start_event).lock.release()
             for thread in self.threads:
-                if thread is not own and insist(thread.is_alive, errors):      # others return when they begin
+                if thread is not own_thread and insist(thread.is_alive, errors):  # others return when they begin
                     insist(thread.join, errors)
                 insist(lambda thread=thread: _dangling.discard(thread), errors)  # its weak reference's callback goes
             self.work = self.stop = None                   # they may refer to the crew
         if errors:
-            raise first_of(errors.pop(), outer)
+            raise find_first_error(errors.pop(), outer)
         return 0
 
 
-cdef first_of(error, outer):
-    """The exception that led to another: where a handler's ends a wait, `threading` may raise RuntimeError after it."""
+cdef find_first_error(error, outer):
+    """Find the exception that led to another: `threading` may raise RuntimeError after a handler's ends a wait."""
     while error.__context__ is not None and error.__context__ is not outer:
         error = error.__context__
     return error

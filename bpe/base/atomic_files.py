@@ -25,11 +25,11 @@ except ImportError:
     fcntl = None
 
 #: The longest file name that file systems allow, in bytes.
-_MAX_NAME = 255
+_MAX_NAME_BYTES = 255
 #: How many bytes longer a temporary name is than its target's.
-_NAME_OVERHEAD = len("..bpe-0123456789abcdef.tmp")
+_NAME_OVERHEAD_BYTES = len("..bpe-0123456789abcdef.tmp")
 #: The size of the write buffer in bytes.
-_BUFFER = 1 << 17
+_BUFFER_BYTES = 1 << 17
 
 
 class AtomicFile:
@@ -58,27 +58,27 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
-        self._shown = os.fspath(path)
+        self._shown_path = os.fspath(path)
         self._target = Path(os.path.realpath(path) if follow else path)
-        existing = _status(self._target)
+        existing = _read_status(self._target)
         if existing is not None and not stat.S_ISREG(existing.st_mode):
             raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")
         if not self._target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(self._target.parent))
         _remove_leftovers(self._target)
         mode = 0o666 if existing is None else existing.st_mode & 0o600
-        self._name, descriptor = _create_temporary(self._target, mode, self._shown)
-        self.file: BinaryIO = io.BufferedWriter(_NamedFile(descriptor, self._shown), _BUFFER)
+        self._name, descriptor = _create_temporary(self._target, mode, self._shown_path)
+        self.file: BinaryIO = io.BufferedWriter(_NamedFile(descriptor, self._shown_path), _BUFFER_BYTES)
 
     def sync(self) -> None:
         """Write everything to the disk, under the temporary name."""
-        with _errors_naming(self._shown):
+        with _name_target_in_errors(self._shown_path):
             self.file.flush()
             os.fsync(self.file.fileno())
 
     def commit(self) -> None:
         """Rename the file to its target, and close it. Call `sync` first."""
-        with _errors_naming(self._shown):
+        with _name_target_in_errors(self._shown_path):
             _copy_permissions(self.file.fileno(), self._name, self._target)
             if fcntl is not None:  # rename while the lock is held, so that no other writer removes the file
                 os.replace(self._name, self._target)
@@ -134,7 +134,7 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 def _remove_leftovers(target: Path) -> None:
     if fcntl is None:
         return
-    pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\.tmp")
+    pattern = re.compile(re.escape(_make_prefix(target)) + r"[0-9a-f]{16}\.tmp")
     with suppress(OSError):
         for name in os.listdir(target.parent):
             if pattern.fullmatch(name):
@@ -153,19 +153,19 @@ def _remove_if_unlocked(path: Path) -> None:
             os.close(descriptor)
 
 
-def _prefix(target: Path) -> str:
-    """The prefix of the names of a target's temporary files; it has a hash in place of a long name."""
+def _make_prefix(target: Path) -> str:
+    """Make the prefix of the names of a target's temporary files; a hash replaces a long name."""
     name = target.name
-    if len(os.fsencode(name)) + _NAME_OVERHEAD > _MAX_NAME:
+    if len(os.fsencode(name)) + _NAME_OVERHEAD_BYTES > _MAX_NAME_BYTES:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
     return f".{name}.bpe-"
 
 
-def _create_temporary(target: Path, mode: int, shown: str) -> tuple[str, int]:
+def _create_temporary(target: Path, mode: int, shown_path: str) -> tuple[str, int]:
     """Create and lock a temporary file for a target; returns (its path, its descriptor)."""
     while True:
-        name = str(target.parent / f"{_prefix(target)}{os.urandom(8).hex()}.tmp")
-        with _errors_naming(shown):
+        name = str(target.parent / f"{_make_prefix(target)}{os.urandom(8).hex()}.tmp")
+        with _name_target_in_errors(shown_path):
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         if _try_lock(descriptor):
             return name, descriptor
@@ -187,8 +187,8 @@ def _try_lock(descriptor: int) -> bool:
     return os.fstat(descriptor).st_nlink > 0
 
 
-def _status(path: Path) -> os.stat_result | None:
-    """The status of a file; None if it does not exist, or is a symbolic link, which a target is only to be replaced."""
+def _read_status(path: Path) -> os.stat_result | None:
+    """Read the status of a file; None if it does not exist, or is a symbolic link, which is only to be replaced."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -198,7 +198,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 def _copy_permissions(descriptor: int, name: str, target: Path) -> None:
     """Give a temporary file the permission bits of its target, if that exists, and its owner and group if possible."""
-    existing = _status(target)
+    existing = _read_status(target)
     if existing is None:
         return
     if not hasattr(os, "fchown"):  # Windows
@@ -215,7 +215,7 @@ def _copy_permissions(descriptor: int, name: str, target: Path) -> None:
 
 
 @contextmanager
-def _errors_naming(path: str) -> Iterator[None]:
+def _name_target_in_errors(path: str) -> Iterator[None]:
     """Name the target in OSErrors, which would name the temporary file or no file."""
     try:
         yield
@@ -232,5 +232,5 @@ class _NamedFile(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         """Write bytes, as `FileIO.write` does."""
-        with _errors_naming(self._target):
+        with _name_target_in_errors(self._target):
             return super().write(data)

@@ -1,10 +1,10 @@
 """Objects that a forked process can use, whatever other threads did with them while it was forked.
 
 A forked process has a copy of one thread. A lock that another one held stays held in it for ever, and what the lock
-guards may be half changed. So before a fork, the locks that `lock_of` makes are acquired: the other threads finish what
-they are doing, and the child finds every object whole. The wait has an end, since a thread may wait for the one that
-forks. A lock that another thread still holds then is a new one in the child, or an error if the object may be half
-changed.
+guards may be half changed. So before a fork, the locks that `lock_of` makes are acquired: the other threads finish
+what they are doing, and the child finds every object whole. The wait has an end, since a thread may wait for the one
+that forks. A lock that another thread still holds then is a new one in the child, or an error if the object may be
+half changed.
 
 `cached_property` has no lock at all: before Python 3.12, that of `functools` has one for all objects of a class.
 
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["cached_property", "lock_of"]
 
 #: How many seconds a fork waits for all locks.
-PATIENCE = 2.0
+FORK_TIMEOUT_SECONDS = 2.0
 
 #: The owner of each lock, and what the child raises if the owner may be half changed; by the owner's `id`.
 _owners: dict[int, tuple[weakref.ref[Any], str]] = {}
 #: The locks that each forking thread has acquired, by the thread's identifier: several may fork at once.
-_held: dict[int, list[Any]] = {}
+_acquired: dict[int, list[Any]] = {}
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -40,28 +40,29 @@ else:
         """
 
         def __get__(self, instance, owner=None):
-            """The value, which is kept in the object's `__dict__`."""
+            """Return the value, which is kept in the object's `__dict__`."""
             if instance is None:
                 return self
             return instance.__dict__.setdefault(self.attrname, self.func(instance))
 
 
-def lock_of(owner: Any, lost: str = "") -> Any:
-    """A reentrant lock for an object or a module, which keeps it as `_lock`.
+def lock_of(owner: Any, lost_message: str = "") -> Any:
+    """Make a reentrant lock for an object or a module, which keeps it as `_lock`.
 
     Args:
         owner: the object.
-        lost: a forked process raises RuntimeError with this text where it takes the lock, if another thread held it
-            during the fork all the time; "" if the object is whole at any time, so that the process has a new lock.
+        lost_message: a forked process raises RuntimeError with this text where it takes the lock, if another thread
+            held it during the fork all the time; "" if the object is whole at any time, so that the process has a new
+            lock.
 
     """
     key = id(owner)
     # No Python code, in which a signal handler's exception would be lost: `pop` gets the reference as its default.
-    _owners[key] = weakref.ref(owner, functools.partial(_owners.pop, key)), lost
+    _owners[key] = weakref.ref(owner, functools.partial(_owners.pop, key)), lost_message
     return threading.RLock()
 
 
-class _Lost:
+class _LostLock:
     """The lock of an object that a forked process cannot use."""
 
     def __init__(self, reason: str) -> None:
@@ -74,26 +75,26 @@ class _Lost:
         pass
 
     def acquire(self, **_: object) -> bool:
-        """False: a process that is forked from this one cannot use the object either."""
+        """Return False: a process that is forked from this one cannot use the object either."""
         return False
 
 
-def _before() -> None:
-    end = time.monotonic() + PATIENCE
+def _acquire_locks() -> None:
+    deadline = time.monotonic() + FORK_TIMEOUT_SECONDS
     # The latest first: code that holds a lock may use what existed before.
     for owner, _ in reversed(list(_owners.values())):
         lock = getattr(owner(), "_lock", None)
-        if lock is not None and lock.acquire(timeout=max(end - time.monotonic(), 0)):
-            _held.setdefault(threading.get_ident(), []).append(lock)
+        if lock is not None and lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            _acquired.setdefault(threading.get_ident(), []).append(lock)
 
 
-def _after_in_parent() -> None:
-    for lock in reversed(_held.pop(threading.get_ident(), [])):
+def _release_locks() -> None:
+    for lock in reversed(_acquired.pop(threading.get_ident(), [])):
         lock.release()
 
 
-def _after_in_child() -> None:
-    for reference, lost in list(_owners.values()):
+def _renew_locks() -> None:
+    for reference, lost_message in list(_owners.values()):
         owner: Any = reference()
         lock = getattr(owner, "_lock", None)
         if lock is None:
@@ -101,10 +102,10 @@ def _after_in_child() -> None:
         if lock.acquire(blocking=False):  # free, or this thread's
             lock.release()
         else:
-            owner._lock = _Lost(lost) if lost else threading.RLock()
-    _after_in_parent()
-    _held.clear()
+            owner._lock = _LostLock(lost_message) if lost_message else threading.RLock()
+    _release_locks()
+    _acquired.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    os.register_at_fork(before=_acquire_locks, after_in_parent=_release_locks, after_in_child=_renew_locks)

@@ -8,14 +8,14 @@ import sys
 
 from bpe.errors import check_int, short_repr
 
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_BYTE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 #: The least memory, in bytes, that training needs on top of the interpreter and NumPy.
 LEAST = 64 << 20
 
 
 def check_memory(value: int | str | None) -> int | None:
-    """The argument `max_memory` in bytes. It is an int, or a str whose units are powers of 1024.
+    """Convert the argument `max_memory`, an int or a str whose units are powers of 1024, to bytes.
 
     >>> check_memory("2G") == check_memory(2 << 30) == 2147483648
     True
@@ -26,46 +26,47 @@ def check_memory(value: int | str | None) -> int | None:
     """
     if value is None:
         return None
-    number = byte_count("max_memory", value, 1)
+    limit = parse_byte_count("max_memory", value, 1)
     in_use = resident()
-    least = -(-(in_use + LEAST) >> 20) << 20
-    if number < least:
+    min_limit = -(-(in_use + LEAST) >> 20) << 20
+    if limit < min_limit:
         raise ValueError(
-            f"max_memory is {in_megabytes(number)}, but this process already uses {in_megabytes(in_use)}, and training "
-            f"needs {LEAST >> 20} MB more plus memory for the corpus's distinct words; it must be at least {least}"
+            f"max_memory is {in_megabytes(limit)}, but this process already uses {in_megabytes(in_use)}, and training "
+            f"needs {LEAST >> 20} MB more plus memory for the corpus's distinct words; it must be at "
+            f"least {min_limit}"
         )
-    return number
+    return limit
 
 
-def in_megabytes(number: int) -> str:
-    """A number of bytes for an error message, also in MB (2**20 bytes, rounded up).
+def in_megabytes(n_bytes: int) -> str:
+    """Spell a number of bytes for an error message, also in MB (2**20 bytes, rounded up).
 
     >>> in_megabytes(1000), in_megabytes(150 << 20)
     ('1000 bytes', '157286400 bytes (150 MB)')
     """
-    return f"{number} bytes" if number < 1 << 20 else f"{number} bytes ({-(-number >> 20)} MB)"
+    return f"{n_bytes} bytes" if n_bytes < 1 << 20 else f"{n_bytes} bytes ({-(-n_bytes >> 20)} MB)"
 
 
-def byte_count(name: str, value: int | str, least: int) -> int:
-    """An argument in bytes. It is an int, or a str whose units are powers of 1024.
+def parse_byte_count(name: str, value: int | str, min_value: int) -> int:
+    """Convert an argument, an int or a str whose units are powers of 1024, to bytes.
 
-    >>> byte_count("cache_memory", "1.5 MB", 0)
+    >>> parse_byte_count("cache_memory", "1.5 MB", 0)
     1572864
 
     Raises:
-        TypeError, ValueError: for anything else, and for less than `least` bytes.
+        TypeError, ValueError: for anything else, and for less than `min_value` bytes.
 
     """
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
-        if found is None:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
+        if match is None:
             raise ValueError(f"{name} is {short_repr(value)}; it must be a number of bytes, or one with a unit: '2G'")
-        value = int(float(found[1]) * UNITS[found[2].upper()])
-    return check_int(name, value, least)
+        value = int(float(match[1]) * _BYTE_UNITS[match[2].upper()])
+    return check_int(name, value, min_value)
 
 
 def resident() -> int:
-    """The resident memory of this process in bytes; its peak where the system reports only that."""
+    """Measure the resident memory of this process in bytes; its peak where the system reports only that."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -75,5 +76,5 @@ def resident() -> int:
         import resource
     except ImportError:  # Windows
         return LEAST
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(most) if sys.platform == "darwin" else int(most) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) if sys.platform == "darwin" else int(peak) * 1024

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def offsets_of(lengths: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
-    """The offsets of items with these lengths: int64, shape (n + 1,). Item i is `data[offsets[i]:offsets[i + 1]]`.
+    """Compute the offsets of items from their lengths: int64 (n + 1,). Item i is `data[offsets[i]:offsets[i + 1]]`.
 
     >>> offsets_of([3, 1, 2]).tolist()
     [0, 3, 4, 6]

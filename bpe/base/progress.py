@@ -18,7 +18,7 @@ from bpe.errors import describe
 Stage = Literal["count", "index", "merge", "write", "encode", "decode", "shuffle", "verify", "convert"]
 
 #: The names of the stages in bars and lines.
-NAMES: dict[Stage, str] = {
+_STAGE_NAMES: dict[Stage, str] = {
     "count": "counting",
     "index": "indexing pairs",
     "merge": "merging",
@@ -30,11 +30,11 @@ NAMES: dict[Stage, str] = {
     "convert": "converting",
 }
 #: The stages that a callback gets.
-_REPORTED = ("count", "merge", "encode", "shuffle", "verify", "convert")
+_CALLBACK_STAGES = ("count", "merge", "encode", "shuffle", "verify", "convert")
 #: How many characters of the last token a merge bar shows.
 _TOKEN_WIDTH = 24
 #: The interval between lines in seconds, where stderr is not a terminal.
-LINE_EVERY = 30.0
+LINE_INTERVAL_SECONDS = 30.0
 #: The k-th merge takes time proportional to k**(_MERGE_POWER - 1), because pairs become rarer. So the first k of n
 #: merges are (k / n)**_MERGE_POWER of the work. Measured on 512 to 16,384 merges of 20 MB of Japanese.
 _MERGE_POWER = 0.35
@@ -97,22 +97,22 @@ def progress_bar(
         brief: show a bar only if the work takes over 0.5 s, and remove it at the end.
 
     """
-    kind = None if callable(progress) or not progress else _bar_class()
+    bar_class = None if callable(progress) or not progress else _make_bar_class()
     if callable(progress):
-        yield _Function(stage, total, done, progress) if stage in _REPORTED else _nothing
+        yield _CallbackReport(stage, total, done, progress) if stage in _CALLBACK_STAGES else _ignore_progress
     elif not progress:
-        yield _nothing
-    elif kind is not None:
-        report = _Bar(stage, total, done)
-        with kind(
-            estimate=report.estimate, total=total, initial=done, desc=NAMES[stage],
+        yield _ignore_progress
+    elif bar_class is not None:
+        report = _BarReport(stage, total, done)
+        with bar_class(
+            estimate=report.estimate, total=total, initial=done, desc=_STAGE_NAMES[stage],
             unit=unit if unit == "B" else f" {unit}", unit_scale=unit == "B", miniters=1, smoothing=0.1,
             leave=not brief, delay=0.5 if brief else 0,
             bar_format=_FORMAT if total is not None else _FORMAT_WITHOUT_TOTAL,
         ) as report.bar:  # fmt: skip
             yield report
     else:
-        lines = _Lines(stage, total, done, unit)
+        lines = _LineReport(stage, total, done, unit)
         yield lines
         lines.end()
 
@@ -120,11 +120,11 @@ def progress_bar(
 @contextmanager
 def progress_note(progress: ProgressLike, stage: Stage) -> Iterator[None]:
     """Show only the name of a stage whose progress is not measured."""
-    kind = _bar_class() if progress is True else None
-    if kind is None:
+    bar_class = _make_bar_class() if progress is True else None
+    if bar_class is None:
         yield
         return
-    with kind(estimate=None, total=None, desc=NAMES[stage], bar_format="{desc} …", leave=False):
+    with bar_class(estimate=None, total=None, desc=_STAGE_NAMES[stage], bar_format="{desc} …", leave=False):
         yield
 
 
@@ -137,7 +137,7 @@ class Estimate:
     >>> times = iter([0, 10])
     >>> half = Estimate("count", total=1000, done=0, clock=lambda: next(times))
     >>> half.done += 500
-    >>> half.left()
+    >>> half.estimate_left()
     10.0
     """
 
@@ -157,16 +157,16 @@ class Estimate:
         """The average amount of work per second since the stage began."""
         return (self.done - self._start) / max(self.elapsed, 1e-9)
 
-    def left(self) -> float | None:
-        """The estimated seconds until the stage is done; None if no work is done yet or the total is unknown."""
+    def estimate_left(self) -> float | None:
+        """Estimate the seconds until the stage is done; None if no work is done yet or the total is unknown."""
         if self.total is None or self.done <= self._start:
             return None
-        end = max(self.total, self.done)
-        start, done, total = (float(number) ** self._power for number in (self._start, self.done, end))
+        total = max(self.total, self.done)
+        start, done, total = (float(n) ** self._power for n in (self._start, self.done, total))
         return float(self.elapsed * (total - done) / (done - start))
 
 
-def _nothing(*_: object, **__: object) -> None:
+def _ignore_progress(*_: object, **__: object) -> None:
     pass
 
 
@@ -199,11 +199,11 @@ class _Report:
         raise NotImplementedError
 
     def describe_contents(self) -> str:
-        """The documents and tokens so far; empty if there are none."""
+        """Describe the documents and tokens so far; empty if there are none."""
         return f"{self.documents:,} documents, {self.tokens:,} tokens" if self.documents or self.tokens else ""
 
 
-class _Function(_Report):
+class _CallbackReport(_Report):
     """Calls the caller's function."""
 
     def __init__(self, stage: Stage, total: int | None, done: int, function: Callable[[Progress], object]) -> None:
@@ -223,8 +223,8 @@ _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{lef
 _FORMAT_WITHOUT_TOTAL = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_fmt}{postfix}]"
 
 
-def _bar_class() -> Any:
-    """A tqdm bar class for this terminal or notebook that shows `Estimate.left`; None where there is neither."""
+def _make_bar_class() -> Any:
+    """Make a tqdm bar class for this terminal or notebook that shows the time left; None where there is neither."""
     if "ipykernel.zmqshell" not in sys.modules and (sys.stderr is None or not sys.stderr.isatty()):
         return None
     from tqdm import TqdmWarning
@@ -243,14 +243,14 @@ def _bar_class() -> Any:
         @property
         def format_dict(self) -> dict[str, Any]:
             fields: dict[str, Any] = super().format_dict
-            left = None if self.estimate is None else self.estimate.left()
-            fields["left"] = "?" if left is None else self.format_interval(left)
+            seconds_left = None if self.estimate is None else self.estimate.estimate_left()
+            fields["left"] = "?" if seconds_left is None else self.format_interval(seconds_left)
             return fields
 
     return Bar
 
 
-class _Bar(_Report):
+class _BarReport(_Report):
     """Moves a tqdm bar."""
 
     bar: Any
@@ -271,63 +271,71 @@ class _Bar(_Report):
 # Lines ----------------------------------------------------------------------------------------------------------------
 
 
-class _Lines(_Report):
-    """Writes a line to stderr every `LINE_EVERY` seconds: the stage, the work done, the rate, the time left."""
+class _LineReport(_Report):
+    """Writes a line to stderr every `LINE_INTERVAL_SECONDS`: the stage, the work done, the rate, the time left."""
 
     def __init__(self, stage: Stage, total: int | None, done: int, unit: str) -> None:
         super().__init__(stage, total, done)
         self.unit = unit
-        self.last = 0.0  # when the last line was written, in seconds since the stage began
+        self.last_line = 0.0  # when the last line was written, in seconds since the stage began
 
     def show(self) -> None:
         """Write a line if one is due."""
-        now = self.estimate
-        if now.elapsed - self.last < LINE_EVERY:
+        estimate = self.estimate
+        if estimate.elapsed - self.last_line < LINE_INTERVAL_SECONDS:
             return
-        self.last = now.elapsed
-        amount, left = _amount(now.done, self.unit), now.left()
-        if now.total is not None:
-            amount = f"{100 * now.done // max(now.total, 1)}%, {amount} of {_amount(now.total, self.unit)}"
-        rate = f"{_amount(int(now.rate), self.unit)}/s"
-        self._write([amount, self.describe_contents(), rate, "" if left is None else f"{_duration(left)} left"])
+        self.last_line = estimate.elapsed
+        amount, seconds_left = _format_amount(estimate.done, self.unit), estimate.estimate_left()
+        if estimate.total is not None:
+            total = _format_amount(estimate.total, self.unit)
+            amount = f"{100 * estimate.done // max(estimate.total, 1)}%, {amount} of {total}"
+        rate = f"{_format_amount(int(estimate.rate), self.unit)}/s"
+        self._write(
+            [
+                amount,
+                self.describe_contents(),
+                rate,
+                "" if seconds_left is None else f"{_format_duration(seconds_left)} left",
+            ]
+        )
 
     def end(self) -> None:
         """Write that the stage is done, if it has written any line before."""
-        if self.last:
-            parts = ["done", _amount(self.estimate.done, self.unit), self.describe_contents()]
-            self._write(parts, f" in {_duration(self.estimate.elapsed)}")
+        if self.last_line:
+            parts = ["done", _format_amount(self.estimate.done, self.unit), self.describe_contents()]
+            self._write(parts, f" in {_format_duration(self.estimate.elapsed)}")
 
     def _write(self, parts: list[str], end: str = "") -> None:
         if sys.stderr is not None:
             with suppress(OSError):  # a closed pipe or a full disk does not end the work
-                sys.stderr.write(f"bpe: {NAMES[self.stage]}: {', '.join(filter(None, parts))}{end}\n")
+                sys.stderr.write(f"bpe: {_STAGE_NAMES[self.stage]}: {', '.join(filter(None, parts))}{end}\n")
                 sys.stderr.flush()
 
 
-def _amount(number: int, unit: str) -> str:
-    """A number with its unit.
+def _format_amount(amount: int, unit: str) -> str:
+    """Spell an amount with its unit.
 
-    >>> _amount(81_500_000, "B"), _amount(12_345, "merges")
+    >>> _format_amount(81_500_000, "B"), _format_amount(12_345, "merges")
     ('81.5 MB', '12,345 merges')
     """
     if unit != "B":
-        return f"{number:,} {unit}"
-    size, prefixes = float(number), ["", "k", "M", "G", "T"]
+        return f"{amount:,} {unit}"
+    size, prefixes = float(amount), ["", "k", "M", "G", "T"]
     while size >= 999.95 and len(prefixes) > 1:
         size /= 1000
         prefixes.pop(0)
     return f"{size:.1f} {prefixes[0]}B"
 
 
-def _duration(seconds: float) -> str:
-    """A duration in seconds, minutes or hours.
+def _format_duration(seconds: float) -> str:
+    """Spell a duration in seconds, minutes or hours.
 
-    >>> _duration(59.4), _duration(61), _duration(7322)
+    >>> _format_duration(59.4), _format_duration(61), _format_duration(7322)
     ('59 s', '1:01 min', '2:02 h')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02} min"
-    return f"{whole // 3600}:{whole % 3600 // 60:02} h"
+    n_seconds = round(seconds)
+    if n_seconds < 60:
+        return f"{n_seconds} s"
+    if n_seconds < 3600:
+        return f"{n_seconds // 60}:{n_seconds % 60:02} min"
+    return f"{n_seconds // 3600}:{n_seconds % 3600 // 60:02} h"

@@ -30,8 +30,8 @@ class _Field:
         self.name, self.type = "", ""
         self.settings = settings
 
-    def named(self, name: str, kind: Any, kw_only: bool) -> _Field:
-        """Tell the field what the class says of it."""
+    def set_declaration(self, name: str, kind: Any, kw_only: bool) -> _Field:
+        """Set what the class declares of the field."""
         self.name, self.type = name, kind
         settings = self.settings
         self.default, self.factory = settings.get("default", _MISSING), settings.get("default_factory", _MISSING)
@@ -48,31 +48,36 @@ class _Table:
     @cached_property
     def fields(self) -> dict[str, _Field]:
         """The fields by name, with those of base classes."""
-        found: dict[str, _Field] = {}
+        fields_by_name: dict[str, _Field] = {}
         for base in reversed(self.cls.__mro__[1:]):
             if "_record" in base.__dict__:
-                found |= base.__dict__["_record"].fields
+                fields_by_name |= base.__dict__["_record"].fields
         for name, kind in self.cls.__annotations__.items():
             if not str(kind).startswith(("ClassVar", "typing.ClassVar")):
                 default = self.cls.__dict__.get(name, _MISSING)
-                each = self.given.get(name) or _Field(**{} if default is _MISSING else {"default": default})
-                found[name] = each.named(name, kind, self.kw_only)
-        return found
+                record_field = self.given.get(name) or _Field(**{} if default is _MISSING else {"default": default})
+                fields_by_name[name] = record_field.set_declaration(name, kind, self.kw_only)
+        return fields_by_name
 
     @cached_property
     def rows(self) -> list[tuple[str, bool, Any, Any]]:
         """What construction reads: name, whether it is an argument, default, factory of defaults."""
-        return [(name, each.init, each.default, each.factory) for name, each in self.fields.items()]
+        return [
+            (name, record_field.init, record_field.default, record_field.factory)
+            for name, record_field in self.fields.items()
+        ]
 
     @cached_property
     def positional(self) -> list[str]:
         """The names of the fields that may be given by position."""
-        return [name for name, each in self.fields.items() if each.init and not each.keyword_only]
+        return [
+            name for name, record_field in self.fields.items() if record_field.init and not record_field.keyword_only
+        ]
 
     @cached_property
     def compare(self) -> Any:
         """A function that gives the values that are compared and hashed."""
-        names = [name for name, each in self.fields.items() if each.settings.get("compare", True)]
+        names = [name for name, record_field in self.fields.items() if record_field.settings.get("compare", True)]
         # `attrgetter` of one name gives no tuple
         return attrgetter(*names) if len(names) > 1 else lambda record: tuple(getattr(record, name) for name in names)
 
@@ -81,7 +86,10 @@ class _Table:
         """A dataclass with the same fields."""
         import dataclasses
 
-        columns: Any = [(name, each.type, dataclasses.field(**each.settings)) for name, each in self.fields.items()]
+        columns: Any = [
+            (name, record_field.type, dataclasses.field(**record_field.settings))
+            for name, record_field in self.fields.items()
+        ]
         namespace = {"__qualname__": self.cls.__qualname__}
         return dataclasses.make_dataclass(self.cls.__name__, columns, namespace=namespace, **self.options)
 
@@ -105,21 +113,21 @@ class _OfTwin:
 
 def _init(self: Any, /, *args: Any, **keywords: Any) -> None:
     table = self._record
-    # Arguments that are too many or given twice are fewer here, and `left` is not 0 in the end.
-    given = {**dict(zip(table.positional, args)), **keywords} if args else keywords  # noqa: B905
-    values, left = self.__dict__, len(args) + len(keywords)
+    # Arguments that are too many or given twice are fewer here, and `n_unused` is not 0 in the end.
+    given_values = {**dict(zip(table.positional, args)), **keywords} if args else keywords  # noqa: B905
+    values, n_unused = self.__dict__, len(args) + len(keywords)
     for name, init, default, factory in table.rows:
-        if init and name in given:
-            values[name] = given[name]
-            left -= 1
+        if init and name in given_values:
+            values[name] = given_values[name]
+            n_unused -= 1
         elif default is not _MISSING:
             values[name] = default
         elif factory is not _MISSING:
             values[name] = factory()
         else:
-            left = -1
+            n_unused = -1
             break
-    if left:
+    if n_unused:
         table.twin(*args, **keywords)  # raises the TypeError
     if hasattr(self, "__post_init__"):
         self.__post_init__()
@@ -127,8 +135,10 @@ def _init(self: Any, /, *args: Any, **keywords: Any) -> None:
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    shown = (name for name, each in self._record.fields.items() if each.settings.get("repr", True))
-    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+    shown_names = (
+        name for name, record_field in self._record.fields.items() if record_field.settings.get("repr", True)
+    )
+    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown_names)})"
 
 
 def _equals(self: Any, other: Any) -> Any:
@@ -161,14 +171,14 @@ def _check_free(action: str, record: Any, name: str) -> None:
 
 
 def _fields(record: Any) -> tuple[_Field, ...]:
-    """The fields of a record or its class."""
+    """List the fields of a record or its class."""
     return tuple(record._record.fields.values())
 
 
 def _replace(record: Any, /, **changes: Any) -> Any:
-    """A record with other values in some fields."""
-    for name, each in record._record.fields.items():
-        if each.init:
+    """Make a record with other values in some fields."""
+    for name, record_field in record._record.fields.items():
+        if record_field.init:
             changes.setdefault(name, getattr(record, name))
         elif name in changes:
             raise ValueError(f"field {name} is declared with init=False, it cannot be specified with replace()")
@@ -190,17 +200,17 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, kw_
     """Give a class the methods of a dataclass with its annotated fields; those that it has itself stay."""
     if cls is None:
         return lambda cls: _dataclass(cls, frozen=frozen, eq=eq, kw_only=kw_only)
-    own = dict(cls.__dict__)
-    given = {name: value for name, value in own.items() if isinstance(value, _Field)}
-    for name, each in given.items():
-        if "default" in each.settings:
-            setattr(cls, name, each.settings["default"])
+    own_attributes = dict(cls.__dict__)
+    given_fields = {name: value for name, value in own_attributes.items() if isinstance(value, _Field)}
+    for name, record_field in given_fields.items():
+        if "default" in record_field.settings:
+            setattr(cls, name, record_field.settings["default"])
         else:
             delattr(cls, name)
-    cls._record = _Table(cls, given, {"frozen": frozen, "eq": eq}, kw_only)
-    compared = {"__eq__": _equals, "__hash__": _hash if frozen else None} if eq else {}
-    for name, method in (_ALWAYS | compared | (_FROZEN if frozen else {})).items():
-        if own.get(name) is None:
+    cls._record = _Table(cls, given_fields, {"frozen": frozen, "eq": eq}, kw_only)
+    compare_methods = {"__eq__": _equals, "__hash__": _hash if frozen else None} if eq else {}
+    for name, method in (_ALWAYS | compare_methods | (_FROZEN if frozen else {})).items():
+        if own_attributes.get(name) is None:
             setattr(cls, name, method)
     return cls
 

@@ -23,7 +23,7 @@ _VISIBLE = frozenset("LMNPS")
 
 
 def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
-    r"""One token in visible characters.
+    r"""Spell one token in visible characters.
 
     With `mark_spaces=False`, for output in which colours show the bounds of tokens, spaces, `|` and `·` are unchanged.
 
@@ -31,40 +31,40 @@ def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
     ·caf\xc3 a\x09b  a|b
     """
     text = token.decode("utf-8", "surrogateescape") if isinstance(token, bytes) else token
-    return "".join([_spelled(character, mark_spaces) for character in text])
+    return "".join([_spell_character(character, mark_spaces) for character in text])
 
 
 def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -> list[str]:
-    r"""Consecutive tokens of a text, each in visible characters, even where they share a character.
+    r"""Spell consecutive tokens of a text in visible characters, even where tokens share a character.
 
     >>> spell_together([b"\xed", b"\x95", b"\x9c!"]), spell_together([b"\xed\x95"])
     (['한₁', '한₂', '한₃!'], ['\\xed\\x95'])
     """
-    data = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
-    ends = list(accumulate(map(len, data)))
-    spelled: list[list[str]] = [[] for _ in data]
-    start, number, previous = 0, 0, ""
-    for character in b"".join(data).decode("utf-8", "surrogateescape"):
+    token_bytes = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
+    ends = list(accumulate(map(len, token_bytes)))
+    spellings: list[list[str]] = [[] for _ in token_bytes]
+    start, index, previous_character = 0, 0, ""
+    for character in b"".join(token_bytes).decode("utf-8", "surrogateescape"):
         end = start + len(character.encode("utf-8", "surrogateescape"))
-        while ends[number] <= start:
-            number, previous = number + 1, ""
-        shown = _spelled(character, mark_spaces)
-        if mark_spaces and character in _SUBSCRIPTS and previous > "\x7f":
-            shown = "\\" + shown
-        if end <= ends[number]:
-            spelled[number].append(shown)
+        while ends[index] <= start:
+            index, previous_character = index + 1, ""
+        spelling = _spell_character(character, mark_spaces)
+        if mark_spaces and character in _SUBSCRIPTS and previous_character > "\x7f":
+            spelling = "\\" + spelling
+        if end <= ends[index]:
+            spellings[index].append(spelling)
         else:
             visible = unicodedata.category(character)[0] in _VISIBLE
             for i, byte in enumerate(character.encode()):
-                while ends[number] <= start + i:
-                    number += 1
-                first = i == 0 or start + i == ends[number - 1]
-                spelled[number].append(shown * first + _SUBSCRIPTS[i] if visible else f"\\x{byte:02x}")
-        start, previous = end, character
-    return ["".join(parts) for parts in spelled]
+                while ends[index] <= start + i:
+                    index += 1
+                is_first_byte = i == 0 or start + i == ends[index - 1]
+                spellings[index].append(spelling * is_first_byte + _SUBSCRIPTS[i] if visible else f"\\x{byte:02x}")
+        start, previous_character = end, character
+    return ["".join(parts) for parts in spellings]
 
 
-def _spelled(character: str, mark_spaces: bool) -> str:
+def _spell_character(character: str, mark_spaces: bool) -> str:
     if character == " ":
         return SPACE if mark_spaces else " "
     if character == "\\" or (mark_spaces and character in (SEPARATOR, SPACE)):

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def thread_count(threads: int | None) -> int:
-    """The argument `threads` as a number: None means one per available core, or one inside a worker process.
+    """Convert the argument `threads` to a number: None means one per available core, or one inside a worker process.
 
     Worker processes are those that `multiprocessing`, its fork `multiprocess` (Hugging Face datasets) or a PyTorch
     DataLoader started: their siblings use the other cores.
@@ -37,8 +37,8 @@ def thread_count(threads: int | None) -> int:
 
 
 def _in_child_process() -> bool:
-    loaded: list[Any] = [sys.modules.get(f"{name}.process") for name in ("multiprocessing", "multiprocess")]
-    return any(process.parent_process() is not None for process in loaded if process is not None)
+    process_modules: list[Any] = [sys.modules.get(f"{name}.process") for name in ("multiprocessing", "multiprocess")]
+    return any(module.parent_process() is not None for module in process_modules if module is not None)
 
 
 def _in_data_loader_worker() -> bool:
@@ -86,13 +86,13 @@ def map_ordered(work: Callable[[Part], Result], parts: Iterable[Part], threads: 
         yield from map(work, parts)
         return
     with Workers(threads) as workers:
-        waiting: deque[Outcome[Result]] = deque()
+        outcomes: deque[Outcome[Result]] = deque()
         for part in parts:
-            waiting.append(workers.submit(work, part))
-            if len(waiting) >= 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            outcomes.append(workers.submit(work, part))
+            if len(outcomes) >= 2 * threads:
+                yield outcomes.popleft().result()
+        while outcomes:
+            yield outcomes.popleft().result()
 
 
 def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
@@ -102,23 +102,23 @@ def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads
     the first part is raised. This thread works too, because one that only waited would still compete for a core.
     """
     lock = Lock()
-    numbered = enumerate(parts)
-    done: deque[Result] = deque()
+    numbered_parts = enumerate(parts)
+    results: deque[Result] = deque()
     errors: list[tuple[int, BaseException]] = []
 
     def run_next() -> bool:
-        number = sys.maxsize  # an error of `parts` itself ranks after the errors of all parts
+        index = sys.maxsize  # an error of `parts` itself ranks after the errors of all parts
         try:
             with lock:
                 if errors or crew.closed:
                     return False
-                number, part = next(numbered, (-1, None))
-            if number >= 0:
-                done.append(work(part))  # type: ignore[arg-type]
+                index, part = next(numbered_parts, (-1, None))
+            if index >= 0:
+                results.append(work(part))  # type: ignore[arg-type]
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
-            errors.append((number, error))
+            errors.append((index, error))
             return False
-        return number >= 0
+        return index >= 0
 
     def run_all(_: int) -> None:
         while run_next():
@@ -127,12 +127,12 @@ def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads
     crew = Crew(run_all, threads - 1)
     with crew:
         while run_next():
-            while done:
-                yield done.popleft()
+            while results:
+                yield results.popleft()
         crew.join()
     if errors:
         raise min(errors, key=lambda error: error[0])[1]
-    yield from done
+    yield from results
 
 
 def run_threads(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
@@ -146,26 +146,26 @@ def run_threads(work: Callable[[], None], threads: int, stop: Callable[[], None]
         return
     errors: list[BaseException] = []
 
-    def guarded(_: int) -> None:
+    def run_guarded(_: int) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
             errors.append(error)
             stop()
 
-    with Crew(guarded, threads - 1, stop) as crew:
-        guarded(0)
+    with Crew(run_guarded, threads - 1, stop) as crew:
+        run_guarded(0)
         crew.join()
     if errors:
         raise errors[0]
 
 
 def team_threads(*teams: Team) -> Crew:
-    """A block in which `team.size - 1` threads wait for parts of each team's jobs."""
-    places = [(team, part) for team in teams for part in range(1, team.size)]
+    """Start `team.size - 1` threads for each team, which take parts of its jobs until the block ends."""
+    team_parts = [(team, part) for team in teams for part in range(1, team.size)]
 
-    def help_team(number: int) -> None:
-        team, part = places[number - 1]
+    def help_team(index: int) -> None:
+        team, part = team_parts[index - 1]
         team.help(part)
 
-    return Crew(help_team, len(places), partial(dismiss, teams))
+    return Crew(help_team, len(team_parts), partial(dismiss, teams))

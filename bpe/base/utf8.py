@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 TextLike = str | bytes | bytearray | memoryview
 
 #: The largest file that is read into memory at once, unless its reader knows larger ones.
-MOST_BYTES = 1 << 30
+MAX_FILE_BYTES = 1 << 30
 #: UTF-8 inside the package: bytes, or a view of a buffer.
 Bytes = bytes | memoryview
 
 
 def to_bytes(text: TextLike) -> bytes:
-    """The UTF-8 of a str, or the bytes themselves.
+    """Convert a str to UTF-8; bytes are returned unchanged.
 
     A surrogate pair becomes its character and a lone surrogate U+FFFD, as in tiktoken.
 
@@ -45,11 +45,11 @@ def to_bytes(text: TextLike) -> bytes:
         return text
     if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ is one too, but kernels do not take it
         return bytes(text)
-    raise no_text(text)
+    raise make_type_error(text)
 
 
-def no_text(value: object, name: str = "text") -> TypeError:
-    """The error for a value that is not text; `name` is the name of the argument or item."""
+def make_type_error(value: object, name: str = "text") -> TypeError:
+    """Make the error for a value that is not text; `name` is the name of the argument or item."""
     return TypeError(f"{name} is {describe(value)}; it must be str or bytes")
 
 
@@ -59,12 +59,12 @@ def escape(data: bytes) -> str:
 
 
 def unescape(text: str) -> bytes:
-    """The inverse of `escape`."""
+    """Encode the result of `escape` to the original bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def byte_offsets(text: str) -> NDArray[np.int64]:
-    """The byte offset of each character of an escaped text, and of its end; int64, shape (len(text) + 1,)."""
+def compute_byte_offsets(text: str) -> NDArray[np.int64]:
+    """Compute the byte offset of each character of an escaped text, and of its end: int64, shape (len(text) + 1,)."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     lengths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     lengths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
@@ -72,32 +72,32 @@ def byte_offsets(text: str) -> NDArray[np.int64]:
 
 
 def utf8_error(data: Bytes) -> tuple[int, str] | None:
-    """(offset of the first byte that is not valid UTF-8, reason), or None if all bytes are valid.
+    """Find the first byte that is not valid UTF-8: (its offset, reason), or None if all bytes are valid.
 
     >>> utf8_error(b"low\\xff"), utf8_error("é".encode())
     ((3, 'invalid start byte'), None)
     """
-    at = find_invalid_utf8(data)
-    if at < 0:
+    offset = find_invalid_utf8(data)
+    if offset < 0:
         return None
     try:
-        str(data[at : at + 4], "utf-8")
+        str(data[offset : offset + 4], "utf-8")
     except UnicodeDecodeError as error:
-        return at, error.reason
+        return offset, error.reason
     raise AssertionError("the kernel reports invalid UTF-8 that Python accepts")
 
 
-def check_utf8(data: Bytes, what: str = "text", offset: int = 0) -> None:
+def check_utf8(data: Bytes, name: str = "text", offset: int = 0) -> None:
     """Raise ValueError, with the offset of the first bad byte, for bytes that are not valid UTF-8.
 
     Character models need this check, because they have no symbols for invalid bytes. `offset` is the position of the
-    data in the text or file that `what` names.
+    data in the text or file that `name` names.
     """
-    found = utf8_error(data)
-    if found is not None:
-        at, reason = found
+    error = utf8_error(data)
+    if error is not None:
+        index, reason = error
         raise ValueError(
-            f"{what} is not UTF-8: byte 0x{data[at]:02x} at offset {offset + at} ({reason}); "
+            f"{name} is not UTF-8: byte 0x{data[index]:02x} at offset {offset + index} ({reason}); "
             'a character model takes UTF-8 only: decode it with errors="replace" first, or use model="byte", '
             "which takes any bytes"
         )
@@ -114,51 +114,51 @@ def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
         OSError: for such a device, and for a file that does not exist.
 
     """
-    found = os.stat(path) if file is None else os.fstat(file)
-    if not stat.S_ISBLK(found.st_mode):
-        if not stat.S_ISCHR(found.st_mode) or found.st_rdev == os.stat(os.devnull).st_rdev:
+    status = os.stat(path) if file is None else os.fstat(file)
+    if not stat.S_ISBLK(status.st_mode):
+        if not stat.S_ISCHR(status.st_mode) or status.st_rdev == os.stat(os.devnull).st_rdev:
             return
-        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOCTTY", 0)) if file is None else file
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOCTTY", 0)) if file is None else file
         try:
-            if os.isatty(opened):
+            if os.isatty(descriptor):
                 return
         finally:
             if file is None:
-                os.close(opened)
+                os.close(descriptor)
     raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", os.fspath(path))
 
 
-def read_file(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
-    """The bytes of a file, which must not be a device.
+def read_file(path: str | os.PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """Read the bytes of a file, which must not be a device.
 
     Raises:
-        OSError: for a file that cannot be read, or with more than `most` bytes.
+        OSError: for a file that cannot be read, or with more than `max_bytes` bytes.
 
     """
     check_device(path)
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            return read_all(file, os.fspath(path), most)
-        if status.st_size > most:
-            raise _too_large(os.fspath(path), most)
+            return read_all(file, os.fspath(path), max_bytes)
+        if status.st_size > max_bytes:
+            raise _make_size_error(os.fspath(path), max_bytes)
         return file.read()
 
 
-def read_all(file: BinaryIO, name: str, most: int = MOST_BYTES) -> bytes:
-    """The rest of a stream, which may have no end.
+def read_all(file: BinaryIO, name: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """Read the rest of a stream, which may have no end.
 
     Raises:
-        OSError: for one that cannot be read, or with more than `most` bytes.
+        OSError: for one that cannot be read, or with more than `max_bytes` bytes.
 
     """
     data = bytearray()
     while piece := file.read(1 << 20):
         data += piece
-        if len(data) > most:
-            raise _too_large(name, most)
+        if len(data) > max_bytes:
+            raise _make_size_error(name, max_bytes)
     return bytes(data)
 
 
-def _too_large(name: str, most: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has more than {most} bytes, the most that are read of such a file", name)
+def _make_size_error(name: str, max_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than {max_bytes} bytes, the most that are read of such a file", name)

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import bpe
-from bpe.base.utf8 import MOST_BYTES, check_device
+from bpe.base.utf8 import MAX_FILE_BYTES, check_device
 from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_line
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, get_log, pluralize, printable
@@ -212,7 +212,7 @@ def _may_hold_tokenizer(path: str) -> bool:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
         return os.path.getsize(path) < _MAX_COMPRESSED_BYTES
-    if os.path.getsize(path) > MOST_BYTES and not head.startswith(b"GGUF"):  # GGUF files are not read whole
+    if os.path.getsize(path) > MAX_FILE_BYTES and not head.startswith(b"GGUF"):  # GGUF files are not read whole
         return False
     if re.match(rb"[A-Za-z0-9+/=]+ \d+\r?\n", head):  # ranks
         return True

@@ -175,7 +175,7 @@ def _encode_groups(
                 else:
                     ahead = not source.regular
                     groups = encode_blocks(
-                        engine, blocks, threads, _GROUP_BYTES, allowed, bos_eos=bos_eos, most=_GROUP_BYTES, ahead=ahead
+                        engine, blocks, threads, _GROUP_BYTES, allowed, bos_eos=bos_eos, max_bytes=_GROUP_BYTES, ahead=ahead
                     )
                 for group in groups:
                     batch = TokenBatch(group.ids, offsets_of(group.lengths))

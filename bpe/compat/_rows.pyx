@@ -11,7 +11,7 @@ import numpy as np
 
 from bpe.decode._decoder cimport TokenTable
 from bpe.encode._encoder cimport Encoder
-from bpe.encode._fast_path cimport may_have_name, short_ids
+from bpe.encode._fast_path cimport may_have_name, encode_to_array
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
@@ -72,7 +72,7 @@ cdef class StateFields:
                 self.decoding = decoding
         if decoding[0] is None:
             return None
-        return (<TokenTable>decoding[0]).short(ids, True, <bytes>decoding[2 if skip_special else 1])
+        return (<TokenTable>decoding[0]).decode_short(ids, True, <bytes>decoding[2 if skip_special else 1])
 
 
 cdef class TokenizerFields:
@@ -315,5 +315,5 @@ cdef bint has_no_special(PlanFields plan, str text) except -1:
 
 cdef object encode_ids(PlanFields plan, str text):
     """Encode a text without special tokens; ValueError for a symbol that the vocabulary lacks."""
-    ids = None if plan.kernel is None else short_ids(plan.kernel, text)
+    ids = None if plan.kernel is None else encode_to_array(plan.kernel, text)
     return plan.encode(text) if ids is None else ids

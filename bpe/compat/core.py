@@ -331,7 +331,7 @@ class Core:
 
     def _compute_native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
         encoder = native._offset_encoder
-        ids, spans, word_ids, names_by_index = encoder.encode_columns(
+        ids, spans, word_ids, names_by_index = encoder.encode_untrimmed(
             text, self._choose_names(as_text), "char", "tokenizers"
         )
         strings = self.strings
@@ -436,7 +436,7 @@ class Core:
             return False
         if native.spec.ends_word is not None and native.spec.decoder is None:
             return False
-        decode = self._decoder.bytes_with_final_space
+        decode = self._decoder.decode_with_final_space
         return all(
             bytes_or_utf8(self._decode_added(token)) == decode(np.array([token.id], dtype=np.uint32))
             for token in self.added
@@ -451,9 +451,9 @@ class Core:
         if skip_special:
             array = array[~self._is_skipped[np.minimum(array, len(self._is_skipped) - 1)]]
         try:
-            return self._decoder.bytes_with_final_space(array)
+            return self._decoder.decode_with_final_space(array)
         except ValueError:
-            return self._decoder.bytes_with_final_space(
+            return self._decoder.decode_with_final_space(
                 array[self._is_token[np.minimum(array, len(self._is_token) - 1)]]
             )
 

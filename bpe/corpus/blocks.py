@@ -13,7 +13,7 @@ import numpy as np
 from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
 from bpe.base.records import dataclass
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, make_type_error, to_bytes, utf8_error
 from bpe.corpus.reading import BufferPool, EndCut
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
 
@@ -193,7 +193,7 @@ def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
     try:
         data = to_bytes(text)
     except TypeError:
-        raise no_text(text, name) from None
+        raise make_type_error(text, name) from None
     if utf8 and not isinstance(text, str):
         check_utf8(data, name)
     return data

@@ -17,8 +17,8 @@ from bpe.base._pages cimport grow_zeroed, release, trim_heap, allocate_zeroed
 from bpe.base._types cimport byte_t, count_t
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.pretokenize._char_masks cimport Cursor
-from bpe.pretokenize._safe_points cimport last_split_point
-from bpe.pretokenize._scanner cimport MIN_ROOM, begin, scan, scan_bounds
+from bpe.pretokenize._safe_points cimport find_last_split_point
+from bpe.pretokenize._scanner cimport MIN_ROOM, open_cursor, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -84,7 +84,7 @@ cdef inline LongKey make_long_key(const byte_t* word, size_t size, count_t count
 
 
 cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
-    return last_split_point((<int*>scanner)[0], text, low, end)
+    return find_last_split_point((<int*>scanner)[0], text, low, end)
 
 
 cdef class WordTable:
@@ -182,7 +182,7 @@ cdef class WordTable:
         `text` has `size` bytes that may be read, and is at `position` of the corpus.
         """
         cdef Cursor cursor
-        begin(&cursor, scanner, text, start, end)
+        open_cursor(&cursor, scanner, text, start, end)
         while cursor.pos < cursor.end:                 # a batch may hold pretokens of several documents
             if batch.n + MIN_ROOM > BATCH_WORDS or text + cursor.pos - batch.text >= MAX_SPAN:
                 self.count_batch(batch)

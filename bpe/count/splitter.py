@@ -13,9 +13,9 @@ from bpe.base.utf8 import Bytes
 from bpe.count._word_table import WordTable
 from bpe.pretokenize._safe_points import find_last as find_last_safe_point
 from bpe.pretokenize._safe_points import find_next as find_next_safe_point
-from bpe.pretokenize.patterns import WHOLE
+from bpe.pretokenize.patterns import WHOLE_TEXT
 from bpe.pretokenize.preparing import TextPreparer
-from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, scanner_of
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, get_scanner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class Splitter:
                 f"the counts were made with Unicode {counts.unicode_version}, but {self.pretokenizer!r} uses Unicode "
                 f"{current_version} in this release, so no more texts can be added to them: count the corpus again"
             )
-        self.scanner = scanner_of(counts.pretokenizer)
+        self.scanner = get_scanner(counts.pretokenizer)
         self._preparer = TextPreparer(self.normalizer, self.pretokenizer)
         adds_prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
@@ -87,13 +87,13 @@ class Splitter:
 
         if self.lines:
             return safe_cut(last_line, separators + self.specials)
-        if self.scanner is None or self.scanner == WHOLE or self.changes_text:
+        if self.scanner is None or self.scanner == WHOLE_TEXT or self.changes_text:
             return document_cut(separators, keep)
         return safe_cut(partial(find_last_safe_point, self.scanner), separators + self.specials)
 
     def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
-        if self.lines or self.changes_text or self.scanner in (None, WHOLE):
+        if self.lines or self.changes_text or self.scanner in (None, WHOLE_TEXT):
             return None
         return None if set(self.specials) - set([] if keep else separators) else separators
 
@@ -129,5 +129,5 @@ class Splitter:
         if self.scanner is not None:
             table.count_scanned(self.scanner, text, starts, ends, position)
         elif self.pretokenizer is not None:
-            table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
+            table.count_spans(text, *self.pretokenizer.find_spans_of_texts(text, starts, ends), position)
         return position + len(text) + 1

@@ -198,7 +198,7 @@ class DocumentGroups:
                     MAX_GROUP_BYTES,
                     allowed=self._allowed,
                     bos_eos=self._bos_eos,
-                    most=sys.maxsize,
+                    max_bytes=sys.maxsize,
                     ahead=not sources.regular,
                 )
                 if ids is None:

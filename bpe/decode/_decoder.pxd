@@ -17,7 +17,7 @@ cdef class TokenTable:
     cdef byte_t[:, ::1] cells              # a token of at most 15 bytes, and its size
     cdef byte_t[::1] sizes                 # 0 for an id that is no token, LONG for a long one
 
-    cpdef object token(self, token_id)
-    cdef object short(self, ids, bint as_text, bytes kept=*)
-    cdef int64_t size_of(self, uint32_t token) noexcept nogil
-    cdef bint copy(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil
+    cpdef object get_token(self, token_id)
+    cdef object decode_short(self, ids, bint as_text, bytes is_kept=*)
+    cdef int64_t measure_token(self, uint32_t token) noexcept nogil
+    cdef bint append_tokens(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil

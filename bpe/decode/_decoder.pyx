@@ -31,16 +31,16 @@ cdef extern from "Python.h":
 cnp.import_array()
 
 cdef enum:
-    CELL = 16                 # bytes of a token in the table; the last is the token's size
-    LONG = 255                # the size of a token of more than 15 bytes, which is not in the table
-    AHEAD = 16                # ids whose cells are prefetched
-    STEP = 61                 # of many ids, one in 61 is used to estimate the size of all
-    FEW = 1 << 20             # ids
-    BLOCK = 1 << 14           # ids between two checks of the result's memory
-    POLL = 1 << 24            # ids between two polls for signals
-    POLL_ROWS = 1 << 10       # rows between two
-    SHORT = 1024              # ids of a short call, which needs no memory from elsewhere
-    SHORT_ROOM = 1 << 14      # bytes of its tokens, at most
+    CELL_BYTES = 16           # bytes of a token in the table; the last is the token's size
+    LONG_TOKEN = 255          # the size of a token of more than 15 bytes, which is not in the table
+    PREFETCH_AHEAD = 16       # ids whose cells are prefetched
+    SAMPLE_STEP = 61          # of many ids, one in 61 is used to estimate the size of all
+    MAX_SUMMED_IDS = 1 << 20  # ids
+    IDS_PER_BLOCK = 1 << 14   # ids between two checks of the result's memory
+    IDS_PER_POLL = 1 << 24    # ids between two polls for signals
+    ROWS_PER_POLL = 1 << 10   # rows between two
+    MAX_SHORT_IDS = 1024      # ids of a short call, which needs no memory from elsewhere
+    MAX_SHORT_BYTES = 1 << 14  # bytes of its tokens, at most
 
 
 cdef class TokenTable:
@@ -50,31 +50,31 @@ cdef class TokenTable:
         cdef int64_t size
         check_offsets(offsets, n, blob.shape[0])
         self.blob, self.offsets = blob, offsets
-        self.cells, self.sizes = np.zeros((n, CELL), dtype=np.uint8), np.zeros(n, dtype=np.uint8)
+        self.cells, self.sizes = np.zeros((n, CELL_BYTES), dtype=np.uint8), np.zeros(n, dtype=np.uint8)
         with nogil:
             for i in range(n):
                 size = offsets[i + 1] - offsets[i]
-                if size >= CELL:
-                    self.sizes[i] = LONG
+                if size >= CELL_BYTES:
+                    self.sizes[i] = LONG_TOKEN
                 elif size > 0:
                     self.sizes[i] = <byte_t>size
                     memcpy(&self.cells[i, 0], &blob[offsets[i]], size)
-                self.cells[i, CELL - 1] = self.sizes[i]
+                self.cells[i, CELL_BYTES - 1] = self.sizes[i]
 
-    def bytes_of(self, const uint32_t[::1] ids):
-        """The tokens' bytes one after the other, or the index of the first id that is no token."""
-        cdef Py_ssize_t n = ids.shape[0], i = 0, polled = 0
+    def decode_bytes(self, const uint32_t[::1] ids):
+        """Join the tokens' bytes; returns the index of the first id that is no token, if there is one."""
+        cdef Py_ssize_t n = ids.shape[0], i = 0, last_poll = 0
         cdef PyObject* data = NULL
         cdef TokenText out = TokenText(data=NULL, capacity=0, n=0)
         cdef uint32_t token
         if n == 0:
             return b""
         with nogil:
-            if n < FEW:
-                out.capacity = sum_sizes(self, 1, &ids[0], n) + CELL
+            if n < MAX_SUMMED_IDS:
+                out.capacity = sum_sizes(self, 1, &ids[0], n) + CELL_BYTES
             else:
-                out.capacity = STEP * sum_sizes(self, STEP, &ids[0], n)
-                out.capacity += out.capacity // 64 + CELL
+                out.capacity = SAMPLE_STEP * sum_sizes(self, SAMPLE_STEP, &ids[0], n)
+                out.capacity += out.capacity // 64 + CELL_BYTES
         try:
             while i < n:
                 resize(&data, out.capacity)
@@ -82,29 +82,29 @@ cdef class TokenTable:
                 with nogil:
                     ask_for_huge_pages(out.data + out.n, out.capacity - out.n)
                     while i < n:
-                        if i - polled >= POLL:
+                        if i - last_poll >= IDS_PER_POLL:
                             check_signals()
-                            polled = i
-                        if not self.copy(&ids[0], min(n, i + BLOCK), &i, &out):
+                            last_poll = i
+                        if not self.append_tokens(&ids[0], min(n, i + IDS_PER_BLOCK), &i, &out):
                             break
                 if i < n:
                     token = ids[i]                         # read once: the array is the caller's
                     if <size_t>token >= <size_t>self.sizes.shape[0] or self.sizes[token] == 0:
                         return i
-                    out.capacity += out.capacity // 4 + self.size_of(token) + CELL
+                    out.capacity += out.capacity // 4 + self.measure_token(token) + CELL_BYTES
             resize(&data, out.n)
             return <object>data
         finally:
             Py_XDECREF(data)
 
-    def texts_of(
+    def decode_texts(
         self,
         const uint32_t[::1] ids,           # IN
-        const int64_t[::1] rows,           # IN (n + 1,): row i is ids[rows[i]:rows[i + 1]]
+        const int64_t[::1] row_offsets,    # IN (n + 1,): row i is ids[rows[i]:rows[i + 1]]
         const byte_t[::1] ends_word,       # IN by id: whether a token's last byte is the space of a mark; or empty
         str errors,                        # as for bytes.decode
     ):
-        """The text of each row, as a list; or the row of the first id that is no token.
+        """Decode each row to text: a list; or the row of the first id that is no token.
 
         Rows are decoded in one buffer that stays in the cache, without a bytes object for each.
 
@@ -116,33 +116,33 @@ cdef class TokenTable:
         cdef uint32_t last
         cdef size_t size
         cdef TokenText out = TokenText(data=NULL, capacity=0, n=0)
-        cdef bytes how = errors.encode()
+        cdef bytes error_handler = errors.encode()
         texts = []
         try:
-            for i in range(rows.shape[0] - 1):
-                if i % POLL_ROWS == 0:
+            for i in range(row_offsets.shape[0] - 1):
+                if i % ROWS_PER_POLL == 0:
                     PyErr_CheckSignals()
-                start, end = rows[i], rows[i + 1]
+                start, end = row_offsets[i], row_offsets[i + 1]
                 if not 0 <= start <= end <= n_ids:
                     raise ValueError(f"row {i} is ids {start} to {end}; it must be within the {n_ids} ids of the batch")
                 if start == end:
                     texts.append("")
                     continue
-                size = sum_sizes(self, 1, &ids[start], end - start) + CELL
+                size = sum_sizes(self, 1, &ids[start], end - start) + CELL_BYTES
                 out.data = <byte_t*>grow_array(out.data, &out.capacity, size, 1)
                 first, out.n = start, 0
-                if not self.copy(&ids[0], end, &first, &out):
+                if not self.append_tokens(&ids[0], end, &first, &out):
                     return i
                 last = ids[end - 1]
                 if last < <size_t>ends_word.shape[0] and ends_word[last] and out.n > 0:
                     out.n -= 1
-                texts.append(PyUnicode_DecodeUTF8(<const char*>out.data, out.n, <const char*>how))
+                texts.append(PyUnicode_DecodeUTF8(<const char*>out.data, out.n, <const char*>error_handler))
         finally:
             free(out.data)
         return texts
 
-    cpdef object token(self, token_id):
-        """The bytes of a token by its id, an int; None for one that is no token."""
+    cpdef object get_token(self, token_id):
+        """Return the bytes of a token by its id, an int; None for one that is no token."""
         cdef token_t token
         cdef Py_ssize_t start
         if type(token_id) is not int or not 0 <= token_id < self.sizes.shape[0]:
@@ -151,52 +151,52 @@ cdef class TokenTable:
         if self.sizes[token] == 0:
             return None
         start = self.offsets[token]
-        return PyBytes_FromStringAndSize(<const char*>&self.blob[start], self.size_of(token))
+        return PyBytes_FromStringAndSize(<const char*>&self.blob[start], self.measure_token(token))
 
-    def tokens(self, list numbers not None):
-        """The bytes of each of several tokens, a list; None if one is no token."""
-        found = []
-        for token_id in numbers:
-            token = self.token(token_id)
+    def tokens(self, list token_ids not None):
+        """Return the bytes of each of several tokens, a list; None if one is no token."""
+        tokens = []
+        for token_id in token_ids:
+            token = self.get_token(token_id)
             if token is None:
                 return None
-            found.append(token)
-        return found
+            tokens.append(token)
+        return tokens
 
-    cdef object short(self, ids, bint as_text, bytes kept=None):
-        """The text, or the bytes, of a list of int or of a uint32 array.
+    cdef object decode_short(self, ids, bint as_text, bytes is_kept=None):
+        """Decode a list of int or a uint32 array to text or bytes.
 
-        With `kept`, ids that are 0 there or past its end are left out. None if there are more than SHORT ids or
-        SHORT_ROOM bytes, if one is no token, or for any other argument.
+        With `is_kept`, ids that are 0 there or past its end are left out. None if there are more than MAX_SHORT_IDS ids
+        or MAX_SHORT_BYTES bytes, if one is no token, or for any other argument.
         """
-        cdef token_t read[SHORT]
-        cdef byte_t data[SHORT_ROOM]
-        cdef TokenText out = TokenText(data=&data[0], capacity=SHORT_ROOM, n=0)
+        cdef token_t read[MAX_SHORT_IDS]
+        cdef byte_t data[MAX_SHORT_BYTES]
+        cdef TokenText out = TokenText(data=&data[0], capacity=MAX_SHORT_BYTES, n=0)
         cdef const token_t* tokens = &read[0]
         cdef Py_ssize_t n, first = 0
         if type(ids) is list:
             n = len(<list>ids)
-            if n > SHORT or not read_ids(ids, n, read):
+            if n > MAX_SHORT_IDS or not read_ids(ids, n, read):
                 return None
         elif type(ids) is cnp.ndarray and is_plain(ids):
             n, tokens = cnp.PyArray_SIZE(ids), <const token_t*>cnp.PyArray_DATA(ids)
         else:
             return None
-        if n > SHORT:
+        if n > MAX_SHORT_IDS:
             return None
-        if kept is not None:
-            n = select_kept(tokens, n, kept, read)
+        if is_kept is not None:
+            n = copy_kept(tokens, n, is_kept, read)
             tokens = &read[0]
-        if not self.copy(tokens, n, &first, &out):
+        if not self.append_tokens(tokens, n, &first, &out):
             return None
         if as_text:
             return PyUnicode_DecodeUTF8(<const char*>data, out.n, b"replace")
         return PyBytes_FromStringAndSize(<const char*>data, out.n)
 
-    cdef inline int64_t size_of(self, uint32_t token) noexcept nogil:
-        return self.sizes[token] if self.sizes[token] < LONG else self.offsets[token + 1] - self.offsets[token]
+    cdef inline int64_t measure_token(self, uint32_t token) noexcept nogil:
+        return self.sizes[token] if self.sizes[token] < LONG_TOKEN else self.offsets[token + 1] - self.offsets[token]
 
-    cdef bint copy(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil:
+    cdef bint append_tokens(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil:
         """Append the bytes of the tokens from number `first` on, which moves on, to the n-th.
 
         False if it stops earlier: at an id that is no token, or for lack of room.
@@ -206,16 +206,16 @@ cdef class TokenTable:
         cdef const byte_t* table = &self.cells[0, 0] if limit else NULL
         cdef const byte_t* cell
         cdef byte_t* to = out.data + out.n
-        cdef byte_t* last = out.data + out.capacity - CELL
+        cdef byte_t* last = out.data + out.capacity - CELL_BYTES
         while i < n:
             token = ids[i]
             if token >= limit or to > last:
                 break
-            prefetch(table + <size_t>ids[i + AHEAD if i + AHEAD < n else i] * CELL)
-            cell = table + <size_t>token * CELL
-            size = cell[CELL - 1]
-            memcpy(to, cell, CELL)
-            if size == LONG:
+            prefetch(table + <size_t>ids[i + PREFETCH_AHEAD if i + PREFETCH_AHEAD < n else i] * CELL_BYTES)
+            cell = table + <size_t>token * CELL_BYTES
+            size = cell[CELL_BYTES - 1]
+            memcpy(to, cell, CELL_BYTES)
+            if size == LONG_TOKEN:
                 size = self.offsets[token + 1] - self.offsets[token]
                 if size > last - to:
                     break
@@ -229,20 +229,20 @@ cdef class TokenTable:
 
 
 cdef Py_ssize_t sum_sizes(TokenTable table, Py_ssize_t step, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
-    """The bytes of every `step`-th of n tokens together; an id that is no token has none."""
+    """Add up the bytes of every `step`-th of n tokens; an id that is no token has none."""
     cdef size_t limit = table.sizes.shape[0]
-    cdef Py_ssize_t i = 0, total = 0
+    cdef Py_ssize_t i = 0, n_bytes = 0
     cdef uint32_t token
     while i < n:
         token = ids[i]
         if token < limit:
-            total += table.size_of(token)
+            n_bytes += table.measure_token(token)
         i += step
-    return total
+    return n_bytes
 
 
 def with_fast_decode(method, bint as_text):
-    """`decode` (`as_text`) or `decode_bytes`, with a fast path for short calls; `method` handles all others.
+    """Wrap `decode` (`as_text`) or `decode_bytes` in a fast path for short calls; `method` handles all others.
 
     `self._decoder` is a `TokenDecoder`, whose `short_table` is a TokenTable, or None if texts are more than its bytes.
     """
@@ -252,22 +252,22 @@ def with_fast_decode(method, bint as_text):
         if len(args) == 1 and not options:
             table = self._decoder.short_table
             if table is not None:
-                found = table.short(args[0], as_text)
-                if found is not None:
-                    return found
+                decoded = table.decode_short(args[0], as_text)
+                if decoded is not None:
+                    return decoded
         return method(self, *args, **options)
 
     return decode
 
 
-cdef Py_ssize_t select_kept(const token_t* ids, Py_ssize_t n, bytes kept, token_t* out):
-    """Copy the ids that are not 0 in `kept`; their number. `out` may be the ids."""
-    cdef Py_ssize_t i, m = 0, limit = len(kept)
+cdef Py_ssize_t copy_kept(const token_t* ids, Py_ssize_t n, bytes is_kept, token_t* out):
+    """Copy the ids that are not 0 in `is_kept`; their number. `out` may be the ids."""
+    cdef Py_ssize_t i, n_kept = 0, limit = len(is_kept)
     for i in range(n):
-        if ids[i] < <size_t>limit and PyBytes_AS_STRING(kept)[ids[i]]:
-            out[m] = ids[i]
-            m += 1
-    return m
+        if ids[i] < <size_t>limit and PyBytes_AS_STRING(is_kept)[ids[i]]:
+            out[n_kept] = ids[i]
+            n_kept += 1
+    return n_kept
 
 
 cdef inline bint is_plain(cnp.ndarray ids):

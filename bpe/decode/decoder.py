@@ -67,25 +67,25 @@ class TokenDecoder:
         return TokenDecoder, (self._spec,)
 
     def drop_special(self, ids: Ids) -> NDArray[np.uint32]:
-        """The ids without those of special tokens.
+        """Drop the ids of special tokens.
 
         Raises:
-            TypeError, ValueError: as `bytes_of`.
+            TypeError, ValueError: as `decode_bytes`.
 
         """
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
-            self.bytes_with_final_space(array)  # raises an error with the position in the given ids
+            self.decode_with_final_space(array)  # raises an error with the position in the given ids
         return array[~self._special.take(array, mode="clip")]  # another thread may change the array now
 
     def select_ids(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
-        """The ids to decode: `skip_invalid` leaves out ids without a token, `skip_special` those of special tokens."""
+        """Select the ids to decode: `skip_invalid` drops ids without a token, `skip_special` special tokens."""
         if skip_invalid:
             ids = self.select_valid(ids)
         return self.drop_special(ids) if skip_special else ids
 
     def select_valid(self, ids: Ids) -> NDArray[np.uint32]:
-        """The ids that have a token; also negative ids and large ones, as in labels, are left out.
+        """Select the ids that have a token; negative ids and large ones, as in labels, are left out too.
 
         Raises:
             TypeError: for ids that are not integers.
@@ -94,18 +94,18 @@ class TokenDecoder:
         array = np.asarray(ids)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             array = id_array(ids)  # an empty list, or an error
-        within: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
-        valid: NDArray[np.uint32] = within[self._is_token.take(within, mode="clip")]
+        in_range: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
+        valid: NDArray[np.uint32] = in_range[self._is_token.take(in_range, mode="clip")]
         return valid
 
     def drop_special_in_batch(self, batch: TokenBatch) -> TokenBatch:
-        """The batch without special tokens; ids outside the vocabulary stay."""
-        kept = ~self._special[np.minimum(batch.ids, self.limit)]
-        before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(kept)))
-        return TokenBatch(batch.ids[kept], before[batch.offsets])
+        """Drop the special tokens of a batch; ids outside the vocabulary stay."""
+        is_kept = ~self._special[np.minimum(batch.ids, self.limit)]
+        n_kept_before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(is_kept)))
+        return TokenBatch(batch.ids[is_kept], n_kept_before[batch.offsets])
 
-    def bytes_of(self, ids: Ids) -> bytes:
-        """The bytes of a sequence of ids.
+    def decode_bytes(self, ids: Ids) -> bytes:
+        """Decode a sequence of ids to bytes.
 
         Raises:
             TypeError: for ids that are not integers.
@@ -115,46 +115,46 @@ class TokenDecoder:
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if self.chain is not None:
             self.check(array)
-            return self.chain.bytes_of(array)
-        data = self.bytes_with_final_space(array)
+            return self.chain.decode_bytes(array)
+        data = self.decode_with_final_space(array)
         if self._ends_word is not None and len(array) and self._ends_word[array[-1]]:
             return data[:-1]
         return data
 
-    def text_of(self, ids: Ids, errors: str) -> str:
-        """The text of a sequence of ids; raises the errors of `bytes_of`, and of `bytes.decode`."""
+    def decode_text(self, ids: Ids, errors: str) -> str:
+        """Decode a sequence of ids to text; raises the errors of `decode_bytes`, and of `bytes.decode`."""
         if self.chain is None or errors != "replace":
-            return self.bytes_of(ids).decode("utf-8", errors)
+            return self.decode_bytes(ids).decode("utf-8", errors)
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         self.check(array)
-        return self.chain.text_of(array)
+        return self.chain.decode_text(array)
 
-    def texts_of(self, batch: TokenBatch, errors: str) -> list[str] | None:
-        """The text of each row, equal to that of `text_of`; None if rows must be decoded one by one."""
+    def decode_texts(self, batch: TokenBatch, errors: str) -> list[str] | None:
+        """Decode each row to the text that `decode_text` gives; None if rows must be decoded one by one."""
         if self.chain is not None:
             return None
         ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
-        marked = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
-        texts = self._table.texts_of(ids, offsets, marked, errors)
+        ends_word = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
+        texts = self._table.decode_texts(ids, offsets, ends_word, errors)
         return None if isinstance(texts, int) else texts
 
-    def bytes_with_final_space(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
-        """The bytes of a uint32 array of ids, including the space of a final mark.
+    def decode_with_final_space(self, array: NDArray[np.uint32], n_before: int = 0) -> bytes:
+        """Decode a uint32 array of ids to bytes, including the space of a final mark.
 
-        `before` is the number of ids before the array; it is added to the position in error messages.
+        `n_before` is the number of ids before the array; it is added to the position in error messages.
         """
-        data = self._table.bytes_of(array)
+        data = self._table.decode_bytes(array)
         if isinstance(data, int):
-            raise self._make_error(int(array[data]), before + data)
+            raise self._make_error(int(array[data]), n_before + data)
         return data
 
-    def check(self, array: NDArray[np.uint32], before: int = 0) -> None:
+    def check(self, array: NDArray[np.uint32], n_before: int = 0) -> None:
         """Raise ValueError for an id without a token."""
         if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token.take(array, mode="clip").all()):
             return
         for index, token_id in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
             if token_id >= self.limit or not self._is_token[token_id]:
-                raise self._make_error(token_id, before + index)
+                raise self._make_error(token_id, n_before + index)
 
     def _make_error(self, token_id: int, position: int) -> ValueError:
         rule = f"ids are from 0 to {self.limit - 1}" if token_id >= self.limit else "the vocabulary has a gap there"
@@ -165,26 +165,26 @@ class TokenDecoder:
 
 
 def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.int64]]:
-    """The bytes that each token is decoded as, (blob, offsets).
+    """Decode each token by itself to bytes: (blob, offsets).
 
     An end-of-word mark becomes a space; with `byte_level` it stays, as in the decoder ByteLevel.
     """
     from bpe.vocab.special_names import decoded_bytes
 
     vocabulary, mark_size = spec.vocabulary, 0 if byte_level else len((spec.end_of_word or "").encode())
-    names = decoded_bytes(spec, byte_level=byte_level)
-    if not names and (not mark_size or spec.ends_word is None):
+    bytes_of_id = decoded_bytes(spec, byte_level=byte_level)
+    if not bytes_of_id and (not mark_size or spec.ends_word is None):
         return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
     blob, starts = np.frombuffer(vocabulary.blob, dtype=np.uint8).copy(), vocabulary.offsets[:-1].copy()
     lengths = vocabulary.lengths.astype(np.int64)
     if mark_size and spec.ends_word is not None:  # the first byte of a mark becomes a space, and the others are cut off
         blob[(starts + lengths)[spec.ends_word] - mark_size] = ord(" ")
         lengths[spec.ends_word] -= mark_size - 1
-    numbers = list(names)
-    lengths[numbers] = list(map(len, names.values()))
-    starts[numbers] = len(blob) + offsets_of(lengths[numbers])[:-1]
-    added = np.frombuffer(b"".join(names.values()), np.uint8)
-    decoded, offsets = join_slices(np.concatenate((blob, added)), starts, lengths)
+    token_ids = list(bytes_of_id)
+    lengths[token_ids] = list(map(len, bytes_of_id.values()))
+    starts[token_ids] = len(blob) + offsets_of(lengths[token_ids])[:-1]
+    added_bytes = np.frombuffer(b"".join(bytes_of_id.values()), np.uint8)
+    decoded, offsets = join_slices(np.concatenate((blob, added_bytes)), starts, lengths)
     return decoded.tobytes(), offsets
 
 
@@ -203,22 +203,22 @@ class ByteDecoder:
             self._stream.begin()
 
     def end(self) -> bytes:
-        """The rest of the text, which ends here; a new one begins."""
-        rest = b"" if self._stream is None else self._stream.flush().encode()
+        """End the text, and begin a new one; return the rest."""
+        data = b"" if self._stream is None else self._stream.flush().encode()
         self.begin()
-        return rest
+        return data
 
     def push_one(self, token_id: int) -> bytes:
         """Decode the next id, as `push` does."""
         table = self._tokens.short_table
-        data = None if table is None else table.token(token_id)
+        data = None if table is None else table.get_token(token_id)
         if data is None:
             return self.push([token_id])
         self._n_ids += 1
         return data
 
     def push(self, ids: Ids) -> bytes:
-        """Decode the next ids of the text; errors are those of `bytes_of`."""
+        """Decode the next ids of the text; errors are those of `decode_bytes`."""
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if not len(array):
             return b""
@@ -226,7 +226,7 @@ class ByteDecoder:
             self._tokens.check(array, self._n_ids)
             self._n_ids += len(array)
             return self._stream.push([self._tokens.chain.get_string(n) or "" for n in array.tolist()]).encode()
-        data = self._space + self._tokens.bytes_with_final_space(array, self._n_ids)
+        data = self._space + self._tokens.decode_with_final_space(array, self._n_ids)
         self._space, self._n_ids = b"", self._n_ids + len(array)
         ends_word = self._tokens._ends_word
         if ends_word is not None and ends_word[array[-1]]:
@@ -255,8 +255,8 @@ class IncrementalDecoder:
 
     def __init__(self, tokens: TokenDecoder, *, skip_invalid: bool = False) -> None:
         self._bytes = ByteDecoder(tokens)
-        self._valid_of = tokens.select_valid if skip_invalid else None
-        self._held = b""  # of an incomplete character
+        self._select_valid = tokens.select_valid if skip_invalid else None
+        self._incomplete = b""  # of an incomplete character
 
     def __copy__(self) -> IncrementalDecoder:
         from copy import deepcopy
@@ -264,7 +264,7 @@ class IncrementalDecoder:
         return deepcopy(self)
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
-        """The text that one or more ids complete; "" while a character is incomplete.
+        """Decode one or more ids; return the text that they complete, "" while a character is incomplete.
 
         Args:
             ids: an int, or any argument of `Tokenizer.decode`.
@@ -273,18 +273,20 @@ class IncrementalDecoder:
             TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
 
         """
-        if type(ids) is int and self._valid_of is None:
-            return self._text_of(self._bytes.push_one(ids), False)
+        if type(ids) is int and self._select_valid is None:
+            return self._decode_complete(self._bytes.push_one(ids), False)
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        listed: Ids = [ids] if single else ids  # type: ignore[list-item,assignment]
-        return self._text_of(self._bytes.push(listed if self._valid_of is None else self._valid_of(listed)), False)
+        id_list: Ids = [ids] if single else ids  # type: ignore[list-item,assignment]
+        return self._decode_complete(
+            self._bytes.push(id_list if self._select_valid is None else self._select_valid(id_list)), False
+        )
 
     def flush(self) -> str:
         """End the text and reset the decoder. Returns the text held back: U+FFFD for an incomplete character."""
-        return self._text_of(self._bytes.end(), True)
+        return self._decode_complete(self._bytes.end(), True)
 
-    def _text_of(self, data: bytes, final: bool) -> str:
-        data = self._held + data
+    def _decode_complete(self, data: bytes, final: bool) -> str:
+        data = self._incomplete + data
         text, used = codecs.utf_8_decode(data, "replace", final)
-        self._held = data[used:]
+        self._incomplete = data[used:]
         return text

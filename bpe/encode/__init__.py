@@ -4,11 +4,13 @@ Takes texts, batches, files or streams; returns uint32 ids, and on request offse
 text meets them:
 
 - `_fast_path.pyx` handles short texts with default arguments; `texts.py` many texts, `blocks.py` files;
-- `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`) and
-  `explain.py` build on it; `models` has what turns pretokens into ids, for each kind of model;
+- `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`) and `explain.py`
+  build on it, with `words.py`, which encodes one word in plain Python; `models` has what turns pretokens into ids, for
+  each kind of model;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` splits them
-  where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` or by merging;
+  where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` (`_cache_lookup.h`,
+  `_word_table.h`) or by merging;
 - `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache, with what `tables.py` finds; `_workspace.pyx` is a call's
   memory.
 

@@ -1,16 +1,16 @@
 """A job of many texts, and the threads that work on it.
 
-A *text* here is one that the caller gave, a piece of a long one, or the id of a special token between two pieces. Texts
-are divided into *parts*, which threads take in order and encode, as many *fragments* of a part at once as one call of
-the encoder takes; a str has been converted to UTF-8 by then. Three texts, the second one long, in two parts:
+An *item* is a text, a piece of a long one, or the id of a special token between two pieces. Items are divided into
+*parts*, which threads take in order and encode, as many *fragments* of a part at once as one call of the encoder takes;
+a str has been converted to UTF-8 by then. Three texts, the second one long, in two parts:
 
-    given       [ first ] [ second ....................... ] [ third ]
-    texts       0         1         2          3             4            firsts  0 1 4 5
-    parts       0                              1                          parts   0 3 5
-    counts                                                                ids of each text
+    texts        [ first ] [ second ....................... ] [ third ]
+    items        0         1         2          3             4            first_items  0 1 4 5
+    parts        0                              1                          parts        0 3 5
+    counts                                                                 ids of each item
 
-Threads share the EncodeJob; each has a Worker of its own. Two things pass between threads under a lock, the job's or
-its OrderedIds': the next part (`begun`) and the ids (`output`).
+Threads share the EncodeJob; each has ThreadBuffers of its own. Two things pass between threads under a lock, the
+job's or its OrderedIds': the next part (`n_taken`) and the ids (`output`).
 """
 
 cimport cython
@@ -25,14 +25,14 @@ from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport int64_t
 
 cdef enum:
-    FRAGMENTS = 4096          # encoded at once, at most
+    MAX_FRAGMENTS = 4096      # encoded at once, at most
 
-cdef struct Text:             # a text, a piece of one, or an id between pieces
+cdef struct Item:             # a text, a piece of one, or an id between pieces
     CodeUnits units           # of size -1 for an id
     token_t token
 
 
-cdef class Worker:            # the memory of one thread
+cdef class ThreadBuffers:     # the memory of one thread
     cdef Fragment* fragments           # the current ones
     cdef byte_t* utf8                  # their UTF-8, of each text that is copied
     cdef size_t size                   # of that memory
@@ -41,43 +41,45 @@ cdef class Worker:            # the memory of one thread
 
 
 cdef class EncodeJob:
-    # The texts, immutable after `prepare`.
+    # The items, immutable after `prepare`.
     cdef Encoder encoder
     cdef Py_ssize_t threads
-    cdef Text* texts
-    cdef Py_ssize_t n                  # their number
-    cdef size_t capacity               # texts for which there is memory
+    cdef Item* items
+    cdef Py_ssize_t n_items            # their number
+    cdef size_t item_capacity          # items for which there is memory
     cdef readonly Py_ssize_t n_bytes   # of UTF-8, at most
     cdef const byte_t* buffer_end      # of the buffer with all texts, if they are in one and not copied; else NULL
     cdef bint copies                   # another thread may write to the buffer: copy texts before they are read
-    cdef list held                     # objects that the texts point into
+    cdef list owners                   # objects that the items point into
     cdef token_t prepended             # the ids before and after each text that is added, or NO_TOKEN
     cdef token_t appended
-    cdef int64_t* firsts               # the first text of each given one; `n` at the end
-    cdef size_t firsts_capacity
-    cdef Py_ssize_t n_texts            # given texts; one more from `prepare` on
-    cdef Py_ssize_t* parts             # the first text of each part; `n` at the end
+    cdef int64_t* first_items          # the first item of each text; `n_items` at the end
+    cdef size_t first_items_capacity
+    cdef Py_ssize_t n_texts            # one more from `prepare` on
+    cdef Py_ssize_t* parts             # the first item of each part; `n_items` at the end
     cdef size_t parts_capacity
     cdef Py_ssize_t n_parts
-    cdef int64_t[::1] counts           # ids of each text, after a 0; each thread writes those of its parts
-    cdef object counted                # the same as an array
+    cdef int64_t[::1] counts           # ids of each item, after a 0; each thread writes those of its parts
+    cdef object counts_array           # the same as an array
     # State that threads share, under this lock.
     cdef cython.pythread_type_lock lock
-    cdef Py_ssize_t begun              # parts that a thread has taken
+    cdef Py_ssize_t n_taken            # parts that a thread has taken
     cdef Py_ssize_t stopped            # 1 when all threads must stop
-    cdef Py_ssize_t unknown_at         # the first text with a symbol that has no id, or -1
+    cdef Py_ssize_t unknown_at         # the first item with a symbol that has no id, or -1
     # The result.
     cdef OrderedIds output             # of several parts; it has a lock of its own
-    cdef object done                   # of a single part
+    cdef object single_part_ids        # of a single part
 
-    cdef int finish(self, Workspace work) except -1
-    cdef Worker new_worker(self)
-    cdef int share_out(self) except -1
-    cdef bint do_next(self, Workspace work, Worker worker) except -1 nogil
-    cdef Py_ssize_t begin(self) noexcept nogil
-    cdef int do_part(self, Workspace work, Worker worker, Py_ssize_t number) except -1 nogil
-    cdef Py_ssize_t encode_part(self, Workspace work, Worker worker, Py_ssize_t number) except -2 nogil
-    cdef Py_ssize_t encode(self, Workspace work, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil
+    cdef int finish(self, Workspace space) except -1
+    cdef ThreadBuffers new_buffers(self)
+    cdef int allocate_shared(self) except -1
+    cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil
+    cdef Py_ssize_t take_part(self) noexcept nogil
+    cdef int encode_and_deliver(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil
+    cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil
+    cdef Py_ssize_t encode_items(
+        self, Workspace space, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+    ) except -2 nogil
 
 
 cdef Py_ssize_t visit_spans(

@@ -9,15 +9,15 @@ from bpe.base._buffers import Buffer
 from bpe.base._visitor import Visitor
 from bpe.encode._encoder import Encoder
 
-MAX_PART: int
-MIN_PART: int
+MAX_PART_BYTES: int
+MIN_PART_BYTES: int
 
-class Worker: ...
+class ThreadBuffers: ...
 
 class EncodeJob:
     n_bytes: int
     def __new__(cls, encoder: Encoder, threads: int) -> Self: ...
-    def add_texts(self, texts: Iterable[Any], checked: Callable[[Any], bytes | str]) -> None: ...
+    def add_texts(self, texts: Iterable[Any], check_text: Callable[[Any], bytes | str]) -> None: ...
     def add_items(self, items: Iterable[bytes | str | int], bounds: NDArray[np.int64]) -> None: ...
     def add_documents(
         self, buffer: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], copies: bool = False

@@ -29,18 +29,18 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 #: Bytes of text in a part at most, and in the smallest parts, which are the first ones and the last ones.
-MAX_PART, MIN_PART = 1 << 20, 1 << 16
+MAX_PART_BYTES, MIN_PART_BYTES = 1 << 20, 1 << 16
 
 cdef enum:
-    STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
-    SEVERAL = 8               # with less text than 8 smallest parts, one thread works
-    LOOKED = 1 << 14          # characters that are searched for a split point
-    COPIED = 512              # bytes: shorter texts are copied into one buffer, since every end of a buffer takes time
-    VISITED = 1 << 14         # ids that a Visitor takes at once, or some more: they stay in a cache
-    VISITED_TEXTS = 512       # that are encoded for a Visitor at once
+    TRANSCODE_BYTES = 1 << 17  # bytes that are transcoded at once, so that they stay in a cache
+    MIN_PARTS_FOR_THREADS = 8  # with less text than 8 smallest parts, one thread works
+    SPLIT_SEARCH_CHARS = 1 << 14  # characters that are searched for a split point
+    MAX_COPIED_TEXT = 512     # bytes: shorter texts are copied into one buffer, since every end of a buffer takes time
+    VISIT_IDS = 1 << 14       # ids that a Visitor takes at once, or some more: they stay in a cache
+    VISIT_TEXTS = 512         # that are encoded for a Visitor at once
 
 
-cdef class Worker:
+cdef class ThreadBuffers:
     """A thread's memory for texts, as fragments of UTF-8."""
 
     def __cinit__(self, size_t n):
@@ -67,18 +67,18 @@ cdef class EncodeJob:
     """Texts to encode: fill it with `add_…`, call `prepare`, `work` in each thread, then `result`."""
 
     def __cinit__(self, Encoder encoder not None, Py_ssize_t threads, *_):
-        """`threads` is how many will work: with several, long texts are split. A subclass may take more arguments."""
+        """Take the number of threads that will work: with several, long texts are split. A subclass may take more."""
         check_lock(&self.lock)
         self.encoder, self.threads = encoder, threads
-        self.held = []
+        self.owners = []
         self.unknown_at = -1
         self.prepended = self.appended = NO_TOKEN
-        self.done = np.empty(0, dtype=np.uint32)
+        self.single_part_ids = np.empty(0, dtype=np.uint32)
 
     def __dealloc__(self):
         free(self.parts)
-        free(self.texts)
-        free(self.firsts)
+        free(self.items)
+        free(self.first_items)
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -87,30 +87,30 @@ cdef class EncodeJob:
         self.prepended = NO_TOKEN if prepend is None else prepend
         self.appended = NO_TOKEN if append is None else append
 
-    def add_texts(self, texts, checked):
-        """Add texts; what is no str is added as `checked(text)`, UTF-8 bytes."""
-        cdef list held = list(texts)                       # of the job: nobody else changes it
+    def add_texts(self, texts, check_text):
+        """Add texts; what is no str is added as `check_text(text)`, UTF-8 bytes."""
+        cdef list text_list = list(texts)                  # of the job: nobody else changes it
         cdef Py_ssize_t i
-        self.held.append(held)
-        for i in range(len(held)):
-            if not isinstance(held[i], str):
-                held[i] = checked(held[i])
+        self.owners.append(text_list)
+        for i in range(len(text_list)):
+            if not isinstance(text_list[i], str):
+                text_list[i] = check_text(text_list[i])
             begin_text(self)
             add_id(self, self.prepended)
-            add_item(self, held[i])
+            add_item(self, text_list[i])
             add_id(self, self.appended)
 
     def add_items(self, items, const int64_t[::1] bounds):
         """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
-        cdef list held = list(items)
+        cdef list item_list = list(items)
         cdef Py_ssize_t i, k
-        check_offsets(bounds, bounds.shape[0] - 1, len(held))
-        self.held.append(held)
+        check_offsets(bounds, bounds.shape[0] - 1, len(item_list))
+        self.owners.append(item_list)
         for i in range(bounds.shape[0] - 1):
             begin_text(self)
             add_id(self, self.prepended)
             for k in range(bounds[i], bounds[i + 1]):
-                add_item(self, held[k])
+                add_item(self, item_list[k])
             add_id(self, self.appended)
 
     def add_documents(
@@ -135,7 +135,7 @@ cdef class EncodeJob:
             self.buffer_end = text + size
             if copies:
                 self.buffer_end = NULL
-        self.held.append(buffer)
+        self.owners.append(buffer)
         for i in range(starts.shape[0]):
             start, end = starts[i], ends[i]                # read once: the arrays may be a caller's
             if not 0 <= start <= end <= size:
@@ -150,31 +150,31 @@ cdef class EncodeJob:
     # Working ----------------------------------------------------------------------------------------------------------
 
     def prepare(self):
-        """Divide the texts into parts, after all are added; the number of parts.
+        """Divide the items into parts, after all are added; returns the number of parts.
 
         Parts get smaller towards the end, so that no thread waits long for another.
         """
-        cdef Py_ssize_t i, size = 0, wanted = MIN_PART, done = 0
+        cdef Py_ssize_t i, size = 0, min_size = MIN_PART_BYTES, n_done = 0
         begin_text(self)                                   # the end of the last one
-        if self.n_bytes < SEVERAL * <Py_ssize_t>MIN_PART:
+        if self.n_bytes < MIN_PARTS_FOR_THREADS * <Py_ssize_t>MIN_PART_BYTES:
             self.threads = 1
-        self.counted = np.zeros(self.n + 1, dtype=np.int64)
-        self.counts = self.counted
+        self.counts_array = np.zeros(self.n_items + 1, dtype=np.int64)
+        self.counts = self.counts_array
         add_part(self, 0)
-        for i in range(self.n if self.threads > 1 else 0):
-            size += max(max_utf8_size(&self.texts[i].units), <Py_ssize_t>0) + 16
-            if size >= wanted and i + 1 < self.n:
+        for i in range(self.n_items if self.threads > 1 else 0):
+            size += max(max_utf8_size(&self.items[i].units), <Py_ssize_t>0) + 16
+            if size >= min_size and i + 1 < self.n_items:
                 add_part(self, i + 1)
-                done += size
+                n_done += size
                 size = 0
-                wanted = min(2 * wanted, MAX_PART, (self.n_bytes - done) // (4 * self.threads))
-                wanted = max(wanted, <Py_ssize_t>MIN_PART)
-        add_part(self, self.n)
+                min_size = min(2 * min_size, MAX_PART_BYTES, (self.n_bytes - n_done) // (4 * self.threads))
+                min_size = max(min_size, <Py_ssize_t>MIN_PART_BYTES)
+        add_part(self, self.n_items)
         self.n_parts -= 1
-        self.share_out()
+        self.allocate_shared()
         return self.n_parts
 
-    cdef int share_out(self) except -1:
+    cdef int allocate_shared(self) except -1:
         """Allocate what threads share, once the number of parts is known."""
         if self.n_parts > 1:
             self.output = OrderedIds(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
@@ -182,146 +182,150 @@ cdef class EncodeJob:
 
     def work(self):
         """Encode parts until none is left: each thread calls this."""
-        cdef Worker worker = self.new_worker()
-        cdef Workspace work = self.encoder.workspace()
-        begin_watch(&work.scratch.watch)
-        work.scratch.watch.stopped = &self.stopped
+        cdef ThreadBuffers buffers = self.new_buffers()
+        cdef Workspace space = self.encoder.take_workspace()
+        begin_watch(&space.scratch.watch)
+        space.scratch.watch.stopped = &self.stopped
         try:
             with nogil:
-                while self.do_next(work, worker):
+                while self.encode_next(space, buffers):
                     pass
         except BaseException as error:
             self.stop()
             if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
-                self.encoder.give_back(work)
+                self.encoder.give_back(space)
             if not isinstance(error, StoppedError):
                 raise
         else:
-            self.finish(work)
+            self.finish(space)
 
-    cdef int finish(self, Workspace work) except -1:
+    cdef int finish(self, Workspace space) except -1:
         """End a thread's work when no part is left."""
-        if self.n_parts == 1 and work.out.n:
-            self.done = self.encoder.take_ids(work)
+        if self.n_parts == 1 and space.out.n:
+            self.single_part_ids = self.encoder.take_ids(space)
         else:
-            self.encoder.give_back(work)
+            self.encoder.give_back(space)
         return 0
 
     def stop(self):
         """Make all threads stop, even within a long part."""
         store(&self.stopped, 1)
         with self.lock:
-            self.begun = self.n_parts
+            self.n_taken = self.n_parts
 
-    cdef Worker new_worker(self):
-        return Worker(min(self.n, <Py_ssize_t>FRAGMENTS))
+    cdef ThreadBuffers new_buffers(self):
+        return ThreadBuffers(min(self.n_items, <Py_ssize_t>MAX_FRAGMENTS))
 
-    cdef bint do_next(self, Workspace work, Worker worker) except -1 nogil:
+    cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil:
         """Encode the next part; False if there is none."""
-        cdef Py_ssize_t number = self.begin()
-        if number >= self.n_parts:
+        cdef Py_ssize_t part = self.take_part()
+        if part >= self.n_parts:
             return False
         if self.n_parts > 1:
-            self.do_part(work, worker, number)
+            self.encode_and_deliver(space, buffers, part)
         else:
-            prepare_output(work, self.n_bytes)
-            self.unknown_at = self.encode(work, worker, 0, self.n)
+            prepare_output(space, self.n_bytes)
+            self.unknown_at = self.encode_items(space, buffers, 0, self.n_items)
         return True
 
-    cdef Py_ssize_t begin(self) noexcept nogil:
-        """The number of the next part; at least `n_parts` if there is none."""
-        cdef Py_ssize_t number
+    cdef Py_ssize_t take_part(self) noexcept nogil:
+        """Take the next part; returns its number, at least `n_parts` if there is none."""
+        cdef Py_ssize_t part
         with self.lock:
-            number = self.begun
-            self.begun += 1
-        return number
+            part = self.n_taken
+            self.n_taken += 1
+        return part
 
-    cdef int do_part(self, Workspace work, Worker worker, Py_ssize_t number) except -1 nogil:
+    cdef int encode_and_deliver(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil:
         """Encode a part and deliver its ids."""
-        cdef Py_ssize_t unknown = self.encode_part(work, worker, number)
-        if unknown >= 0:
+        cdef Py_ssize_t unknown_item = self.encode_part(space, buffers, part)
+        if unknown_item >= 0:
             with self.lock:
-                self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
-        work.scratch.watch.next -= work.out.n              # the next part counts from 0
-        return self.output.finish(number, &work.out)
+                self.unknown_at = unknown_item if self.unknown_at < 0 else min(unknown_item, self.unknown_at)
+        space.scratch.watch.next -= space.out.n            # the next part counts from 0
+        return self.output.finish(part, &space.out)
 
-    cdef Py_ssize_t encode_part(self, Workspace work, Worker worker, Py_ssize_t number) except -2 nogil:
-        """Encode a part; its first text with a symbol that has no id, or -1."""
-        return self.encode(work, worker, self.parts[number], self.parts[number + 1])
+    cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil:
+        """Encode a part; returns its first item with a symbol that has no id, or -1."""
+        return self.encode_items(space, buffers, self.parts[part], self.parts[part + 1])
 
-    cdef Py_ssize_t encode(self, Workspace work, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
-        """Encode texts `start` to `end`; the first with a symbol that has no id, or -1."""
-        cdef Py_ssize_t n, unknown = -1
+    cdef Py_ssize_t encode_items(
+        self, Workspace space, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+    ) except -2 nogil:
+        """Encode items `start` to `end`; returns the first with a symbol that has no id, or -1."""
+        cdef Py_ssize_t n, unknown_item = -1
         while start < end:
-            n = feed(self, work, worker, start, end)
-            self.encoder.encode_feed(work, &self.counts[start + 1])
-            if work.unknown_at >= 0 and unknown < 0:
-                unknown = start + work.unknown_at
+            n = feed_items(self, space, buffers, start, end)
+            self.encoder.encode_feed(space, &self.counts[start + 1])
+            if space.unknown_at >= 0 and unknown_item < 0:
+                unknown_item = start + space.unknown_at
             start += n
-        return unknown
+        return unknown_item
 
     def result(self):
-        """After all threads are done: (uint32 ids; int64 number of ids of each text; the first text with a symbol that
-        has no id, or -1).
+        """Return the result, after all threads are done: (uint32 ids; int64 number of ids of each text; the first text
+        with a symbol that has no id, or -1).
         """
         first_unknown = -1
-        firsts = np.asarray(<int64_t[: self.n_texts]>self.firsts)
-        lengths = np.diff(np.cumsum(self.counted)[firsts])
+        first_items = np.asarray(<int64_t[: self.n_texts]>self.first_items)
+        lengths = np.diff(np.cumsum(self.counts_array)[first_items])
         if self.unknown_at >= 0:
-            first_unknown = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
-        ids = self.done if self.n_parts == 1 else self.output.take_ids()
+            first_unknown = int(np.searchsorted(first_items, self.unknown_at, side="right")) - 1
+        ids = self.single_part_ids if self.n_parts == 1 else self.output.take_ids()
         return ids, lengths, first_unknown
 
 
 cdef int add_text(EncodeJob job, CodeUnits text) except -1:
     """Add a text: in pieces if it is long and several threads work, or it has to be copied."""
-    cdef CodeUnits rest = text, piece
-    cdef Py_ssize_t size = MAX_PART // 8 if job.threads > 1 else STEP if text.width or job.copies else 0
+    cdef CodeUnits remaining = text, piece
+    cdef Py_ssize_t size = TRANSCODE_BYTES if text.width or job.copies else 0
+    if job.threads > 1:
+        size = MAX_PART_BYTES // 8
     while True:
-        piece = rest
-        if 0 < size < rest.n // 2:
+        piece = remaining
+        if 0 < size < remaining.n // 2:
             with nogil:
-                piece.n = find_split(job, &rest, size)
+                piece.n = find_split(job, &remaining, size)
             PyErr_CheckSignals()                       # reading a mapped file may be slow
-        append_text(job, piece, 0)
-        rest.data += piece.n * max(piece.width, 1)
-        rest.n -= piece.n
-        if rest.n <= 0:
+        append_item(job, piece, 0)
+        remaining.data += piece.n * max(piece.width, 1)
+        remaining.n -= piece.n
+        if remaining.n <= 0:
             break
     job.n_bytes += max_utf8_size(&text)
     return 0
 
 
 cdef Py_ssize_t find_split(EncodeJob job, const CodeUnits* text, Py_ssize_t size) noexcept nogil:
-    """A split point of a text soon after one of the multiples of a size; its length if there is none."""
-    cdef CodeUnits looked = text[0]
-    cdef Py_ssize_t at = size, found
-    while job.encoder.scanner >= 0 and at + LOOKED < text.n:
-        looked.n = at + LOOKED
-        found = job.encoder.next_split(&looked, at)
-        if found < looked.n:
-            return found
-        at += size
+    """Find a split point of a text soon after one of the multiples of a size; its length if there is none."""
+    cdef CodeUnits searched = text[0]
+    cdef Py_ssize_t position = size, split
+    while job.encoder.scanner >= 0 and position + SPLIT_SEARCH_CHARS < text.n:
+        searched.n = position + SPLIT_SEARCH_CHARS
+        split = job.encoder.find_next_split(&searched, position)
+        if split < searched.n:
+            return split
+        position += size
     return text.n
 
 
-cdef int append_text(EncodeJob job, CodeUnits units, token_t token) except -1:
-    job.texts = <Text*>grow_array(job.texts, &job.capacity, job.n + 1, sizeof(Text))
-    job.texts[job.n] = Text(units=units, token=token)
-    job.n += 1
+cdef int append_item(EncodeJob job, CodeUnits units, token_t token) except -1:
+    job.items = <Item*>grow_array(job.items, &job.item_capacity, job.n_items + 1, sizeof(Item))
+    job.items[job.n_items] = Item(units=units, token=token)
+    job.n_items += 1
     return 0
 
 
 cdef int begin_text(EncodeJob job) except -1:
-    job.firsts = <int64_t*>grow_array(job.firsts, &job.firsts_capacity, job.n_texts + 1, sizeof(int64_t))
-    job.firsts[job.n_texts] = job.n
+    job.first_items = <int64_t*>grow_array(job.first_items, &job.first_items_capacity, job.n_texts + 1, sizeof(int64_t))
+    job.first_items[job.n_texts] = job.n_items
     job.n_texts += 1
     return 0
 
 
 cdef int add_id(EncodeJob job, token_t token) except -1:
     """Add an id; nothing for NO_TOKEN."""
-    return 0 if token == NO_TOKEN else append_text(job, CodeUnits(data=NULL, n=-1, width=0), token)
+    return 0 if token == NO_TOKEN else append_item(job, CodeUnits(data=NULL, n=-1, width=0), token)
 
 
 cdef int add_item(EncodeJob job, item) except -1:
@@ -337,40 +341,42 @@ cdef int add_part(EncodeJob job, Py_ssize_t first) except -1:
     return 0
 
 
-cdef Py_ssize_t feed(EncodeJob job, Workspace work, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-    """Feed the encoder with texts from `start` on, as many as there is room for; their number."""
-    cdef const Text* text = &job.texts[start]
-    cdef Fragment* fragment = worker.fragments
+cdef Py_ssize_t feed_items(
+    EncodeJob job, Workspace space, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+) except -1 nogil:
+    """Feed the encoder with items from `start` on, as many as there is room for; returns their number."""
+    cdef const Item* text = &job.items[start]
+    cdef Fragment* fragment = buffers.fragments
     cdef bint copied = is_copied(job, text)
     cdef Py_ssize_t n = 0, used = 0, max_used
-    while n < FRAGMENTS and start + n < end and is_copied(job, text) == copied:
+    while n < MAX_FRAGMENTS and start + n < end and is_copied(job, text) == copied:
         fragment.text, fragment.size, fragment.token = text.units.data, text.units.n, text.token
         if copied and text.units.n > 0:
             max_used = used + max_utf8_size(&text.units) + UTF8_PADDING
-            if n and max_used > STEP:
+            if n and max_used > TRANSCODE_BYTES:
                 break
-            worker.reserve(max(max_used, <Py_ssize_t>STEP))  # enough for all but a long first one
-            fragment.text = worker.utf8 + used
+            buffers.reserve(max(max_used, <Py_ssize_t>TRANSCODE_BYTES))  # enough for all but a long first one
+            fragment.text = buffers.utf8 + used
             if text.units.width:
-                fragment.size = to_utf8(&text.units, worker.utf8 + used)
+                fragment.size = to_utf8(&text.units, buffers.utf8 + used)
             else:
-                memcpy(worker.utf8 + used, text.units.data, text.units.n)
+                memcpy(buffers.utf8 + used, text.units.data, text.units.n)
             used += fragment.size
         n += 1
         text += 1
         fragment += 1
-    feed_fragments(work.feed, worker.fragments, n, job.encoder.scanner)
+    feed_fragments(space.feed, buffers.fragments, n, job.encoder.scanner)
     if copied or job.buffer_end != NULL:
-        work.feed.shared = True
-        work.feed.readable = job.buffer_end
+        space.feed.in_one_buffer = True
+        space.feed.readable = job.buffer_end
         if copied:
-            work.feed.readable = worker.utf8 + used
+            space.feed.readable = buffers.utf8 + used
     return n
 
 
-cdef bint is_copied(EncodeJob job, const Text* text) noexcept nogil:
-    """Whether a text is copied to a buffer with others."""
-    return text.units.width != 0 or job.copies or (text.units.n <= COPIED and job.buffer_end == NULL)
+cdef bint is_copied(EncodeJob job, const Item* item) noexcept nogil:
+    """Whether an item is copied to a buffer with others."""
+    return item.units.width != 0 or job.copies or (item.units.n <= MAX_COPIED_TEXT and job.buffer_end == NULL)
 
 
 def visit(
@@ -380,7 +386,7 @@ def visit(
     const int64_t[::1] starts,
     const int64_t[::1] ends,
 ):
-    """Give a visitor the ids of texts in one buffer; the first text with a symbol that has no id, or -1.
+    """Give a visitor the ids of texts in one buffer; returns the first text with a symbol that has no id, or -1.
 
     Text i is `buffer[starts[i]:ends[i]]`. Nobody may write to any of the arrays meanwhile.
 
@@ -401,47 +407,47 @@ cdef Py_ssize_t visit_spans(
     Py_ssize_t n,
 ) except -2:
     """Give a visitor the ids of n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
-    cdef Workspace work = encoder.workspace()
+    cdef Workspace space = encoder.take_workspace()
     cdef Py_ssize_t unknown
-    begin_watch(&work.scratch.watch)
+    begin_watch(&space.scratch.watch)
     try:
         with nogil:
-            unknown = visit_texts(encoder, work, visitor, text, size, starts, sizes, n)
+            unknown = visit_texts(encoder, space, visitor, text, size, starts, sizes, n)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
-        encoder.give_back(work)
+        encoder.give_back(space)
         raise
-    encoder.give_back(work)
+    encoder.give_back(space)
     return unknown
 
 
 cdef Py_ssize_t visit_texts(
-    Encoder encoder, Workspace work, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
+    Encoder encoder, Workspace space, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
     const int64_t* sizes, Py_ssize_t n,
 ) except -2 nogil:
     """Give a visitor the ids of n texts, encoded in this workspace."""
-    cdef Fragment fragments[VISITED_TEXTS]
-    cdef int64_t lengths[VISITED_TEXTS]
-    cdef Py_ssize_t i, given, done = 0, ended
+    cdef Fragment fragments[VISIT_TEXTS]
+    cdef int64_t lengths[VISIT_TEXTS]
+    cdef Py_ssize_t i, n_given, n_done = 0, n_visited
     cdef size_t first
     cdef bint more
-    while done < n:
-        given = min(n - done, <Py_ssize_t>VISITED_TEXTS)
-        for i in range(given):
-            fragments[i].text, fragments[i].size = text + starts[done + i], sizes[done + i]
-        feed_fragments(work.feed, fragments, given, encoder.scanner)
-        work.feed.shared, work.feed.readable = True, text + size
-        first, ended, more = 0, 0, True
+    while n_done < n:
+        n_given = min(n - n_done, <Py_ssize_t>VISIT_TEXTS)
+        for i in range(n_given):
+            fragments[i].text, fragments[i].size = text + starts[n_done + i], sizes[n_done + i]
+        feed_fragments(space.feed, fragments, n_given, encoder.scanner)
+        space.feed.in_one_buffer, space.feed.readable = True, text + size
+        first, n_visited, more = 0, 0, True
         while more:
-            more = encoder.encode_chunk(work, lengths, &first)
-            if work.unknown_at >= 0:
-                return done + work.unknown_at
-            if work.out.n >= VISITED or not more:
-                visitor.take(work.out.data, work.out.n, lengths + ended, work.feed.done - ended)
-                ended = work.feed.done
-                first -= work.out.n                        # before the output, for the rest of a text
-                work.scratch.watch.next -= work.out.n
-                work.out.n = 0
-        done += given
+            more = encoder.encode_chunk(space, lengths, &first)
+            if space.unknown_at >= 0:
+                return n_done + space.unknown_at
+            if space.out.n >= VISIT_IDS or not more:
+                visitor.take(space.out.data, space.out.n, lengths + n_visited, space.feed.done - n_visited)
+                n_visited = space.feed.done
+                first -= space.out.n                       # before the output, for the rest of a text
+                space.scratch.watch.next -= space.out.n
+                space.out.n = 0
+        n_done += n_given
     return -1

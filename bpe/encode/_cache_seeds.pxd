@@ -14,7 +14,7 @@ cdef class CacheSeeds:
     cdef const byte_t[::1] blob
     cdef const int64_t[::1] offsets
     cdef const uint8_t[::1] ends
-    cdef bint marked
+    cdef bint marks_word_ends
     cdef Py_ssize_t mark_size
 
     cdef int leave_out(self, WholeWords words) noexcept

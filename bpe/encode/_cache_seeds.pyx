@@ -15,12 +15,12 @@ from bpe.encode._word_cache cimport (
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint64_t
 
-from bpe.encode.tables import seed_kinds
+from bpe.encode.tables import classify_seeds
 
 cdef enum:
     NO_SEED = 0               # as in `tables.py`, where a third kind is for the table of parts
     SEED = 1                  # for the table of words
-    AHEAD = 32                # tokens whose lines are prefetched before they are entered
+    PREFETCH_AHEAD = 32       # tokens whose lines are prefetched before they are entered
 
 
 cdef class CacheSeeds:
@@ -28,18 +28,19 @@ cdef class CacheSeeds:
     def __cinit__(self, TokenTree tree not None, merges, tokens):
         """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
         self.blob, self.offsets = tokens.blob, tokens.offsets
-        self.ends, self.mark_size, self.marked = tokens.ends_word, tokens.mark_size, tokens.ends_word is not None
+        self.ends, self.mark_size = tokens.ends_word, tokens.mark_size
+        self.marks_word_ends = tokens.ends_word is not None
         kinds = np.zeros(tree.limit, dtype=np.uint8)
         if tree.ordered and self.blob.shape[0]:
-            kinds = seed_kinds(merges, tokens, np.asarray(<const byte_t[: tree.limit]>tree.reachable))
+            kinds = classify_seeds(merges, tokens, np.asarray(<const byte_t[: tree.limit]>tree.reachable))
         self.kinds, self.n_seeds = kinds, np.count_nonzero(kinds)
 
     cdef int leave_out(self, WholeWords words) noexcept:
         """Drop the seeds that are whole words with tokens of their own."""
         cdef Py_ssize_t token, size
         for token in range(self.kinds.shape[0]):
-            size = size_of(self, <token_t>token)
-            if self.kinds[token] != NO_SEED and words.find(word_of(self, <token_t>token), size) != NO_TOKEN:
+            size = measure_word(self, <token_t>token)
+            if self.kinds[token] != NO_SEED and words.find(get_word(self, <token_t>token), size) != NO_TOKEN:
                 self.n_seeds -= 1
                 self.kinds[token] = NO_SEED
         return 0
@@ -48,11 +49,11 @@ cdef class CacheSeeds:
         """Enter the seeds into an empty table; none if they would take more than three quarters of it."""
         cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
         cdef const byte_t* word
-        cdef Words* words[AHEAD]
-        cdef uint64_t lo[AHEAD]
-        cdef uint64_t hi[AHEAD]
-        cdef uint64_t hashed[AHEAD]
-        cdef token_t tokens[AHEAD]
+        cdef Words* words[PREFETCH_AHEAD]
+        cdef uint64_t lo[PREFETCH_AHEAD]
+        cdef uint64_t hi[PREFETCH_AHEAD]
+        cdef uint64_t hashed[PREFETCH_AHEAD]
+        cdef token_t tokens[PREFETCH_AHEAD]
         cdef size_t i, n = 0
         cdef token_t token, limit = <token_t>self.kinds.shape[0]
         cdef Py_ssize_t size
@@ -60,7 +61,7 @@ cdef class CacheSeeds:
             return 0
         for token in range(limit):
             if self.kinds[token] != NO_SEED:
-                word, size = word_of(self, token), size_of(self, token)
+                word, size = get_word(self, token), measure_word(self, token)
                 words[n] = &table.words if self.kinds[token] == SEED else &table.parts
                 lo[n], hi[n] = short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
                 if size > SHORT_WORD:
@@ -68,18 +69,18 @@ cdef class CacheSeeds:
                 hashed[n], tokens[n] = hash_word(lo[n], hi[n]), token
                 prefetch_line(words[n], hashed[n])
                 n += 1
-            if n == AHEAD or token + 1 == limit:
+            if n == PREFETCH_AHEAD or token + 1 == limit:
                 for i in range(n):
                     enter_word(words[i], lo[i], hi[i], hashed[i], tokens[i] + <uint64_t>1, True)
                 n = 0
         return 0
 
 
-cdef inline const byte_t* word_of(CacheSeeds seeds, token_t token) noexcept nogil:
+cdef inline const byte_t* get_word(CacheSeeds seeds, token_t token) noexcept nogil:
     return &seeds.blob[0] + seeds.offsets[token]
 
 
-cdef inline Py_ssize_t size_of(CacheSeeds seeds, token_t token) noexcept nogil:
-    """The bytes of a token without its mark."""
+cdef inline Py_ssize_t measure_word(CacheSeeds seeds, token_t token) noexcept nogil:
+    """Measure a token in bytes, without its mark."""
     cdef Py_ssize_t size = seeds.offsets[token + 1] - seeds.offsets[token]
-    return size - seeds.mark_size if seeds.marked and seeds.ends[token] else size
+    return size - seeds.mark_size if seeds.marks_word_ends and seeds.ends[token] else size

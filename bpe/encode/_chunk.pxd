@@ -26,9 +26,9 @@ from bpe.pretokenize._piece_scanner cimport ByteCuts, UnitRules, UnitState
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
-    PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
+    MAX_PIECES = 512          # in a chunk; its arrays stay in the first-level cache, or near
     MAX_IDS = 31              # of a piece that `emit_values` writes
-    SPARSE = 24               # text is not split if fewer than one byte in 24 starts a character of three bytes
+    MAX_BYTES_PER_WIDE_CHAR = 24  # text is not split if fewer than one byte in 24 starts a character of three bytes
 
 cdef enum:                    # which part of a piece it is; _split_filter.h has the same numbers
     ALL = 0                   # the whole piece
@@ -46,7 +46,7 @@ cdef struct Feed:             # the source of pieces
     Py_ssize_t n_fragments
     Py_ssize_t done           # fragments whose pieces are all in a chunk
     const byte_t* readable    # nothing at or past this is read
-    bint shared               # all fragments lie in one buffer, which ends at `readable`
+    bint in_one_buffer        # all fragments lie in one buffer, which ends at `readable`
     int scanner               # its number (pretokenize/_patterns.pxd)
     const int64_t* given_starts  # the `n_given` pieces of the only fragment, if the caller found them
     const int64_t* given_ends
@@ -55,22 +55,22 @@ cdef struct Feed:             # the source of pieces
     const ByteCuts* cuts
     const UnitRules* units
     UnitState unit            # the one that the next piece is in
-    bint open                 # the scanner is inside a fragment
+    bint is_open              # the scanner is inside a fragment
     # Pieces found and not yet in a chunk: numbers `next` to `n_found`.
-    bint bounded              # piece i is from `base + bounds[i]` to `base + bounds[i + 1]`; else see `start`
+    bint has_bounds           # piece i is from `base + bounds[i]` to `base + bounds[i + 1]`; else see `start`
     Py_ssize_t base
-    uint32_t bounds[PIECES + 65]  # up to 64 more are written
-    Py_ssize_t start[PIECES]  # of pieces without bounds, and of those to be split
-    Py_ssize_t end[PIECES]
+    uint32_t bounds[MAX_PIECES + 65]  # up to 64 more are written
+    Py_ssize_t start[MAX_PIECES]  # of pieces without bounds, and of those to be split
+    Py_ssize_t end[MAX_PIECES]
     Py_ssize_t n_found
     Py_ssize_t next
     # Their parts, if they are split.
-    bint splitting            # they are to be split at safe positions
-    bint gapless              # each starts where the previous one ends
+    bint is_splitting         # they are to be split at safe positions
+    bint is_gapless           # each starts where the previous one ends
     bint contains_0xFF        # some byte of them is 0xFF, which no key can end with
-    Py_ssize_t within         # bytes of the next piece that are in a chunk already
-    Py_ssize_t part_start[PIECES + 65]  # parts of pieces; up to 64 more are written
-    Py_ssize_t part_end[PIECES + 64]
+    Py_ssize_t n_bytes_taken  # bytes of the next piece that are in a chunk already
+    Py_ssize_t part_start[MAX_PIECES + 65]  # parts of pieces; up to 64 more are written
+    Py_ssize_t part_end[MAX_PIECES + 64]
     Cursor cursor             # the scanner's position in the open fragment
 
 cdef struct FragmentEnd:      # the end of a fragment in a chunk
@@ -79,25 +79,25 @@ cdef struct FragmentEnd:      # the end of a fragment in a chunk
 
 cdef struct Chunk:
     Py_ssize_t n              # pieces in it
-    byte_t part[PIECES + 64]  # of each: ALL, LAST or EARLIER
-    uint64_t value[PIECES + 8]  # of each: its ids as the word cache has them, or 0
+    byte_t part[MAX_PIECES + 64]  # of each: ALL, LAST or EARLIER
+    uint64_t value[MAX_PIECES + 8]  # of each: its ids as the word cache has them, or 0
     size_t n_missed           # short words that the front table does not have
-    uint16_t missed[PIECES + 8]  # which pieces they are, in order
-    uint64_t missed_key[PIECES + 8]  # and their keys
+    uint16_t missed[MAX_PIECES + 8]  # which pieces they are, in order
+    uint64_t missed_key[MAX_PIECES + 8]  # and their keys
     size_t n_not_short        # words without a key of 64 bits: longer ones, and those that end in 0xFF
-    uint16_t not_short[PIECES + 8]  # which pieces they are, in order, as in the five arrays below
-    const byte_t* word[PIECES]
-    Py_ssize_t size[PIECES]   # in bytes
-    uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
-    uint64_t hash[PIECES]     # of the two keys, or of the bytes of a long word
-    uint64_t found[PIECES + 8]  # value in the first line of the shared table: of each of `missed`, then of `not_short`
-    Py_ssize_t units[PIECES]  # of a superword vocabulary: the first pieces of units, in order
+    uint16_t not_short[MAX_PIECES + 8]  # which pieces they are, in order, as in the five arrays below
+    const byte_t* word[MAX_PIECES]
+    Py_ssize_t size[MAX_PIECES]  # in bytes
+    uint64_t key[2 * MAX_PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
+    uint64_t hash[MAX_PIECES]  # of the two keys, or of the bytes of a long word
+    uint64_t first_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `not_short`; or 0
+    Py_ssize_t units[MAX_PIECES]  # of a superword vocabulary: the first pieces of units, in order
     Py_ssize_t n_units
     Py_ssize_t next_unit      # the first one that is not written
     Py_ssize_t n_fragment_ends
-    FragmentEnd fragment_ends[PIECES]
+    FragmentEnd fragment_ends[MAX_PIECES]
 
 
 cdef inline bint is_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:
     """Whether to split pieces of n bytes together, of which `three_byte_chars` characters have three bytes."""
-    return splits.bits != NULL and three_byte_chars * SPARSE >= n
+    return splits.bits != NULL and three_byte_chars * MAX_BYTES_PER_WIDE_CHAR >= n

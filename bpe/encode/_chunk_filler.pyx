@@ -9,14 +9,14 @@ Measured, English, warm: 370 MB/s with one look-up after each piece, 475 with al
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport hash_bytes, prefetch
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._chunk cimport EARLIER, PIECES, Chunk, Feed, Fragment, FragmentEnd, is_split
+from bpe.encode._chunk cimport EARLIER, MAX_PIECES, Chunk, Feed, Fragment, FragmentEnd, is_split
 from bpe.encode._pieces cimport split_pieces
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
     EMPTY_KEY, LONG_WORD, SHORT_WORD, Cache, Line, prefetch_line, find_front, hash_word, is_keyed, short_key,
 )
-from bpe.pretokenize._piece_scanner cimport piece_end, scan_pieces, unit_end
-from bpe.pretokenize._scanner cimport begin, scan, scan_bounds
+from bpe.pretokenize._piece_scanner cimport find_piece_end, scan_pieces, find_unit_end
+from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -42,15 +42,15 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     void use_level_look_up "bpe_use_level_look_up"(int level) noexcept
 
 cdef enum:
-    ENOUGH = PIECES - 63      # pieces: with fewer the scanner runs once more
-    NARROW = 0x7FFFFFFF       # bytes that pieces may span to be looked up together, with offsets of 32 bits
+    MIN_FREE_PIECES = MAX_PIECES - 63  # pieces: with fewer the scanner runs once more
+    MAX_NARROW_SPAN = 0x7FFFFFFF  # bytes that pieces may span to be looked up together, with offsets of 32 bits
 
 
 follow_vector_level(use_level_look_up)
 
 
 cdef size_t count_three_byte_chars(const byte_t* text, size_t n) noexcept nogil:
-    """How many of n bytes start a character of three; more than n if one of them is 0xFF."""
+    """Count those of n bytes that start a character of three; more than n if one of them is 0xFF."""
     return bpe_count_three_byte_chars(text, n)
 
 
@@ -67,10 +67,10 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
     feed.fragments = fragments
     feed.n_fragments = n
     feed.done = 0
-    feed.shared = feed.open = False
+    feed.in_one_buffer = feed.is_open = False
     feed.scanner = scanner
     feed.given_starts = NULL
-    feed.n_found = feed.next = feed.within = 0
+    feed.n_found = feed.next = feed.n_bytes_taken = 0
 
 
 cdef void fill(
@@ -79,13 +79,13 @@ cdef void fill(
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
     chunk.n = chunk.n_fragment_ends = chunk.n_units = chunk.next_unit = 0
     chunk.n_missed = chunk.n_not_short = 0
-    while chunk.n < ENOUGH and chunk.n_fragment_ends < PIECES:
+    while chunk.n < MIN_FREE_PIECES and chunk.n_fragment_ends < MAX_PIECES:
         if feed.next == feed.n_found:
-            if not feed.open and not open_fragment(chunk, feed):
+            if not feed.is_open and not open_fragment(chunk, feed):
                 return
-            find_pieces(chunk, feed, splits, PIECES - chunk.n)
-        take_pieces(chunk, feed, splits, cache, earlier)
-        if feed.next == feed.n_found and not feed.open:
+            find_pieces(chunk, feed, splits, MAX_PIECES - chunk.n)
+        move_pieces(chunk, feed, splits, cache, earlier)
+        if feed.next == feed.n_found and not feed.is_open:
             chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
             chunk.n_fragment_ends += 1
             feed.done += 1
@@ -94,14 +94,14 @@ cdef void fill(
 cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
     """Open the next text; ids before it become fragments without pieces. False if there is none, or no room."""
     cdef const Fragment* fragment
-    while feed.done < feed.n_fragments and chunk.n_fragment_ends < PIECES:
+    while feed.done < feed.n_fragments and chunk.n_fragment_ends < MAX_PIECES:
         fragment = &feed.fragments[feed.done]
         if fragment.size >= 0:
-            begin(&feed.cursor, feed.scanner, fragment.text, 0, fragment.size)
-            if not feed.shared:
+            open_cursor(&feed.cursor, feed.scanner, fragment.text, 0, fragment.size)
+            if not feed.in_one_buffer:
                 feed.readable = fragment.text + fragment.size
-            feed.open = True
-            feed.unit.end = feed.unit.digits_at = 0
+            feed.is_open = True
+            feed.unit.end = feed.unit.digits_start = 0
             return True
         chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
         chunk.n_fragment_ends += 1
@@ -120,7 +120,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
     elif feed.given_starts == NULL:
         n = scan_bounds(&feed.cursor, feed.bounds, limit)
         feed.n_found = n if n else scan(&feed.cursor, feed.start, feed.end, limit)
-        feed.open = feed.cursor.pos < feed.cursor.end
+        feed.is_open = feed.cursor.pos < feed.cursor.end
     else:
         feed.n_found = min(limit, feed.n_given)
         for i in range(feed.n_found):
@@ -128,25 +128,25 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
         feed.given_starts += feed.n_found
         feed.given_ends += feed.n_found
         feed.n_given -= feed.n_found
-        feed.open = feed.n_given > 0
-    feed.bounded = n > 0
-    feed.splitting = feed.contains_0xFF = False
+        feed.is_open = feed.n_given > 0
+    feed.has_bounds = n > 0
+    feed.is_splitting = feed.contains_0xFF = False
     if feed.n_found == 0:
         return
-    if feed.bounded:
+    if feed.has_bounds:
         start, size = feed.base, feed.bounds[n]
     else:
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
     three_byte_chars = bpe_count_three_byte_chars(feed.cursor.text + start, size)
     feed.contains_0xFF = three_byte_chars > <size_t>size
-    feed.splitting = is_split(splits, three_byte_chars, size)
-    if feed.splitting:
-        feed.gapless = True
+    feed.is_splitting = is_split(splits, three_byte_chars, size)
+    if feed.is_splitting:
+        feed.is_gapless = True
         for i in range(n):
             feed.start[i] = feed.base + feed.bounds[i]
             feed.end[i] = feed.base + feed.bounds[i + 1]
         for i in range(n, feed.n_found - 1):
-            feed.gapless &= feed.end[i] == feed.start[i + 1]
+            feed.is_gapless &= feed.end[i] == feed.start[i + 1]
 
 
 cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) noexcept nogil:
@@ -155,31 +155,31 @@ cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) 
     if feed.cursor.pos >= feed.unit.end and feed.cursor.pos < end:
         chunk.units[chunk.n_units] = chunk.n
         chunk.n_units += 1
-        feed.unit.end = unit_end(feed.units, &feed.unit, feed.cursor.text, feed.cursor.pos, end)
+        feed.unit.end = find_unit_end(feed.units, &feed.unit, feed.cursor.text, feed.cursor.pos, end)
     feed.cursor.end = feed.unit.end
     n = feed.n_found = scan_pieces(&feed.cursor, feed.cuts, feed.bounds, limit) if feed.cursor.pos < end else 0
     if n == 0 and feed.cursor.pos < end:
-        feed.start[0], feed.end[0], feed.n_found = feed.base, piece_end(&feed.cursor, feed.cuts), 1
+        feed.start[0], feed.end[0], feed.n_found = feed.base, find_piece_end(&feed.cursor, feed.cuts), 1
         feed.cursor.pos = feed.end[0]
-    feed.open = feed.cursor.pos < end
+    feed.is_open = feed.cursor.pos < end
     return n
 
 
-cdef inline void take_pieces(
+cdef inline void move_pieces(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Move found pieces to the chunk while there is room."""
     cdef Py_ssize_t n
-    if feed.splitting:
-        n = split_pieces(feed, splits, PIECES - chunk.n, &chunk.part[chunk.n])
+    if feed.is_splitting:
+        n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.part[chunk.n])
         if earlier == cache:
             add_any(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, earlier)
         return
-    n = min(feed.n_found - feed.next, PIECES - chunk.n)
+    n = min(feed.n_found - feed.next, MAX_PIECES - chunk.n)
     memset(&chunk.part[chunk.n], 0, n)
-    if feed.bounded:
+    if feed.has_bounds:
         add_pieces(
             chunk, feed, feed.cursor.text + feed.base, &feed.bounds[feed.next], &feed.bounds[feed.next + 1], n, cache
         )
@@ -192,11 +192,11 @@ cdef void add_any(
     Chunk* chunk, Feed* feed, const Py_ssize_t* start, const Py_ssize_t* end, Py_ssize_t n, const Cache* cache
 ) noexcept nogil:
     """Add n pieces, for which there is room, and look them up in the front table."""
-    cdef uint32_t narrow_start[PIECES]
-    cdef uint32_t narrow_end[PIECES]
+    cdef uint32_t narrow_start[MAX_PIECES]
+    cdef uint32_t narrow_end[MAX_PIECES]
     cdef const byte_t* text = feed.cursor.text
     cdef Py_ssize_t i
-    if n and end[n - 1] - start[0] > NARROW:
+    if n and end[n - 1] - start[0] > MAX_NARROW_SPAN:
         for i in range(n):
             add_piece(chunk, text + start[i], end[i] - start[i], feed.readable, cache)
         return
@@ -222,27 +222,27 @@ cdef inline void add_pieces(
     const Cache* cache,
 ) noexcept nogil:
     """Add n pieces within 4 GiB: piece i is from `text + start[i]` to `text + end[i]`."""
-    cdef Py_ssize_t near = n                               # from here on, 8 bytes from a start are not all readable
+    cdef Py_ssize_t n_near = n                             # from here on, 8 bytes from a start are not all readable
     cdef size_t i, k, n_missed = chunk.n_missed, n_not_short = chunk.n_not_short
     cdef PieceRun run
-    cdef LookupResult found
-    while near > 0 and (feed.contains_0xFF or feed.readable - text - start[near - 1] < 8):
-        near -= 1
-    if near:
-        run.text, run.start, run.end, run.n = text, start, end, near
-        found.first, found.value = chunk.n, chunk.value
-        found.not_short, found.n_not_short = chunk.not_short, n_not_short
-        found.missed, found.missed_key, found.n_missed = chunk.missed, chunk.missed_key, n_missed
-        bpe_look_up(&run, cache.front, cache.front_shift, &found)
-        for i in range(n_missed, found.n_missed):
+    cdef LookupResult result
+    while n_near > 0 and (feed.contains_0xFF or feed.readable - text - start[n_near - 1] < 8):
+        n_near -= 1
+    if n_near:
+        run.text, run.start, run.end, run.n = text, start, end, n_near
+        result.first, result.value = chunk.n, chunk.value
+        result.not_short, result.n_not_short = chunk.not_short, n_not_short
+        result.missed, result.missed_key, result.n_missed = chunk.missed, chunk.missed_key, n_missed
+        bpe_look_up(&run, cache.front, cache.front_shift, &result)
+        for i in range(n_missed, result.n_missed):
             prefetch_line(cache.words, hash_word(chunk.missed_key[i], EMPTY_KEY))
-        for i in range(n_not_short, found.n_not_short):
+        for i in range(n_not_short, result.n_not_short):
             k = chunk.not_short[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
-        chunk.n += near
-        chunk.n_missed, chunk.n_not_short = found.n_missed, found.n_not_short
-    for near in range(near, n):
-        add_piece(chunk, text + start[near], end[near] - start[near], feed.readable, cache)
+        chunk.n += n_near
+        chunk.n_missed, chunk.n_not_short = result.n_missed, result.n_not_short
+    for n_near in range(n_near, n):
+        add_piece(chunk, text + start[n_near], end[n_near] - start[n_near], feed.readable, cache)
 
 
 cdef void add_piece(

@@ -19,7 +19,7 @@ cimport cython
 from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
-from bpe.base._id_lists cimport list_of
+from bpe.base._id_lists cimport make_list
 from bpe.base._ids cimport append_id, reserve
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._result_pool cimport ResultPool
@@ -28,8 +28,8 @@ from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
 from bpe.encode._cache_seeds cimport CacheSeeds
 from bpe.encode._chunk cimport ALL, EARLIER, MAX_IDS, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
-from bpe.encode._piece_ids cimport PieceEncoder, cache_of, merge_piece
-from bpe.encode._split_filter cimport SplitTables, SplitFilter, first_split, last_split
+from bpe.encode._piece_ids cimport PieceEncoder, select_cache, merge_piece
+from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_split, find_last_split
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
     CURRENT, EXHAUSTED, REPLACED, REPLACING, SharedWordTable, change_state, copy_words, key_size, state_of,
@@ -38,11 +38,11 @@ from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._high_merges cimport UNIT_BREAK
 from bpe.merge._merger cimport Merger
 from bpe.merge._token_tree cimport TokenTree
-from bpe.pretokenize._safe_points cimport next_split_point, last_split_point
+from bpe.pretokenize._safe_points cimport find_next_split_point, find_last_split_point
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
-from bpe.encode.tables import pairs_in_words, pairs_of_merges
+from bpe.encode.tables import list_word_pairs, list_merge_pairs
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
@@ -53,9 +53,9 @@ CACHE_MEMORY = 32 << 20
 
 cdef enum:
     POOL_MULTIPLE = 4         # the memory of a freed result that is kept for the next one is so many times the table's
-    FEW_UNITS = 256           # that are encoded at once
-    NEAR = 256                # bytes in which the split filter looks for a split point
-    CONVERTED = 1024          # characters of a str that are converted to find a split point
+    UNITS_PER_CALL = 256      # that are encoded at once
+    SPLIT_SEARCH_BYTES = 256  # bytes in which the split filter looks for a split point
+    CONVERT_CHARS = 1024      # characters of a str that are converted to find a split point
 
 
 cdef class Encoder:
@@ -72,7 +72,7 @@ cdef class Encoder:
         check_offsets(tokens.offsets, limit, len(tokens.blob))
         if tokens.ends_word is not None and len(tokens.ends_word) != limit:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
-        self.scanner, self.memory = scanner, memory
+        self.scanner, self.max_table_bytes = scanner, memory
         self.pool = ResultPool(POOL_MULTIPLE * memory)
         self.merger = merger
         if superwords is not None:
@@ -82,38 +82,38 @@ cdef class Encoder:
         self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
         self.splits = SplitFilter(merger.can_split)
         if merger.can_split:
-            self.splits.add(pairs_of_merges(merger.merges.pairs, tokens.blob, tokens.offsets))
+            self.splits.add(list_merge_pairs(merger.merges.pairs, tokens.blob, tokens.offsets))
 
-    def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint all_of_them):
+    def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint enter_all):
         """Encode word i, `blob[offsets[i]:offsets[i + 1]]`, as the token `ids[i]`, without merging.
 
-        Unless `all_of_them`, only words with other ids by merging are entered. Called once, before any encoding.
+        Unless `enter_all`, only words with other ids by merging are entered. Called once, before any encoding.
         """
-        cdef Workspace work = Workspace(0)
+        cdef Workspace space = Workspace(0)
         cdef TokenTree tree = self.piece_encoder.merger.tree
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
         check_offsets(offsets, n, len(blob))
         if n and np.max(ids) >= tree.limit:
             raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {tree.limit}")
-        kept = np.ones(n, dtype=np.uint8)
-        cdef byte_t[::1] keep = kept
-        if not all_of_them:
+        is_kept = np.ones(n, dtype=np.uint8)
+        cdef byte_t[::1] keep = is_kept
+        if not enter_all:
             with nogil:
                 for i in range(n):
                     if tree.ordered:
                         keep[i] = not tree.reachable[ids[i]]
                         continue
-                    work.out.n = 0
-                    merge_piece(self.piece_encoder, work, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
-                    keep[i] = work.out.n != 1 or work.out.data[0] != ids[i]
-        chosen = np.flatnonzero(kept).astype(np.int64)         # intp is another type on some systems
-        if not len(chosen):
+                    space.out.n = 0
+                    merge_piece(self.piece_encoder, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
+                    keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
+        word_indices = np.flatnonzero(is_kept).astype(np.int64)  # intp is another type on some systems
+        if not len(word_indices):
             return
-        self.piece_encoder.whole = WholeWords(blob, offsets, ids, chosen)
+        self.piece_encoder.whole = WholeWords(blob, offsets, ids, word_indices)
         self.seeds.leave_out(self.piece_encoder.whole)
         if self.splits.bits_left:
-            self.splits.add(pairs_in_words(blob, np.asarray(offsets), chosen))
+            self.splits.add(list_word_pairs(blob, np.asarray(offsets), word_indices))
 
     def keep_pretokens_whole(self):
         """Split no pretoken. For vocabularies in which most pretokens are whole words; call it before `finish`.
@@ -121,10 +121,10 @@ cdef class Encoder:
         Then the word cache has whole words, too: no part of a pretoken can have the key of one.
         """
         self.splits = SplitFilter(False)
-        self.piece_encoder.unsplit = True
+        self.piece_encoder.keeps_pretokens_whole = True
 
     def select_unreachable(self, const uint8_t[::1] wanted):
-        """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
+        """Select the tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
         cdef TokenTree tree = self.piece_encoder.merger.tree
         if not tree.ordered or not tree.limit or <size_t>wanted.shape[0] != tree.limit:
             return None
@@ -134,338 +134,340 @@ cdef class Encoder:
     def finish(self):
         """Complete the tables when all words are set, and allocate a workspace; called once, before any encoding."""
         self.splits.fold()
-        self.give_back(self.workspace())
+        self.give_back(self.take_workspace())
 
     # Chunks -----------------------------------------------------------------------------------------------------------
 
-    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil:
+    cdef int encode_feed(self, Workspace space, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
-        cdef size_t first = work.out.n
-        while self.encode_chunk(work, lengths, &first):
+        cdef size_t first = space.out.n
+        while self.encode_chunk(space, lengths, &first):
             pass
         return 0
 
-    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* first) except -1 nogil:
+    cdef bint encode_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil:
         """Encode one chunk of pieces; False at the end of the feed.
 
         `first` is where the ids of the current fragment begin in the output; before the first chunk, where the output
         ends.
         """
-        cdef Chunk* chunk = work.chunk
-        cdef Feed* feed = work.feed
+        cdef Chunk* chunk = space.chunk
+        cdef Feed* feed = space.feed
         cdef Py_ssize_t i, piece = 0
-        if state_of(work.cache.words) != CURRENT:
-            replace_table(self, work)
-        fill(chunk, feed, &self.splits.tables, &work.cache, cache_of(self.piece_encoder, work, EARLIER))
+        if state_of(space.cache.words) != CURRENT:
+            replace_table(self, space)
+        fill(chunk, feed, &self.splits.tables, &space.cache, select_cache(self.piece_encoder, space, EARLIER))
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
-        poll_if_due(&work.scratch.watch, work.out.n)
-        self.piece_encoder.look_up(work)
+        poll_if_due(&space.scratch.watch, space.out.n)
+        self.piece_encoder.look_up(space)
         for i in range(chunk.n_fragment_ends):
-            emit_pieces(self, work, piece, chunk.fragment_ends[i].piece, True)
+            emit_pieces(self, space, piece, chunk.fragment_ends[i].piece, True)
             piece = chunk.fragment_ends[i].piece
             if feed.fragments[chunk.fragment_ends[i].fragment].size < 0:
-                append_id(&work.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
+                append_id(&space.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
             if lengths != NULL:
-                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(work.out.n - first[0])
-            if work.unknown and work.unknown_at < 0:
-                work.unknown_at = chunk.fragment_ends[i].fragment
-            first[0] = work.out.n
-        emit_pieces(self, work, piece, chunk.n, False)
+                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(space.out.n - first[0])
+            if space.unknown and space.unknown_at < 0:
+                space.unknown_at = chunk.fragment_ends[i].fragment
+            first[0] = space.out.n
+        emit_pieces(self, space, piece, chunk.n, False)
         return True
 
     # Split points of texts --------------------------------------------------------------------------------------------
 
-    cdef Py_ssize_t next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
-        """A position at or after `pos` where a text may be split; its length if none is found.
+    cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
+        """Find a position at or after `pos` where a text may be split; its length if none is found.
 
         Of a str, some characters at a time are converted to UTF-8. All rules ask for two characters before a position
         and one after it.
         """
-        cdef byte_t utf8[4 * CONVERTED + UTF8_PADDING]
-        cdef CodeUnits some = text[0]
-        cdef Py_ssize_t low, end, at, following, i
+        cdef byte_t utf8[4 * CONVERT_CHARS + UTF8_PADDING]
+        cdef CodeUnits units = text[0]
+        cdef Py_ssize_t low, end, split, next_pos, i
         if text.width == 0:
-            return self.next_split_utf8(text.data, pos, text.n)
+            return self.find_next_split_utf8(text.data, pos, text.n)
         pos = max(pos, <Py_ssize_t>2)
         while pos < text.n:
-            some.data, some.n = text.data + (pos - 2) * text.width, 2
-            low = to_utf8(&some, utf8)
-            some.n = min(<Py_ssize_t>CONVERTED, text.n - pos + 2)
-            end = to_utf8(&some, utf8)
-            at = self.next_split_utf8(utf8, low, end)
-            following = pos + some.n - 2
-            if at < end:
-                for i in range(low, at):
+            units.data, units.n = text.data + (pos - 2) * text.width, 2
+            low = to_utf8(&units, utf8)
+            units.n = min(<Py_ssize_t>CONVERT_CHARS, text.n - pos + 2)
+            end = to_utf8(&units, utf8)
+            split = self.find_next_split_utf8(utf8, low, end)
+            next_pos = pos + units.n - 2
+            if split < end:
+                for i in range(low, split):
                     pos += utf8[i] & 0xC0 != 0x80
-                some.n -= following - pos
-                if to_utf8(&some, utf8) == at:             # not if a surrogate pair has become one character
+                units.n -= next_pos - pos
+                if to_utf8(&units, utf8) == split:         # not if a surrogate pair has become one character
                     return pos
-            pos = following
+            pos = next_pos
         return text.n
 
-    cdef Py_ssize_t next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-        """The next safe split point of UTF-8, `text[:end]`.
+    cdef Py_ssize_t find_next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+        """Find the next safe split point of UTF-8, `text[:end]`.
 
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
-        cdef const SplitTables* splits = text_splits(self)
-        cdef Py_ssize_t near = min(pos + NEAR, end), found
+        cdef const SplitTables* splits = get_text_splits(self)
+        cdef Py_ssize_t search_end = min(pos + SPLIT_SEARCH_BYTES, end), split
         if splits != NULL:
-            found = first_split(splits, text, pos, near)
-            if found < near:
-                return found
-        return next_split_point(self.scanner, text, pos, end)
+            split = find_first_split(splits, text, pos, search_end)
+            if split < search_end:
+                return split
+        return find_next_split_point(self.scanner, text, pos, end)
 
-    def find_last_split(self, const byte_t[::1] text, Py_ssize_t low):
-        """The last position found after `low` where a text may be split, whatever follows it; else `low`."""
+    def find_last_split(self, const byte_t[::1] text, Py_ssize_t start):
+        """Find the last position after `start` where a text may be split, whatever follows it; else `start`."""
         cdef Py_ssize_t end = text.shape[0]
-        low = max(low, <Py_ssize_t>0)
-        if end <= low:
-            return low
+        start = max(start, <Py_ssize_t>0)
+        if end <= start:
+            return start
         with nogil:
-            low = self.last_split_in(&text[0], low, end)
-        return low
+            start = self.find_last_split_in(&text[0], start, end)
+        return start
 
-    cdef Py_ssize_t last_split_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
-        """The last position found after `low` where `text[:end]` may be split, whatever follows it; else `low`."""
-        cdef const SplitTables* splits = text_splits(self)
-        cdef Py_ssize_t near = max(low, end - NEAR), found
+    cdef Py_ssize_t find_last_split_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+        """Find the last position after `start` where `text[:end]` may be split, whatever follows it; else `start`."""
+        cdef const SplitTables* splits = get_text_splits(self)
+        cdef Py_ssize_t search_start = max(start, end - SPLIT_SEARCH_BYTES), split
         if splits != NULL:
-            found = last_split(splits, text, near, end)
-            if found > near:
-                return found
-        found = last_split_point(self.scanner, text, low, end)
-        if found <= low and splits != NULL:
-            found = last_split(splits, text, low, end)
-        return found
+            split = find_last_split(splits, text, search_start, end)
+            if split > search_start:
+                return split
+        split = find_last_split_point(self.scanner, text, start, end)
+        if split <= start and splits != NULL:
+            split = find_last_split(splits, text, start, end)
+        return split
 
     # For Python -------------------------------------------------------------------------------------------------------
 
     def encode(self, text):
-        """The ids of one str or bytes: (uint32 array, whether all symbols have an id)."""
-        cdef Workspace work = self.workspace()
+        """Encode one str or bytes: (uint32 array, whether all symbols have an id)."""
+        cdef Workspace space = self.take_workspace()
         cdef Fragment fragment
-        cdef bytes held
+        cdef bytes data
         if isinstance(text, str) and PyUnicode_IS_ASCII(text):
             fragment.text = <const byte_t*>PyUnicode_AsUTF8AndSize(text, &fragment.size)
         else:
-            held = text.encode() if isinstance(text, str) else text
-            fragment.text, fragment.size = held, len(held)
-        encode_fragment(self, work, &fragment)
-        known = not work.unknown
-        return self.take_ids(work), known
+            data = text.encode() if isinstance(text, str) else text
+            fragment.text, fragment.size = data, len(data)
+        encode_fragment(self, space, &fragment)
+        all_known = not space.unknown
+        return self.take_ids(space), all_known
 
     def encode_with_specials(
         self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
     ):
         """Encode a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
-        cdef Workspace work
+        cdef Workspace space
         cdef Fragment fragment
-        cdef Py_ssize_t i, end, done = 0, n = starts.shape[0]
+        cdef Py_ssize_t i, end, text_start = 0, n = starts.shape[0]
         check_spans(starts, ends, len(text), True, True)
         if ids.shape[0] != n:
             raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
-        work = self.workspace()
-        prepare_output(work, len(text))
+        space = self.take_workspace()
+        prepare_output(space, len(text))
         for i in range(n + 1):
             end = starts[i] if i < n else len(text)
-            if end > done:
-                fragment.text, fragment.size = <const byte_t*>text + done, end - done
-                encode_fragment(self, work, &fragment)
+            if end > text_start:
+                fragment.text, fragment.size = <const byte_t*>text + text_start, end - text_start
+                encode_fragment(self, space, &fragment)
             if i < n:
-                append_id(&work.out, ids[i])
-                done = ends[i]
-        known = not work.unknown
-        return self.take_ids(work), known
+                append_id(&space.out, ids[i])
+                text_start = ends[i]
+        all_known = not space.unknown
+        return self.take_ids(space), all_known
 
     def encode_pretokens(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """The ids of a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
-        cdef Workspace work
+        """Encode a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
+        cdef Workspace space
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)
-        work = self.workspace()
+        space = self.take_workspace()
         if starts.shape[0] and self.rules is not None:
-            prepare_output(work, text.shape[0])
-            encode_units(self, work, &text[0], starts, ends)
+            prepare_output(space, text.shape[0])
+            encode_units(self, space, &text[0], starts, ends)
         elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            feed_fragments(work.feed, &fragment, 1, -1)
-            work.feed.given_starts, work.feed.given_ends, work.feed.n_given = &starts[0], &ends[0], starts.shape[0]
-            encode_feed_without_gil(self, work, fragment.size)
-        known = not work.unknown
-        return self.take_ids(work), known
+            feed_fragments(space.feed, &fragment, 1, -1)
+            space.feed.given_starts, space.feed.given_ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
+            encode_feed_without_gil(self, space, fragment.size)
+        all_known = not space.unknown
+        return self.take_ids(space), all_known
 
     def encode_pretoken(self, bytes piece):
-        """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
-        cdef Workspace work = Workspace(0)
+        """Encode one pretoken, merged without cache, to a list; NO_TOKEN for symbols without an id."""
+        cdef Workspace space = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
             if self.piece_encoder.whole is not None:
                 token = self.piece_encoder.whole.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            self.merger.merge(piece, len(piece), False, &work.scratch, &work.out, &work.unknown)
-        return list_of(work.out.data, <Py_ssize_t>work.out.n)
+            self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
+        return make_list(space.out.data, <Py_ssize_t>space.out.n)
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
-    cdef Workspace workspace(self):
-        """An idle workspace, or a new one."""
-        cdef Workspace work
+    cdef Workspace take_workspace(self):
+        """Take an idle workspace, or make a new one."""
+        cdef Workspace space
         with cython.critical_section(self):
-            work = self.idle
-            if work is not None:
-                self.idle = work.next
-                work.next = None
-                return work
-        work = Workspace(self.memory, self.piece_encoder.marked)
-        work.pool = self.pool
+            space = self.idle
+            if space is not None:
+                self.idle = space.next
+                space.next = None
+                return space
+        space = Workspace(self.max_table_bytes, self.piece_encoder.marks_word_ends)
+        space.pool = self.pool
         if self.rules is not None:
-            work.feed.cuts, work.feed.units = &self.rules.cuts, &self.rules.units
+            space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
         with cython.critical_section(self):
             if self.table is None:
                 self.table = new_table(self, None)
-            work.use(self.table)
-        return work
+            space.use(self.table)
+        return space
 
-    cdef int give_back(self, Workspace work) except -1:
+    cdef int give_back(self, Workspace space) except -1:
         """Make a workspace idle."""
-        work.reset()
+        space.reset()
         with cython.critical_section(self):
-            work.use(self.table)
-            work.next = self.idle
-            self.idle = work
+            space.use(self.table)
+            space.next = self.idle
+            self.idle = space
         return 0
 
-    cdef object take_ids(self, Workspace work):
-        """The output as an array; the workspace is given back."""
-        ids = as_array(&work.out, work.pool, &work.block)
-        self.give_back(work)
+    cdef object take_ids(self, Workspace space):
+        """Return the output as an array, and give the workspace back."""
+        ids = as_array(&space.out, space.pool, &space.block)
+        self.give_back(space)
         return ids
 
 
 # Writing the ids of a chunk -------------------------------------------------------------------------------------------
 
 
-cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the ids of pieces of the chunk, whatever units they are in."""
-    cdef const uint64_t* values = work.chunk.value
+    cdef const uint64_t* values = space.chunk.value
     cdef token_t* out
     while True:
-        reserve(&work.out, MAX_IDS * (end - start) + 16)
-        out = work.out.data + work.out.n
-        start += emit_values(values + start, end - start, work.cache.words.spilled, &out)
-        work.out.n = out - work.out.data
+        reserve(&space.out, MAX_IDS * (end - start) + 16)
+        out = space.out.data + space.out.n
+        start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
+        space.out.n = out - space.out.data
         if start >= end:
             return 0
         if values[start]:
-            emit_spilled(work, values[start])
+            emit_spilled(space, values[start])
         else:
-            emit_uncached(encoder, work, start)
+            emit_uncached(encoder, space, start)
         start += 1
 
 
-cdef int emit_uncached(Encoder encoder, Workspace work, Py_ssize_t number) except -1 nogil:
+cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t piece) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
-    cdef Chunk* chunk = work.chunk
-    cdef size_t at = first_from(chunk.not_short, chunk.n_not_short, <uint16_t>number)
+    cdef Chunk* chunk = space.chunk
+    cdef size_t index = first_from(chunk.not_short, chunk.n_not_short, <uint16_t>piece)
     cdef const byte_t* word
     cdef Py_ssize_t size
     cdef token_t token = NO_TOKEN
-    if at < chunk.n_not_short and chunk.not_short[at] == number:
-        word, size = chunk.word[at], chunk.size[at]
+    if index < chunk.n_not_short and chunk.not_short[index] == piece:
+        word, size = chunk.word[index], chunk.size[index]
     else:
-        at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
-        word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-    if encoder.piece_encoder.whole is not None and chunk.part[number] == ALL:
+        index = first_from(chunk.missed, chunk.n_missed, <uint16_t>piece)
+        word, size = <const byte_t*>&chunk.missed_key[index], key_size(chunk.missed_key[index])
+    if encoder.piece_encoder.whole is not None and chunk.part[piece] == ALL:
         token = encoder.piece_encoder.whole.find(word, size)
     if token == NO_TOKEN:
-        return merge_piece(encoder.piece_encoder, work, word, size, chunk.part[number])
-    return append_id(&work.out, token)
+        return merge_piece(encoder.piece_encoder, space, word, size, chunk.part[piece])
+    return append_id(&space.out, token)
 
 
-cdef int emit_pieces(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end, bint text_ends) except -1 nogil:
+cdef int emit_pieces(
+    Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint text_ends
+) except -1 nogil:
     """Write the ids of pieces `start` to `end` of the chunk.
 
     Those of a superword vocabulary are merged on; unless a text ends with them, the last low tokens stay in `low`.
     """
-    cdef size_t done
+    cdef size_t n_merged
     if encoder.high is None:
-        return emit(encoder, work, start, end)
-    work.out, work.low = work.low, work.out
+        return emit(encoder, space, start, end)
+    space.out, space.low = space.low, space.out
     try:
-        emit_units(encoder, work, start, end)
+        emit_units(encoder, space, start, end)
     finally:
-        work.out, work.low = work.low, work.out
-    done = encoder.high.merge(work.low.data, work.low.n, &work.known, text_ends, &work.scratch, &work.out)
-    work.low.n -= done
-    if done and work.low.n:
-        memmove(work.low.data, work.low.data + done, work.low.n * sizeof(token_t))
+        space.out, space.low = space.low, space.out
+    n_merged = encoder.high.merge(space.low.data, space.low.n, &space.n_known, text_ends, &space.scratch, &space.out)
+    space.low.n -= n_merged
+    if n_merged and space.low.n:
+        memmove(space.low.data, space.low.data + n_merged, space.low.n * sizeof(token_t))
     return 0
 
 
-cdef int emit_units(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the low tokens of pieces, with a UNIT_BREAK between two units."""
-    cdef Chunk* chunk = work.chunk
-    cdef Py_ssize_t at
+    cdef Chunk* chunk = space.chunk
+    cdef Py_ssize_t unit_start
     while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
-        at = chunk.units[chunk.next_unit]
+        unit_start = chunk.units[chunk.next_unit]
         chunk.next_unit += 1
-        emit(encoder, work, start, at)
-        start = at
-        if work.out.n:
-            append_id(&work.out, UNIT_BREAK)
-    return emit(encoder, work, start, end)
+        emit(encoder, space, start, unit_start)
+        start = unit_start
+        if space.out.n:
+            append_id(&space.out, UNIT_BREAK)
+    return emit(encoder, space, start, end)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------
 
 
-cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1:
+cdef int encode_fragment(Encoder encoder, Workspace space, const Fragment* fragment) except -1:
     """Write the ids of one text."""
-    feed_fragments(work.feed, fragment, 1, encoder.scanner)
+    feed_fragments(space.feed, fragment, 1, encoder.scanner)
     if fragment.size < SHORT_TEXT:
-        return encoder.encode_feed(work, NULL)
-    return encode_feed_without_gil(encoder, work, fragment.size)
+        return encoder.encode_feed(space, NULL)
+    return encode_feed_without_gil(encoder, space, fragment.size)
 
 
-cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1:
+cdef int encode_feed_without_gil(Encoder encoder, Workspace space, Py_ssize_t size) except -1:
     """Write the ids of everything in the feed, some `size` bytes, without the GIL."""
-    begin_watch(&work.scratch.watch)
+    begin_watch(&space.scratch.watch)
     try:
         with nogil:
-            prepare_output(work, size)
-            encoder.encode_feed(work, NULL)
+            prepare_output(space, size)
+            encoder.encode_feed(space, NULL)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
-        encoder.give_back(work)
+        encoder.give_back(space)
         raise
     return 0
 
 
 cdef int encode_units(
-    Encoder encoder, Workspace work, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+    Encoder encoder, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
 ) except -1:
     """Write the ids of units of a superword vocabulary: each is a text of its own."""
-    cdef Fragment units[FEW_UNITS]
-    cdef Py_ssize_t i, n, at = 0
-    while at < starts.shape[0]:
-        n = min(<Py_ssize_t>FEW_UNITS, starts.shape[0] - at)
+    cdef Fragment units[UNITS_PER_CALL]
+    cdef Py_ssize_t i, n, first = 0
+    while first < starts.shape[0]:
+        n = min(<Py_ssize_t>UNITS_PER_CALL, starts.shape[0] - first)
         for i in range(n):
-            units[i].text, units[i].size = text + starts[at + i], ends[at + i] - starts[at + i]
-        feed_fragments(work.feed, units, n, encoder.scanner)
-        encode_feed_without_gil(encoder, work, ends[at + n - 1] - starts[at])
-        at += n
+            units[i].text, units[i].size = text + starts[first + i], ends[first + i] - starts[first + i]
+        feed_fragments(space.feed, units, n, encoder.scanner)
+        encode_feed_without_gil(encoder, space, ends[first + n - 1] - starts[first])
+        first += n
     return 0
 
 
-cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
-    """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
+cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
+    """Return the split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
     if encoder.high is not None:
         return NULL
-    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marked:
+    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:
         return NULL
     return &encoder.splits.tables if encoder.piece_encoder.whole is None else NULL
 
@@ -474,46 +476,46 @@ cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
 
 
 cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
-    """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
+    """Make a larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
     cdef bint grows = old is not None and old.size < old.largest
-    cdef bint marked = encoder.piece_encoder.marked
+    cdef bint marks_word_ends = encoder.piece_encoder.marks_word_ends
     cdef SharedWordTable table = SharedWordTable(
-        encoder.memory, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, marked
+        encoder.max_table_bytes, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, marks_word_ends
     )
     with nogil:
         if not grows:
             encoder.seeds.sow(table)
         else:
             copy_words(&table.words, &old.words)
-            if marked:
+            if marks_word_ends:
                 copy_words(&table.parts, &old.parts)
     return table
 
 
-cdef int replace_table(Encoder encoder, Workspace work) except -1 nogil:
+cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(work.cache.words, EXHAUSTED, REPLACING):
+    if change_state(space.cache.words, EXHAUSTED, REPLACING):
         with gil:
-            install_table(encoder, work.table)
-    if state_of(work.cache.words) == REPLACED:
+            install_table(encoder, space.table)
+    if state_of(space.cache.words) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
-                work.use(encoder.table)
+                space.use(encoder.table)
     return 0
 
 
 cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
     """Replace a full table by a new one; without memory for one, the full table stays."""
-    cdef Workspace work
+    cdef Workspace space
     try:
         table = new_table(encoder, full)
     except MemoryError:
         return 0
     with cython.critical_section(encoder):
         encoder.table = table
-        work = encoder.idle
-        while work is not None:
-            work.use(table)
-            work = work.next
+        space = encoder.idle
+        while space is not None:
+            space.use(table)
+            space = space.next
     change_state(&full.words, REPLACING, REPLACED)
     return 0

@@ -3,5 +3,5 @@
 from bpe.encode._encoder cimport Encoder
 
 
-cdef object short_ids(Encoder encoder, text)               # an array, or None
+cdef object encode_to_array(Encoder encoder, text)         # an array, or None
 cdef bint may_have_name(str text, str prefix) except -1

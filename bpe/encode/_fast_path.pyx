@@ -8,11 +8,11 @@ Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 
 cimport numpy as cnp
 
-from bpe.base._id_lists cimport list_of
+from bpe.base._id_lists cimport make_list
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
-from bpe.encode._chunk cimport ALL, PIECES, Feed, Fragment, is_split
+from bpe.encode._chunk cimport ALL, MAX_PIECES, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder
 from bpe.encode._pieces cimport split_each
@@ -21,7 +21,7 @@ from bpe.encode._word_cache cimport (
     find_short, hash_word, short_key, state_of,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
-from bpe.pretokenize._scanner cimport begin, scan
+from bpe.pretokenize._scanner cimport open_cursor, scan
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
@@ -37,14 +37,14 @@ cdef extern from *:
     object new_object "bpe_new_object"(object kind)    # of a class, without `__init__`
 
 cdef enum:
-    TINY_TEXT = 128           # bytes: a shorter text is encoded faster without a chunk
-    SMALL_BATCH = 1 << 16     # characters: releasing the GIL does not pay for less
+    MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
+    MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
 
 cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
 
 
 def with_fast_encode(method):
-    """`Tokenizer.encode` with a fast path; `method` handles all other calls.
+    """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
     The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged.
     """
@@ -54,7 +54,7 @@ def with_fast_encode(method):
         if need_no_check(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
-                ids = short_ids(encoder, text)
+                ids = encode_to_array(encoder, text)
                 if ids is not None:
                     return ids
         return method(self, text, **options)
@@ -63,7 +63,7 @@ def with_fast_encode(method):
 
 
 def with_fast_batch(method, kind):
-    """`Tokenizer.encode_batch` with a fast path for a list of texts that are short together.
+    """Wrap `Tokenizer.encode_batch` in a fast path for a list of texts that are short together.
 
     `kind` is the class of the result, which is created without the checks of its `__init__`.
     """
@@ -81,12 +81,12 @@ def with_fast_batch(method, kind):
     return encode_batch
 
 
-cdef object short_ids(Encoder encoder, text):
-    """The ids of a short text as an array; None if `encode_short` does not take it."""
-    cdef Workspace work = encoder.workspace()
-    if encode_short(encoder, work, text):
-        return encoder.take_ids(work)
-    encoder.give_back(work)
+cdef object encode_to_array(Encoder encoder, text):
+    """Encode a short text to an array; None if `encode_short` does not take it."""
+    cdef Workspace space = encoder.take_workspace()
+    if encode_short(encoder, space, text):
+        return encoder.take_ids(space)
+    encoder.give_back(space)
     return None
 
 
@@ -103,16 +103,16 @@ cdef class ListEncoder:
     def __cinit__(self, Encoder encoder, str prefix):
         self.encoder, self.prefix = encoder, prefix
 
-    cdef list short_list(self, str text):
-        """The ids of a short text; None if `encode_short` does not take it, or without an encoder."""
-        cdef Workspace work
+    cdef list encode_to_list(self, str text):
+        """Encode a short text to a list; None if `encode_short` does not take it, or without an encoder."""
+        cdef Workspace space
         cdef list ids = None
         if self.encoder is None:
             return None
-        work = self.encoder.workspace()
-        if encode_short(self.encoder, work, text):
-            ids = list_of(work.out.data, <Py_ssize_t>work.out.n)
-        self.encoder.give_back(work)
+        space = self.encoder.take_workspace()
+        if encode_short(self.encoder, space, text):
+            ids = make_list(space.out.data, <Py_ssize_t>space.out.n)
+        self.encoder.give_back(space)
         return ids
 
     cdef bint has_no_name(self, str text, dict options) except -1:
@@ -132,20 +132,20 @@ cdef bint may_have_name(str text, str prefix) except -1:
 
 
 def with_fast_list(method, bint ordinary):
-    """`Encoding.encode` of tiktoken's interface, or `encode_ordinary`, with a fast path; `method` handles other calls.
+    """Wrap `encode` or `encode_ordinary` of tiktoken's interface in a fast path; `method` handles other calls.
 
     The encoding's `_lists` is a `ListEncoder`.
     """
 
     def encode_ordinary(self, text):
         cdef ListEncoder lists = self._lists
-        ids = lists.short_list(text) if type(text) is str else None
+        ids = lists.encode_to_list(text) if type(text) is str else None
         return method(self, text) if ids is None else ids
 
     def encode(self, text, **options):
         cdef ListEncoder lists = self._lists
         if type(text) is str and lists.has_no_name(text, options):
-            ids = lists.short_list(text)
+            ids = lists.encode_to_list(text)
             if ids is not None:
                 return ids
         return method(self, text, **options)
@@ -165,37 +165,37 @@ cdef bint need_no_check(dict options, bint batch) except -1:
 
 
 cdef object encode_short_texts(Encoder encoder, list texts, kind):
-    """A batch of a list of texts; None if they are long together, or `encode_short` does not take one of them.
+    """Encode a list of texts to a batch; None if they are long together, or `encode_short` does not take one of them.
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
-    cdef Workspace work
+    cdef Workspace space
     cdef Py_ssize_t total = 0, i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
     for text in texts:
         total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
-        if total > SMALL_BATCH:
+        if total > MAX_BATCH_CHARS:
             return None
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
-    work = encoder.workspace()
+    space = encoder.take_workspace()
     for text in texts:
-        if i == n or not encode_short(encoder, work, text):
+        if i == n or not encode_short(encoder, space, text):
             break
         i += 1
-        offsets[i] = <int64_t>work.out.n
+        offsets[i] = <int64_t>space.out.n
     if i < n:
-        encoder.give_back(work)
+        encoder.give_back(space)
         return None
     batch = new_object(kind)
     cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
-    batch.ids, batch.offsets = encoder.take_ids(work), bounds
+    batch.ids, batch.offsets = encoder.take_ids(space), bounds
     return batch
 
 
-cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
+cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
     cdef Fragment fragment
@@ -213,46 +213,46 @@ cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
-    if fragment.size <= TINY_TEXT:
+    if fragment.size <= MAX_TINY_BYTES:
         if readable == NULL:
             readable = fragment.text + fragment.size
-        if append_short(encoder, work, fragment.text, fragment.size, readable):
+        if append_short(encoder, space, fragment.text, fragment.size, readable):
             return True
     if fragment.size >= SHORT_TEXT:
         return False
-    feed_fragments(work.feed, &fragment, 1, encoder.scanner)
-    encoder.encode_feed(work, NULL)
-    return not work.unknown
+    feed_fragments(space.feed, &fragment, 1, encoder.scanner)
+    encoder.encode_feed(space, NULL)
+    return not space.unknown
 
 
 cdef bint append_short(
-    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, const byte_t* readable
+    Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size, const byte_t* readable
 ) except -1:
-    """Append the ids of a text of at most TINY_TEXT bytes, piece by piece; False, and no ids, if a piece has no value.
+    """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
     Nothing at or past `readable` is read.
     """
-    cdef size_t before = work.out.n, three_byte_chars = count_three_byte_chars(text, size)
-    cdef Cache* cache = &work.cache
-    cdef Feed* feed = work.feed
+    cdef size_t n_before = space.out.n, three_byte_chars = count_three_byte_chars(text, size)
+    cdef Cache* cache = &space.cache
+    cdef Feed* feed = space.feed
     cdef const Py_ssize_t* start = feed.start
     cdef const Py_ssize_t* end = feed.end
-    cdef uint64_t lo[TINY_TEXT]
-    cdef uint64_t hi[TINY_TEXT]
-    cdef uint64_t values[TINY_TEXT]
+    cdef uint64_t lo[MAX_TINY_BYTES]
+    cdef uint64_t hi[MAX_TINY_BYTES]
+    cdef uint64_t values[MAX_TINY_BYTES]
     cdef const byte_t* word
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
-    cdef bint splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
+    cdef bint is_splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
     if encoder.high is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
         return False
-    if splitting and encoder.piece_encoder.marked:
+    if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
-    begin(&feed.cursor, encoder.scanner, text, 0, size)
-    n = scan(&feed.cursor, feed.start, feed.end, PIECES)
-    if splitting:
-        feed.n_found, feed.next, feed.within = n, 0, 0
-        n = split_each(feed, &encoder.splits.tables, PIECES, work.chunk.part)
+    open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
+    n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
+    if is_splitting:
+        feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
+        n = split_each(feed, &encoder.splits.tables, MAX_PIECES, space.chunk.part)
         start, end = feed.part_start, feed.part_end
     for i in range(n):                                     # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
@@ -272,12 +272,12 @@ cdef bint append_short(
                 value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.piece_encoder.merge_and_cache(
-                    work, word, length, work.chunk.part[i] if splitting else ALL, lo[i], hi[i], &value
+                    space, word, length, space.chunk.part[i] if is_splitting else ALL, lo[i], hi[i], &value
                 )
         if value == 0:
-            work.out.n = before
+            space.out.n = n_before
             return False
-        emit_value(work, value)
+        emit_value(space, value)
     return True
 
 

@@ -7,13 +7,13 @@ from typing_extensions import Self
 
 from bpe.base._aho_corasick import Finder
 from bpe.base._buffers import Buffer
-from bpe.encode._batch import EncodeJob, Worker
+from bpe.encode._batch import EncodeJob, ThreadBuffers
 from bpe.encode._encoder import Encoder
 
-BLOCKS: int
+MAX_BLOCKS: int
 
-class BlockWorker(Worker):
-    def added(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+class BlockBuffers(ThreadBuffers):
+    def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 
 class BlockJob(EncodeJob):
     def __new__(
@@ -21,10 +21,11 @@ class BlockJob(EncodeJob):
         encoder: Encoder,
         threads: int,
         blocks: Iterator[Any],
-        prepared: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
-        done: Callable[[Any, NDArray[np.int64], int], Any],
-        special: Finder | None,
+        prepare_rows: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
+        finish_block: Callable[[Any, NDArray[np.int64], int], Any],
+        special_finder: Finder | None,
         n_bytes: int,
         max_bytes: int,
     ) -> Self: ...
+    def count_threads(self) -> int: ...
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]: ...  # type: ignore[override]

@@ -14,7 +14,7 @@ from bpe.base._memory cimport check_lock, grow_array
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
 from bpe.corpus._file_reader cimport FileBlock, FileReader
-from bpe.encode._batch cimport FRAGMENTS, EncodeJob, Worker
+from bpe.encode._batch cimport MAX_FRAGMENTS, EncodeJob, ThreadBuffers
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
@@ -24,7 +24,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 #: Most blocks of one job, for which shared memory is allocated. Another job takes the rest.
-BLOCKS = 4096
+MAX_BLOCKS = 4096
 
 
 cdef struct Rows:             # of a block: texts, and ids between them
@@ -44,21 +44,21 @@ cdef struct Record:           # of an encoded block
     int64_t size
 
 cdef enum:
-    FIELDS = 6                # of a record
+    RECORD_FIELDS = 6         # of a record
 
 
-cdef Py_ssize_t last_cut(void* encoder, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
-    return (<Encoder>encoder).last_split_in(text, low, end)
+cdef Py_ssize_t find_last_cut(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    return (<Encoder>encoder).find_last_split_in(text, start, end)
 
 
-cdef class BlockWorker(Worker):
+cdef class BlockBuffers(ThreadBuffers):
     """The memory of a thread that encodes blocks, and the records of those that it has encoded."""
 
     cdef FileBlock text                    # the current block, if a `FileReader` has read it
     cdef object block                      # otherwise the current block; else None
     cdef Rows rows
-    cdef tuple held                        # objects that they point into, if Python code has prepared them
-    cdef object note, lengths
+    cdef tuple owners                      # objects that they point into, if Python code has prepared them
+    cdef object context, lengths
     cdef Record* records
     cdef Py_ssize_t n_records
     cdef size_t records_capacity
@@ -86,9 +86,9 @@ cdef class BlockWorker(Worker):
         self.n_counts += record.n
         return 0
 
-    def added(self):
-        """The records, int64 of shape (n, FIELDS), and their counts, int64."""
-        records = np.empty((self.n_records, FIELDS), dtype=np.int64)
+    def to_arrays(self):
+        """Return the records, int64 of shape (n, RECORD_FIELDS), and their counts, int64."""
+        records = np.empty((self.n_records, RECORD_FIELDS), dtype=np.int64)
         counts = np.empty(self.n_counts, dtype=np.int64)
         cdef int64_t[:, ::1] record_rows = records
         cdef int64_t[::1] count_rows = counts
@@ -106,83 +106,89 @@ cdef class BlockJob(EncodeJob):
         encoder, threads: as for any job.
         blocks: an iterator of blocks and of `FileReader`s, advanced by one thread at a time. A reader comes again until
             it is finished.
-        prepared: called as prepared(block) in the thread that encodes it; returns (buffer, starts, sizes, note). Row i
-            is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both are int64.
-        done: called as done(note, lengths, bad) after a block is encoded, with the int64 number of ids of each row, and
-            the first row with a symbol that has no id, or -1; returns a `BlockIds`, whose ids are not used.
-        special: finds the strings for which a reader's block has to be prepared by `prepared`; None: all of them do.
+        prepare_rows: called as prepare_rows(block) in the thread that encodes it; returns (buffer, starts, sizes,
+            context). Row i is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both
+            are int64.
+        finish_block: called as finish_block(context, lengths, first_unknown) after a block is encoded, with the int64
+            number of ids of each row, and the first row with a symbol that has no id, or -1; returns a `BlockIds`,
+            whose ids are not used.
+        special_finder: finds the strings for which a reader's block needs `prepare_rows`; None: all blocks do.
         n_bytes: the amount of text, about.
-        most: bytes after which no more blocks are taken.
+        max_bytes: the bytes after which no more blocks are taken.
 
     """
 
-    cdef object blocks, prepared, done_with
+    cdef object blocks, prepare_rows, finish_block
     cdef FileReader reader                 # the current one, or None
-    cdef Finder special
+    cdef Finder special_finder
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
-    cdef Py_ssize_t max_bytes, taken
-    cdef bint over                         # no more blocks are taken
-    cdef list workers
+    cdef Py_ssize_t max_bytes, n_bytes_taken
+    cdef bint is_over                      # no more blocks are taken
+    cdef list all_buffers
     cdef dict errors                       # by number
 
-    def __cinit__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t max_bytes):
+    def __cinit__(
+        self, encoder, threads, blocks, prepare_rows, finish_block, special_finder, Py_ssize_t n_bytes,
+        Py_ssize_t max_bytes,
+    ):
         check_lock(&self.reading)
-        self.blocks, self.prepared, self.done_with, self.special = blocks, prepared, done, special
+        self.blocks, self.special_finder = blocks, special_finder
+        self.prepare_rows, self.finish_block = prepare_rows, finish_block
         self.n_bytes, self.max_bytes = n_bytes, max_bytes
-        self.workers, self.errors = [], {}
-        self.n_parts = 1 if threads == 1 else BLOCKS
-        self.share_out()
+        self.all_buffers, self.errors = [], {}
+        self.n_parts = 1 if threads == 1 else MAX_BLOCKS
+        self.allocate_shared()
 
-    def prepare(self):
-        """The number of threads that may work."""
+    def count_threads(self):
+        """Return the number of threads that may work."""
         return self.threads
 
-    cdef Worker new_worker(self):
-        worker = BlockWorker(FRAGMENTS)
-        self.workers.append(worker)
-        return worker
+    cdef ThreadBuffers new_buffers(self):
+        buffers = BlockBuffers(MAX_FRAGMENTS)
+        self.all_buffers.append(buffers)
+        return buffers
 
     def stop(self):
         """Take no more blocks, and stop the threads."""
-        self.over = True
+        self.is_over = True
         EncodeJob.stop(self)
 
-    cdef bint do_next(self, Workspace work, Worker worker) except -1 nogil:
+    cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil:
         """Take the next block and encode it; False if there is none."""
-        return self.do_block(work, <BlockWorker>worker)
+        return self.encode_next_block(space, <BlockBuffers>buffers)
 
-    cdef bint do_block(self, Workspace work, BlockWorker own) except -1 nogil:
+    cdef bint encode_next_block(self, Workspace space, BlockBuffers buffers) except -1 nogil:
         """Encode the next block, with the worker's own type; False if there is none."""
         cdef Py_ssize_t number = -1
-        cdef bint found
+        cdef bint has_block
         with self.reading:
             with gil:
-                found = self.next_block(own, &number)
-        if not found:
+                has_block = self.take_block(buffers, &number)
+        if not has_block:
             return False
-        if own.block is not None or not self.prepare_text(own):
+        if buffers.block is not None or not self.prepare_text(buffers):
             with gil:
-                if not self.prepare_block(own, number):
+                if not self.prepare_block(buffers, number):
                     return False
         if self.n_parts > 1:
-            self.do_part(work, own, number)
+            self.encode_and_deliver(space, buffers, number)
         else:
             if number == 0:
-                prepare_output(work, self.n_bytes)
-            self.encode_part(work, own, number)
-        if own.held is None and work.unknown_at < 0:
-            return self.end_text(own, number)
+                prepare_output(space, self.n_bytes)
+            self.encode_part(space, buffers, number)
+        if buffers.owners is None and space.unknown_at < 0:
+            return self.record_text(buffers, number)
         with gil:
-            return self.end_block(own, number, work.unknown_at)
+            return self.record_block(buffers, number, space.unknown_at)
 
-    cdef bint next_block(self, BlockWorker worker, Py_ssize_t* number) except -1:
+    cdef bint take_block(self, BlockBuffers buffers, Py_ssize_t* number) except -1:
         """Take the next block; False if there is none, or after an error, which `result` raises."""
         cdef FileReader reader
-        cdef bint found
-        worker.block = None
-        if self.over or self.taken >= self.max_bytes or (self.threads > 1 and self.begun >= self.n_parts):
+        cdef bint has_block
+        buffers.block = None
+        if self.is_over or self.n_bytes_taken >= self.max_bytes or (self.threads > 1 and self.n_taken >= self.n_parts):
             return False
-        number[0] = self.begin()
+        number[0] = self.take_part()
         try:
             while True:
                 reader = self.reader
@@ -191,122 +197,123 @@ cdef class BlockJob(EncodeJob):
                     if block is None:
                         break
                     if not isinstance(block, FileReader):
-                        worker.block = block
-                        self.taken += max(block.size, len(block.text))  # a compressed file has less on disk
+                        buffers.block = block
+                        self.n_bytes_taken += max(block.size, len(block.text))  # a compressed file has less on disk
                         return True
                     self.reader = reader = block
                 with nogil:
-                    found = reader.next(worker.text, last_cut, <void*>self.encoder)
-                if found:
-                    worker.text.reader = reader
-                    self.taken += worker.text.size
+                    has_block = reader.next(buffers.text, find_last_cut, <void*>self.encoder)
+                if has_block:
+                    buffers.text.reader = reader
+                    self.n_bytes_taken += buffers.text.size
                     return True
                 self.reader = None
         except Exception as error:
             self.errors[number[0]] = error
-        self.over = True
+        self.is_over = True
         return False
 
-    cdef bint prepare_text(self, BlockWorker worker) except -1 nogil:
+    cdef bint prepare_text(self, BlockBuffers buffers) except -1 nogil:
         """Prepare the rows of a reader's block; False if Python code has to do that."""
-        cdef Py_ssize_t n = worker.text.n
-        if self.special is None or (worker.text.reader.checked and not is_utf8(worker.text.data, n)):
+        cdef Py_ssize_t n = buffers.text.n
+        if self.special_finder is None or (buffers.text.reader.checked and not is_utf8(buffers.text.data, n)):
             return False
-        if self.special.occurs_in(worker.text.data, n):
+        if self.special_finder.occurs_in(buffers.text.data, n):
             return False
-        worker.text.split(worker.text.reader)
-        worker.rows = Rows(
-            text=worker.text.data, size=worker.text.capacity, n=worker.text.n_documents, starts=worker.text.starts,
-            sizes=worker.text.sizes, lengths=worker.reserve_counts(worker.text.n_documents),
+        buffers.text.split(buffers.text.reader)
+        buffers.rows = Rows(
+            text=buffers.text.data, size=buffers.text.capacity, n=buffers.text.n_documents, starts=buffers.text.starts,
+            sizes=buffers.text.sizes, lengths=buffers.reserve_counts(buffers.text.n_documents),
         )
         return True
 
-    cdef bint end_text(self, BlockWorker worker, Py_ssize_t number) except -1 nogil:
+    cdef bint record_text(self, BlockBuffers buffers, Py_ssize_t number) except -1 nogil:
         """Record an encoded block that `prepare_text` has prepared."""
         cdef Py_ssize_t i
         cdef Record record = Record(
-            number=number, n=worker.rows.n, begins=worker.text.begins, ends=worker.text.ends_document, n_bytes=0,
-            size=worker.text.size,
+            number=number, n=buffers.rows.n, begins=buffers.text.begins, ends=buffers.text.ends_document, n_bytes=0,
+            size=buffers.text.size,
         )
-        for i in range(worker.rows.n):
-            record.n_bytes += worker.rows.sizes[i]
-        worker.add(record)
+        for i in range(buffers.rows.n):
+            record.n_bytes += buffers.rows.sizes[i]
+        buffers.add(record)
         return True
 
-    cdef bint prepare_block(self, BlockWorker worker, Py_ssize_t number) except -1:
+    cdef bint prepare_block(self, BlockBuffers buffers, Py_ssize_t number) except -1:
         """Prepare the rows of a block in Python; False after an error, which `result` raises."""
         cdef const byte_t[::1] text
         cdef const int64_t[::1] starts, sizes
         cdef int64_t[::1] lengths
         cdef Py_ssize_t i, n
         try:
-            text, starts, sizes, note = self.prepared(worker.text.block() if worker.block is None else worker.block)
+            block = buffers.text.block() if buffers.block is None else buffers.block
+            text, starts, sizes, context = self.prepare_rows(block)
             n = min(starts.shape[0], sizes.shape[0])
             for i in range(n):
                 if sizes[i] >= 0 and not 0 <= starts[i] <= text.shape[0] - sizes[i]:
                     raise ValueError(f"row {i} is not within its block of {text.shape[0]} bytes")
         except Exception as error:
-            self.over = True
+            self.is_over = True
             self.errors[number] = error
             return False
-        counted = np.empty(n, dtype=np.int64)
-        lengths = counted
-        worker.held = (text, starts, sizes)
-        worker.note, worker.lengths = note, counted
-        worker.rows = Rows(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
+        length_array = np.empty(n, dtype=np.int64)
+        lengths = length_array
+        buffers.owners = (text, starts, sizes)
+        buffers.context, buffers.lengths = context, length_array
+        buffers.rows = Rows(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
         if text.shape[0]:
-            worker.rows.text = &text[0]
+            buffers.rows.text = &text[0]
         if n:
-            worker.rows.starts, worker.rows.sizes, worker.rows.lengths = &starts[0], &sizes[0], &lengths[0]
+            buffers.rows.starts, buffers.rows.sizes, buffers.rows.lengths = &starts[0], &sizes[0], &lengths[0]
         return True
 
-    cdef bint end_block(self, BlockWorker worker, Py_ssize_t number, Py_ssize_t first_unknown) except -1:
-        """Call `done` for an encoded block, and record it; False after an error, which `result` raises."""
+    cdef bint record_block(self, BlockBuffers buffers, Py_ssize_t number, Py_ssize_t first_unknown) except -1:
+        """Call `finish_block` for an encoded block, and record it; False after an error, which `result` raises."""
         cdef const int64_t[::1] lengths
         cdef Py_ssize_t i
-        if worker.held is None and not self.prepare_block(worker, number):  # `done` names the symbol without an id
+        if buffers.owners is None and not self.prepare_block(buffers, number):  # an error names the symbol
             return False
-        worker.held = None                                   # the buffer may be reused
+        buffers.owners = None                                # the buffer may be reused
         try:
-            ids = self.done_with(worker.note, worker.lengths, first_unknown)
+            ids = self.finish_block(buffers.context, buffers.lengths, first_unknown)
         except Exception as error:
-            self.over = True
+            self.is_over = True
             self.errors[number] = error
             return False
         lengths = ids.lengths
-        worker.reserve_counts(lengths.shape[0])
+        buffers.reserve_counts(lengths.shape[0])
         for i in range(lengths.shape[0]):
-            worker.counts[worker.n_counts + i] = lengths[i]
-        worker.add(Record(
+            buffers.counts[buffers.n_counts + i] = lengths[i]
+        buffers.add(Record(
             number=number, n=lengths.shape[0], begins=ids.begins, ends=ids.ends, n_bytes=ids.n_bytes, size=ids.size,
         ))
         return True
 
-    cdef Py_ssize_t encode_part(self, Workspace work, Worker worker, Py_ssize_t number) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
         """Encode a block."""
-        cdef Rows* rows = &(<BlockWorker>worker).rows
-        cdef Fragment* fragments = worker.fragments
+        cdef Rows* rows = &(<BlockBuffers>buffers).rows
+        cdef Fragment* fragments = buffers.fragments
         cdef Py_ssize_t i, n, first = 0
         while first < rows.n:
-            n = min(rows.n - first, <Py_ssize_t>FRAGMENTS)
+            n = min(rows.n - first, <Py_ssize_t>MAX_FRAGMENTS)
             for i in range(n):
                 fragments[i].size = rows.sizes[first + i]
                 if fragments[i].size < 0:
                     fragments[i].text, fragments[i].token = NULL, <token_t>rows.starts[first + i]
                 else:
                     fragments[i].text = rows.text + rows.starts[first + i]
-            feed_fragments(work.feed, fragments, n, self.encoder.scanner)
-            work.feed.shared, work.feed.readable = True, rows.text + rows.size
-            self.encoder.encode_feed(work, rows.lengths + first)
-            if work.unknown_at >= 0:
-                work.unknown_at += first
-                return work.unknown_at
+            feed_fragments(space.feed, fragments, n, self.encoder.scanner)
+            space.feed.in_one_buffer, space.feed.readable = True, rows.text + rows.size
+            self.encoder.encode_feed(space, rows.lengths + first)
+            if space.unknown_at >= 0:
+                space.unknown_at += first
+                return space.unknown_at
             first += n
         return -1
 
     def result(self):
-        """After all threads are done: (uint32 ids, int64 ids of each document of the blocks, int64 records of the
-        blocks, shape (n, 5): their documents, and `begins`, `ends`, `n_bytes`, `size` of `BlockIds`).
+        """Return the result, after all threads are done: (uint32 ids, int64 ids of each document of the blocks, int64
+        records of the blocks, shape (n, 5): their documents, and `begins`, `ends`, `n_bytes`, `size` of `BlockIds`).
 
         Raises:
             Exception: that of the first block with an error.
@@ -314,13 +321,13 @@ cdef class BlockJob(EncodeJob):
         """
         if self.errors:
             raise self.errors[min(self.errors)]
-        ids = self.done if self.n_parts == 1 else self.output.take_ids()
-        added_records, added_counts = [], []
-        for worker in self.workers:
-            records, counts = worker.added()
-            added_records.append(records)
-            added_counts.append(counts)
-        records, counts = np.concatenate(added_records), np.concatenate(added_counts)
+        ids = self.single_part_ids if self.n_parts == 1 else self.output.take_ids()
+        record_arrays, count_arrays = [], []
+        for buffers in self.all_buffers:
+            records, counts = buffers.to_arrays()
+            record_arrays.append(records)
+            count_arrays.append(counts)
+        records, counts = np.concatenate(record_arrays), np.concatenate(count_arrays)
         ends = np.cumsum(records[:, 1])
         order = np.argsort(records[:, 0])
         parts = [counts[:0]]

@@ -6,37 +6,37 @@ from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport Cache
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport TOGETHER
+from bpe.merge._merging cimport MAX_ROWS
 from libc.stdint cimport uint64_t
 
 cdef struct NewWords:         # pieces of a chunk that no table has, which are merged together
     size_t n
-    const byte_t* word[TOGETHER]
-    Py_ssize_t size[TOGETHER]  # in bytes
-    Py_ssize_t number[TOGETHER]  # in the chunk
-    uint64_t keys[TOGETHER][2]  # as for `merge_and_cache`
+    const byte_t* word[MAX_ROWS]
+    Py_ssize_t size[MAX_ROWS]  # in bytes
+    Py_ssize_t piece[MAX_ROWS]   # in the chunk
+    uint64_t keys[MAX_ROWS][2]  # as for `merge_and_cache`
 
 cdef class PieceEncoder:
     """Computes the ids of pieces. Immutable once the whole words are set."""
 
     cdef Merger merger
     cdef WholeWords whole     # or None
-    cdef bint marked          # ends of words are marked, by a symbol or by a suffix
-    cdef bint unsplit         # no pretoken is split, so that the cache may have whole words
+    cdef bint marks_word_ends  # ends of words are marked, by a symbol or by a suffix
+    cdef bint keeps_pretokens_whole  # no pretoken is split, so that the cache may have whole words
 
-    cdef int look_up(self, Workspace work) except -1 nogil
+    cdef int look_up(self, Workspace space) except -1 nogil
     cdef int merge_and_cache(
-        self, Workspace work, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(
-    PieceEncoder encoder, Workspace work, const byte_t* piece, Py_ssize_t size, int part
+    PieceEncoder encoder, Workspace space, const byte_t* piece, Py_ssize_t size, int part
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
-    return encoder.merger.merge(piece, size, part == EARLIER, &work.scratch, &work.out, &work.unknown)
+    return encoder.merger.merge(piece, size, part == EARLIER, &space.scratch, &space.out, &space.unknown)
 
 
-cdef inline Cache* cache_of(PieceEncoder encoder, Workspace work, int part) noexcept nogil:
-    """The cache for pieces, or for earlier parts of them if ends of words are marked."""
-    return &work.earlier if encoder.marked and part == EARLIER else &work.cache
+cdef inline Cache* select_cache(PieceEncoder encoder, Workspace space, int part) noexcept nogil:
+    """Select the cache for pieces, or for earlier parts of them if ends of words are marked."""
+    return &space.earlier if encoder.marks_word_ends and part == EARLIER else &space.cache

@@ -14,58 +14,58 @@ from bpe.encode._word_cache cimport (
 )
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport SHORT, TOGETHER, Row, tokens_of
+from bpe.merge._merging cimport MAX_ROW_SYMBOLS, MAX_ROWS, Row, copy_row_tokens
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 
 cdef class PieceEncoder:
 
-    def __cinit__(self, Merger merger not None, bint marked):
-        self.merger, self.marked = merger, marked
+    def __cinit__(self, Merger merger not None, bint marks_word_ends):
+        self.merger, self.marks_word_ends = merger, marks_word_ends
 
-    cdef int look_up(self, Workspace work) except -1 nogil:
+    cdef int look_up(self, Workspace space) except -1 nogil:
         """Find the values of the pieces of the chunk that the front table does not have; merge new ones."""
-        cdef Chunk* chunk = work.chunk
-        cdef Cache* cache = &work.cache
-        cdef Cache* earlier = cache_of(self, work, EARLIER)
+        cdef Chunk* chunk = space.chunk
+        cdef Cache* cache = &space.cache
+        cdef Cache* earlier = select_cache(self, space, EARLIER)
         cdef NewWords new
         cdef size_t i
-        cdef Py_ssize_t number
+        cdef Py_ssize_t piece
         cdef uint64_t key, value
         new.n = 0
-        memset(chunk.found, 0, chunk.n_missed * sizeof(uint64_t))
+        memset(chunk.first_values, 0, chunk.n_missed * sizeof(uint64_t))
         if earlier == cache:                               # else some pieces are in the other table
-            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.found)
+            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.first_values)
         for i in range(chunk.n_missed):
-            key, number, value = chunk.missed_key[i], chunk.missed[i], chunk.found[i]
+            key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.first_values[i]
             if value:
                 put_front(cache, key, value)
             else:
-                value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
-            chunk.value[number] = value
+                value = find_short(earlier if chunk.part[piece] == EARLIER else cache, key)
+            chunk.value[piece] = value
             if value == 0:
                 add_new_word(
-                    self, work, &new, number, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
+                    self, space, &new, piece, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
                 )
-            prefetch_spilled(cache, chunk.value[number])
-        memset(chunk.found, 0, chunk.n_not_short * sizeof(uint64_t))
+            prefetch_spilled(cache, chunk.value[piece])
+        memset(chunk.first_values, 0, chunk.n_not_short * sizeof(uint64_t))
         if earlier == cache:
-            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_not_short, chunk.found)
+            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_not_short, chunk.first_values)
         for i in range(chunk.n_not_short):
             if chunk.size[i] > MIDDLE_WORD:
                 prefetch_kept(cache, chunk.hash[i])
         for i in range(chunk.n_not_short):
-            number = chunk.not_short[i]
-            chunk.value[number] = chunk.found[i]
-            if chunk.found[i] == 0:
-                find_other(self, work, i, &new)
-            prefetch_spilled(cache, chunk.value[number])
-        merge_new(self, work, &new)
+            piece = chunk.not_short[i]
+            chunk.value[piece] = chunk.first_values[i]
+            if chunk.first_values[i] == 0:
+                find_long_word(self, space, i, &new)
+            prefetch_spilled(cache, chunk.value[piece])
+        merge_new_words(self, space, &new)
         return 0
 
     cdef int merge_and_cache(
-        self, Workspace work, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil:
         """Merge a piece that is in no table, and enter its value if there is room; else leave 0.
 
@@ -73,69 +73,69 @@ cdef class PieceEncoder:
         part of a longer piece that, as a whole word, is a token that merging does not give. `lo` and `hi` are the
         keys; for a long word, `lo` is the hash.
         """
-        cdef Cache* cache = cache_of(self, work, part)
-        cdef size_t before = work.out.n
+        cdef Cache* cache = select_cache(self, space, part)
+        cdef size_t n_before = space.out.n
         cdef token_t token = NO_TOKEN
-        if work.unknown:
+        if space.unknown:
             return 0
         if self.whole is not None:
             token = self.whole.find(word, size)
         if token != NO_TOKEN:
             value[0] = token + <uint64_t>1 if part == ALL else 0
-            if not self.unsplit:                           # a part of a pretoken may have the same key
+            if not self.keeps_pretokens_whole:             # a part of a pretoken may have the same key
                 return 0
         if not has_capacity(cache.words):
             return 0
         if token == NO_TOKEN:
-            merge_piece(self, work, word, size, part)
-            if not work.unknown:
-                value[0] = value_of(cache.words, work.out.data + before, work.out.n - before)
-            work.out.n = before
-            work.unknown = False                           # set again when its ids are written
+            merge_piece(self, space, word, size, part)
+            if not space.unknown:
+                value[0] = value_of(cache.words, space.out.data + n_before, space.out.n - n_before)
+            space.out.n = n_before
+            space.unknown = False                          # set again when its ids are written
         enter(cache, word, size, lo, hi, value[0])
         return 0
 
 
-cdef int find_other(PieceEncoder encoder, Workspace work, size_t i, NewWords* new) except -1 nogil:
+cdef int find_long_word(PieceEncoder encoder, Workspace space, size_t i, NewWords* new) except -1 nogil:
     """Find the value of a word without a key of 64 bits, or add it to the new ones.
 
     A very long one is merged when its ids are written.
     """
-    cdef Chunk* chunk = work.chunk
+    cdef Chunk* chunk = space.chunk
     cdef const byte_t* word = chunk.word[i]
-    cdef Py_ssize_t number = chunk.not_short[i], size = chunk.size[i]
+    cdef Py_ssize_t piece = chunk.not_short[i], size = chunk.size[i]
     cdef uint64_t lo = chunk.hash[i], hi = 0
     if size > LONG_WORD:
         return 0
     if is_keyed(word, size):
         lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-    chunk.value[number] = find_shared(cache_of(encoder, work, chunk.part[number]).words, word, size, lo, hi)
-    return 0 if chunk.value[number] else add_new_word(encoder, work, new, number, word, size, lo, hi)
+    chunk.value[piece] = find_shared(select_cache(encoder, space, chunk.part[piece]).words, word, size, lo, hi)
+    return 0 if chunk.value[piece] else add_new_word(encoder, space, new, piece, word, size, lo, hi)
 
 
 cdef int add_new_word(
-    PieceEncoder encoder, Workspace work, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size,
+    PieceEncoder encoder, Workspace space, NewWords* new, Py_ssize_t piece, const byte_t* word, Py_ssize_t size,
     uint64_t lo, uint64_t hi,
 ) except -1 nogil:
     """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
-    cdef Chunk* chunk = work.chunk
-    if encoder.marked or encoder.whole is not None or not encoder.merger.fits_row(word, size):
-        return encoder.merge_and_cache(work, word, size, chunk.part[number], lo, hi, &chunk.value[number])
-    if not has_capacity(work.cache.words):
+    cdef Chunk* chunk = space.chunk
+    if encoder.marks_word_ends or encoder.whole is not None or not encoder.merger.fits_row(word, size):
+        return encoder.merge_and_cache(space, word, size, chunk.part[piece], lo, hi, &chunk.value[piece])
+    if not has_capacity(space.cache.words):
         return 0
-    new.word[new.n], new.size[new.n], new.number[new.n] = word, size, number
+    new.word[new.n], new.size[new.n], new.piece[new.n] = word, size, piece
     new.keys[new.n][0], new.keys[new.n][1] = lo, hi
     new.n += 1
-    if new.n == TOGETHER:
-        merge_new(encoder, work, new)
+    if new.n == MAX_ROWS:
+        merge_new_words(encoder, space, new)
     return 0
 
 
-cdef void merge_new(PieceEncoder encoder, Workspace work, NewWords* new) noexcept nogil:
+cdef void merge_new_words(PieceEncoder encoder, Workspace space, NewWords* new) noexcept nogil:
     """Merge the words of the list together and enter them; the list is empty then."""
-    cdef const Words* words = work.cache.words
-    cdef Row rows[TOGETHER]
-    cdef token_t ids[SHORT]
+    cdef const Words* words = space.cache.words
+    cdef Row rows[MAX_ROWS]
+    cdef token_t ids[MAX_ROW_SYMBOLS]
     cdef uint64_t lo, hi, value
     cdef size_t i
     encoder.merger.merge_short(new.word, new.size, new.n, rows)
@@ -143,9 +143,9 @@ cdef void merge_new(PieceEncoder encoder, Workspace work, NewWords* new) noexcep
         lo, hi = new.keys[i][0], new.keys[i][1]
         value = find_shared(words, new.word[i], new.size[i], lo, hi)
         if value == 0:                                 # else the same word stood earlier in this list
-            value = value_of(work.cache.words, ids, tokens_of(&rows[i], ids))
-            enter(&work.cache, new.word[i], new.size[i], lo, hi, value)
-        work.chunk.value[new.number[i]] = value
+            value = value_of(space.cache.words, ids, copy_row_tokens(&rows[i], ids))
+            enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
+        space.chunk.value[new.piece[i]] = value
     new.n = 0
 
 

@@ -37,7 +37,7 @@ cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t c
 
     `part` gets ALL, LAST or EARLIER for each; up to 64 more elements may be written after `capacity`.
     """
-    cdef Py_ssize_t n = split_slice(feed, splits, capacity, part) if feed.gapless else 0
+    cdef Py_ssize_t n = split_slice(feed, splits, capacity, part) if feed.is_gapless else 0
     return n if n else split_each(feed, splits, capacity, part)
 
 
@@ -50,7 +50,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
     cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
     cdef uint64_t safe[SLICE_WORDS]
     cdef uint64_t ends[SLICE_WORDS]
-    cdef Py_ssize_t start = feed.start[feed.next] + feed.within, pos, i = feed.next
+    cdef Py_ssize_t start = feed.start[feed.next] + feed.n_bytes_taken, pos, i = feed.next
     cdef Py_ssize_t limit = min(capacity * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS - 1)
     cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, limit)
     cdef Py_ssize_t words = size // 64 + 1                 # at most SLICE_WORDS: a bit for the end of the slice, too
@@ -65,12 +65,12 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
         ends[pos >> 6] |= <uint64_t>1 << (pos & 63)
         i += 1
     parts.start, parts.end, parts.part, parts.capacity = feed.part_start, feed.part_end, part, capacity
-    parts.at, parts.starts_piece = start, feed.within == 0
+    parts.at, parts.starts_piece = start, feed.n_bytes_taken == 0
     parts.n = parts.n_ended = 0
     bpe_list_parts(safe, ends, words, start, &parts)
     if parts.n:
         feed.next += parts.n_ended
-        feed.within = 0 if parts.starts_piece else parts.at - feed.start[feed.next]
+        feed.n_bytes_taken = 0 if parts.starts_piece else parts.at - feed.start[feed.next]
     return parts.n
 
 
@@ -85,14 +85,14 @@ cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t cap
             n += 1
         else:
             n = split_one(feed, splits, start, end, n, capacity, part)
-            if feed.within:                                # no room for all of it
+            if feed.n_bytes_taken:                         # no room for all of it
                 return n
         feed.next += 1
     return n
 
 
 cdef inline Py_ssize_t char_length(byte_t lead) noexcept nogil:
-    """The length of a character by its first byte; 1 for a byte that starts none."""
+    """Return the length of a character by its first byte; 1 for a byte that starts none."""
     if lead < 0xC0:
         return 1
     return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
@@ -104,27 +104,27 @@ cdef inline Py_ssize_t split_one(
 ) noexcept nogil:
     """Add the parts of the piece from `start` to `end` to the n that are listed; the new number.
 
-    If there is no room for all, `feed.within` is set to the bytes that were taken, else to 0.
+    If there is no room for all, `feed.n_bytes_taken` is set to the bytes that were taken, else to 0.
     """
     cdef const byte_t* text = feed.cursor.text
-    cdef Py_ssize_t at = start + feed.within, pos = at + char_length(text[at])
-    cdef bint safe
+    cdef Py_ssize_t part_start = start + feed.n_bytes_taken, pos = part_start + char_length(text[part_start])
+    cdef bint is_safe
     while pos < end and pos - start < 3:
         pos += char_length(text[pos])
     while pos + 3 <= end and n < capacity:
-        safe = are_three_byte_chars(text + pos - 3) and filter_allows_split(splits, text + pos)
-        feed.part_start[n], feed.part_end[n] = at, pos
+        is_safe = are_three_byte_chars(text + pos - 3) and filter_allows_split(splits, text + pos)
+        feed.part_start[n], feed.part_end[n] = part_start, pos
         part[n] = EARLIER
-        n += safe
-        at = pos if safe else at
+        n += is_safe
+        part_start = pos if is_safe else part_start
         if text[pos] & 0xF0 == 0xE0:                       # predicted, so that the next load need not wait
             pos += 3
         else:
             pos += char_length(text[pos])
     if n == capacity:
-        feed.within = at - start
+        feed.n_bytes_taken = part_start - start
         return n
-    feed.part_start[n], feed.part_end[n] = at, end
-    part[n] = LAST if at > start else ALL
-    feed.within = 0
+    feed.part_start[n], feed.part_end[n] = part_start, end
+    part[n] = LAST if part_start > start else ALL
+    feed.n_bytes_taken = 0
     return n + 1

@@ -12,16 +12,16 @@ cdef class WholeWords:
         const byte_t[::1] blob,            # word i is `blob[offsets[i]:offsets[i + 1]]`
         const int64_t[::1] offsets,
         const uint32_t[::1] ids,
-        const int64_t[::1] chosen,         # indexes of the words to enter
+        const int64_t[::1] indices,        # indexes of the words to enter
     ):
         cdef Py_ssize_t i
-        self.words, self.ids = StringIndex(blob, offsets, chosen.shape[0]), ids
-        for i in range(chosen.shape[0]):
-            if not 0 <= chosen[i] < min(ids.shape[0], offsets.shape[0] - 1):
-                raise ValueError(f"word {chosen[i]} is chosen; there are {ids.shape[0]}")
-            enter_string(&self.words.table, chosen[i], hash_string(&self.words.table, chosen[i]))
+        self.words, self.ids = StringIndex(blob, offsets, indices.shape[0]), ids
+        for i in range(indices.shape[0]):
+            if not 0 <= indices[i] < min(ids.shape[0], offsets.shape[0] - 1):
+                raise ValueError(f"word {indices[i]} is chosen; there are {ids.shape[0]}")
+            enter_string(&self.words.table, indices[i], hash_string(&self.words.table, indices[i]))
 
     cdef token_t find(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
-        """The token of a whole word, or NO_TOKEN."""
+        """Find the token of a whole word, or NO_TOKEN."""
         cdef Py_ssize_t i = find_string(&self.words.table, word, size)
         return self.ids[i] if i >= 0 else NO_TOKEN

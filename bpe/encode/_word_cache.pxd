@@ -104,7 +104,7 @@ cdef class SharedWordTable:
     cdef int state
     cdef int size             # log2 of the number of lines
     cdef int largest          # `size` at most, by the memory given
-    cdef bint marked
+    cdef bint marks_word_ends
 
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
     cdef size_t block_size[2]
@@ -119,7 +119,7 @@ cdef struct Cache:            # the tables that a thread looks words up in
 
 
 cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t* readable) noexcept nogil:
-    """The key of a word of 1 to 8 bytes: its bytes, padded with 0xFF. Nothing at or past `readable` is read.
+    """Load the key of a word of 1 to 8 bytes: its bytes, padded with 0xFF. Nothing at or past `readable` is read.
 
     Two words have one key only if they end in 0xFF; those are not looked up by keys.
     """
@@ -133,7 +133,7 @@ cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t
 
 
 cdef inline Py_ssize_t key_size(uint64_t key) noexcept nogil:
-    """How many bytes the word of a key has."""
+    """Count the bytes that the word of a key has."""
     return 8 - (bpe_clz(~key) >> 3)
 
 
@@ -143,7 +143,7 @@ cdef inline bint has_ids(uint64_t value) noexcept nogil:
 
 
 cdef inline uint64_t find_front(const Cache* cache, uint64_t key) noexcept nogil:
-    """The value that the front table has for a key, or 0; without a branch, which would be mispredicted."""
+    """Find the value that the front table has for a key, or 0; without a branch, which would be mispredicted."""
     cdef const Line* line = &cache.front[key * SHORT_KEY_FACTOR >> cache.front_shift]
     cdef uint64_t value = 0
     cdef int i
@@ -173,7 +173,7 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
 
 
 cdef inline uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
-    """The shared value of a key that the front table does not have, entered there; 0 if there is none."""
+    """Find the shared value of a key that the front table does not have, and enter it there; 0 if there is none."""
     cdef uint64_t value = find_word(cache.words, key, EMPTY_KEY, hash_word(key, EMPTY_KEY))
     if value:
         put_front(cache, key, value)
@@ -203,7 +203,7 @@ cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:
 cdef inline uint64_t find_shared(
     const Words* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
 ) noexcept nogil:
-    """The value of a word, or 0; `lo` and `hi` are its keys. For a word that is not found by keys, `lo` is its hash."""
+    """Find the value of a word, or 0; `lo` and `hi` are its keys, or `lo` its hash if it is not found by keys."""
     if is_keyed(word, size):
         return find_word(words, lo, hi, hash_word(lo, hi))
     return find_long(words, word, size, lo)

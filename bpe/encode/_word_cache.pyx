@@ -23,18 +23,18 @@ cdef enum:
     FIRST_LINES = 8           # log2
     LONG_BYTES = 16           # bytes of long words, per line
     MAX_LINES = 26            # log2: offsets of long words and of spilled ids have 32 bits
-    SPILLED = 24              # bytes of spilled ids, per line; with a line and a long word, 128 bytes
+    SPILLED_BYTES = 24        # bytes of spilled ids, per line; with a line and a long word, 128 bytes
 
 
 cdef class SharedWordTable:
 
-    def __cinit__(self, size_t memory, size_t n_words, bint marked):
-        """An empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
-        self.marked = marked
-        self.largest = min(log2_of((memory // 2 if marked else memory) // 128), MAX_LINES)
-        self.size = min(log2_of(n_words) + 1, self.largest)
+    def __cinit__(self, size_t memory, size_t n_words, bint marks_word_ends):
+        """Make an empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
+        self.marks_word_ends = marks_word_ends
+        self.largest = min(compute_log2((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
+        self.size = min(compute_log2(n_words) + 1, self.largest)
         self.open(&self.words, 0)
-        if marked:
+        if marks_word_ends:
             self.open(&self.parts, 1)
 
     def __dealloc__(self):
@@ -50,7 +50,7 @@ cdef class SharedWordTable:
         ones can be as many as short ones: Thai with o200k. Values of both tables refer to one array of spilled ids.
         """
         cdef size_t lines = <size_t>1 << self.size
-        cdef size_t spilled = 0 if n else lines * SPILLED * (1 + self.marked)
+        cdef size_t spilled = 0 if n else lines * SPILLED_BYTES * (1 + self.marks_word_ends)
         self.block_size[n] = lines * sizeof(WordLine) + spilled
         self.block[n] = <char*>check_allocated(allocate_zeroed(self.block_size[n]), 3 * lines, b"words of cache_memory")
         # takes memory only for pages that are written
@@ -61,7 +61,7 @@ cdef class SharedWordTable:
         words.spilled = <token_t*>(words.lines + lines)
         words.kept = <byte_t*>(words.longs + lines)
         words.n_spilled = 8                                # index 0 means no value
-        words.max_spilled = lines * SPILLED // sizeof(token_t)
+        words.max_spilled = lines * SPILLED_BYTES // sizeof(token_t)
         if n:
             words.spilled = self.words.spilled
             words.n_spilled, words.max_spilled = words.max_spilled, 2 * words.max_spilled
@@ -75,8 +75,8 @@ cdef class SharedWordTable:
         return 0
 
 
-cdef int log2_of(size_t n) noexcept nogil:
-    """The greatest k such that 2**k is at most n, but at least FIRST_LINES."""
+cdef int compute_log2(size_t n) noexcept nogil:
+    """Compute the greatest k such that 2**k is at most n, but at least FIRST_LINES."""
     cdef int k = FIRST_LINES
     while <size_t>2 << k <= n:
         k += 1

@@ -20,7 +20,7 @@ cdef class Workspace:
     cdef Feed* feed
     cdef Ids out
     cdef Ids low              # of a superword vocabulary: tokens of its first stage, of the last unit
-    cdef size_t known         # of these, tokens at the start that are in one segment
+    cdef size_t n_known       # of these, tokens at the start that are in one segment
     cdef ResultPool pool      # lends memory for a large output, or None
     cdef Block block          # that memory
     cdef Workspace next       # in the chain of idle ones
@@ -31,20 +31,20 @@ cdef class Workspace:
     cdef int reset(self) noexcept nogil
 
 
-cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil
+cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil
 
 
-cdef inline int emit_spilled(Workspace work, uint64_t value) except -1 nogil:
+cdef inline int emit_spilled(Workspace space, uint64_t value) except -1 nogil:
     """Write the spilled ids of a value."""
-    cdef const token_t* spilled = work.cache.words.spilled + (value >> 32)
-    return append_ids(&work.out, spilled + 1, spilled[0])
+    cdef const token_t* spilled = space.cache.words.spilled + (value >> 32)
+    return append_ids(&space.out, spilled + 1, spilled[0])
 
 
-cdef inline int emit_value(Workspace work, uint64_t value) except -1 nogil:
+cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
     """Write the ids of any value."""
-    cdef Ids* out = &work.out
+    cdef Ids* out = &space.out
     if not has_ids(value):
-        return emit_spilled(work, value)
+        return emit_spilled(space, value)
     reserve(out, 2)
     out.data[out.n] = <token_t>value - 1
     out.data[out.n + 1] = <token_t>(value >> 32) - 1

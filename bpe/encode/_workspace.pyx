@@ -13,16 +13,16 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 cdef enum:
-    KEPT_SCRATCH = 1 << 17    # symbols: larger buffers for long pieces are freed after the call
+    MAX_KEPT_SYMBOLS = 1 << 17  # symbols: larger buffers for long pieces are freed after the call
 
 
 @cython.no_gc_clear           # the garbage collector would take the pool away before the block is given back
 cdef class Workspace:
 
-    def __cinit__(self, size_t memory, bint marked=False):
-        """`memory` is the size of the word table in bytes; a small one goes with small tables of recent words."""
+    def __cinit__(self, size_t memory, bint marks_word_ends=False):
+        """Take the size of the word table in bytes; a small one goes with small tables of recent words."""
         open_front(&self.cache, memory)
-        if marked:
+        if marks_word_ends:
             open_front(&self.earlier, memory)
         self.chunk = <Chunk*>check_allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
         self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
@@ -55,7 +55,7 @@ cdef class Workspace:
 
     cdef int reset(self) noexcept nogil:
         """Prepare for the next call; the recent words stay."""
-        self.out.n = self.low.n = self.known = 0
+        self.out.n = self.low.n = self.n_known = 0
         self.unknown = False
         self.unknown_at = -1
         if self.block.data != NULL:
@@ -66,20 +66,20 @@ cdef class Workspace:
         if self.out.capacity > 2 * LARGE:
             free(self.out.data)
             self.out.data, self.out.capacity = NULL, 0
-        if self.low.capacity > KEPT_SCRATCH:
+        if self.low.capacity > MAX_KEPT_SYMBOLS:
             free(self.low.data)
             self.low.data, self.low.capacity = NULL, 0
-        if max(self.scratch.symbols_capacity, self.scratch.links_capacity) > KEPT_SCRATCH:
+        if max(self.scratch.symbols_capacity, self.scratch.links_capacity) > MAX_KEPT_SYMBOLS:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
         end_watch(&self.scratch.watch)
         return 0
 
 
-cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil:
+cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil:
     """Reserve memory for the ids of a large text: one id per byte, of which few are touched.
 
     Only for the first ids of a call: those that are there would be lost.
     """
-    if n_bytes > 2 * LARGE and work.out.n == 0 and not work.out.lent and work.pool is not None:
-        large_output(&work.out, work.pool, &work.block, n_bytes + 1024)
+    if n_bytes > 2 * LARGE and space.out.n == 0 and not space.out.lent and space.pool is not None:
+        large_output(&space.out, space.pool, &space.block, n_bytes + 1024)

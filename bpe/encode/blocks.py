@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: The fewest bytes of files for which several threads are started.
 MIN_PARALLEL_BYTES = 1 << 19
 #: The number of bytes of a pipe that are read before several threads encode them.
-AHEAD = 32 << 20
+READ_AHEAD_BYTES = 32 << 20
 #: The size assumed for files, in bytes, if it is unknown.
 _UNKNOWN_SIZE = 1 << 24
 
@@ -45,12 +45,14 @@ _NO_COUNTS = np.empty(0, dtype=np.int64)
 def encode_sources(
     engine: Engine, corpus: Sources, threads: int, policy: tuple[Allowed, Allowed], bos_eos: BosEos
 ) -> TokenBatch:
-    """The ids of the documents in files, which are read in blocks while they are encoded."""
+    """Encode the documents in files, which are read in blocks meanwhile."""
     allowed, disallowed = engine.specials.resolve_policy(*policy)
     names = allowed | disallowed
-    cut = engine.make_block_cut(corpus.separators, corpus.keep_separator, names)
-    uncut = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
-    with closing(corpus.blocks(cut, threads, unsplittable=uncut)) as blocks:  # an error leaves no file open
+    find_block_end = engine.make_block_cut(corpus.separators, corpus.keep_separator, names)
+    unsplittable = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
+    with closing(
+        corpus.blocks(find_block_end, threads, unsplittable=unsplittable)
+    ) as blocks:  # an error leaves no file open
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = encode_blocks(
             engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead
@@ -67,10 +69,10 @@ def encode_blocks(
     *,
     disallowed: frozenset[str] = frozenset(),
     bos_eos: BosEos = NO_BOS_EOS,
-    most: int = sys.maxsize,
+    max_bytes: int = sys.maxsize,
     ahead: bool = False,
 ) -> Iterator[BlockIds]:
-    """The ids of all blocks of files, in parts of about `most` bytes."""
+    """Encode all blocks of files, in parts of about `max_bytes` bytes."""
     for first in blocks:  # a job without blocks would start threads for nothing
         part = encode_some_blocks(
             engine,
@@ -80,7 +82,7 @@ def encode_blocks(
             allowed=allowed,
             disallowed=disallowed,
             bos_eos=bos_eos,
-            most=most,
+            max_bytes=max_bytes,
             ahead=ahead,
         )
         if part is not None:
@@ -96,12 +98,12 @@ def encode_some_blocks(
     allowed: frozenset[str] = frozenset(),
     disallowed: frozenset[str] = frozenset(),
     bos_eos: BosEos = NO_BOS_EOS,
-    most: int = sys.maxsize,
+    max_bytes: int = sys.maxsize,
     ahead: bool = False,
 ) -> BlockIds | None:
-    """The ids of blocks of files, divided by `Engine.make_block_cut`; one of the threads reads and encodes each block.
+    """Encode blocks of files, divided by `Engine.make_block_cut`; each thread reads the blocks that it encodes.
 
-    One call takes a limited number of blocks, and none after `most` bytes; it returns None when there are no more.
+    One call takes a limited number of blocks, and none after `max_bytes` bytes; it returns None when there are no more.
 
     Args:
         engine: the tokenizer's engine.
@@ -111,33 +113,33 @@ def encode_some_blocks(
         allowed: special tokens to find.
         disallowed: special tokens to refuse.
         bos_eos: ids to add before and after each document.
-        most: stop after this many bytes.
-        ahead: read up to `AHEAD` bytes of blocks in the caller's thread before any is encoded.
+        max_bytes: stop after this many bytes.
+        ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
 
     Raises:
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
     """
-    work = _Blocks(engine, allowed, disallowed, bos_eos)
+    preparer = _Blocks(engine, allowed, disallowed, bos_eos)
     if ahead and threads > 1:
-        blocks = iter(list(_take(blocks, min(most, AHEAD))))
+        blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
     if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
         job = BlockJob(
             engine.kernel,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
             blocks,
-            work.prepare,
-            work.finish,
-            work.make_finder(),
+            preparer.prepare,
+            preparer.finish,
+            preparer.make_finder(),
             n_bytes,
-            most,
+            max_bytes,
         )
-        run_threads(job.work, job.prepare(), job.stop)
+        run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()
         return _merge_words(engine, _join_records(ids, lengths, records))
     batches, parts = [], []
-    for block in _take(blocks, most):
-        batch, part = work.encode(block, threads)
+    for block in _take(blocks, max_bytes):
+        batch, part = preparer.encode(block, threads)
         batches.append(batch.ids)
         parts.append(part)
     return _join_parts(join_ids(batches), parts)
@@ -169,10 +171,10 @@ class BlockIds:
     @staticmethod
     def join(parts: list[BlockIds]) -> TokenBatch:
         """Join the parts of all blocks to one batch of documents."""
-        whole = _join_parts(join_ids([part.ids for part in parts]), parts)
-        if whole is None:
+        joined = _join_parts(join_ids([part.ids for part in parts]), parts)
+        if joined is None:
             return TokenBatch(_NO_IDS, offsets_of([]))
-        return TokenBatch(whole.ids, offsets_of(whole.lengths))
+        return TokenBatch(joined.ids, offsets_of(joined.lengths))
 
 
 def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
@@ -187,11 +189,11 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
     """Join the records of blocks as `BlockJob.result` returns them."""
     if not len(records):
         return None
-    sizes, continued = records[:, 0], records[:, 1] == 0
-    begun, begins = sizes - continued, not continued[0]
+    n_documents, continued = records[:, 0], records[:, 1] == 0
+    begun, begins = n_documents - continued, not continued[0]
     continued[0] = False
     if continued.any():
-        firsts = (np.cumsum(sizes) - sizes)[continued]
+        firsts = (np.cumsum(n_documents) - n_documents)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
     n_bytes, size = records[:, 3:].sum(axis=0).tolist()
     return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun)
@@ -199,18 +201,18 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     """Merge across words in each document, if the model does so."""
-    step = engine.model.across_words
+    step = engine.parts.across_words
     if step is None or part is None:
         return part
     ids, lengths = step.merge(part.ids, offsets_of(part.lengths))
     return replace(part, ids=ids, lengths=lengths)
 
 
-def _take(blocks: Iterator[Block], most: int) -> Iterator[Block]:
-    """Take blocks until they have `most` bytes."""
-    taken = 0
-    while taken < most and (block := next(blocks, None)) is not None:
-        taken += max(block.size, len(block.text))
+def _take(blocks: Iterator[Block], max_bytes: int) -> Iterator[Block]:
+    """Take blocks until they have `max_bytes` bytes."""
+    n_bytes = 0
+    while n_bytes < max_bytes and (block := next(blocks, None)) is not None:
+        n_bytes += max(block.size, len(block.text))
         yield block
 
 
@@ -222,13 +224,13 @@ class _Blocks:
         self._allowed, self._disallowed, self._bos_eos = allowed, disallowed, bos_eos
 
     def make_finder(self) -> Finder | None:
-        """Finds the strings for which a block needs `prepare`; None if every block does."""
+        """Make a search for the strings for which a block needs `prepare`; None if every block does."""
         if self._bos_eos != NO_BOS_EOS:
             return None
         return Finder([name.encode() for name in sorted(self._allowed | self._disallowed)])
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
-        """A block's rows, in the form that `BlockJob` takes."""
+        """Divide a block into rows, in the form that `BlockJob` takes."""
         starts, ends = self._find_documents(block)
         sizes, firsts = ends - starts, None
         n_bytes = int(sizes.sum())
@@ -240,12 +242,14 @@ class _Blocks:
         buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
         return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
 
-    def finish(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
-        """The record of a block whose rows are encoded, without the ids."""
-        block, starts, sizes, firsts, n_bytes = note
-        if bad >= 0:
+    def finish(self, context: Any, lengths: NDArray[np.int64], unknown_row: int) -> BlockIds:
+        """Make the record of a block whose rows are encoded, without the ids."""
+        block, starts, sizes, firsts, n_bytes = context
+        if unknown_row >= 0:
             with as_format_error(block.source):
-                self._engine.refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
+                self._engine.refuse_unknown(
+                    bytes(block.text[starts[unknown_row] : starts[unknown_row] + sizes[unknown_row]])
+                )
         if firsts is not None and len(firsts):
             lengths = np.add.reduceat(lengths, firsts)
         begins, ends = block.begins, block.ends_document
@@ -253,9 +257,9 @@ class _Blocks:
         return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes, block.size)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
-        """The ids of a block of whole documents whose text changes before the kernel encodes it."""
+        """Encode a block of whole documents whose text changes before the kernel encodes it."""
         starts, ends = self._find_documents(block)
-        texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        texts = [bytes(block.text[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         with as_format_error(block.source):
             batch = self._engine.encode_batch(texts, threads, self._allowed, self._bos_eos)
         block.release()
@@ -274,15 +278,15 @@ class _Blocks:
     def _split_at_specials(
         self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Rows for documents that contain special tokens: (starts, sizes, the first row of each document)."""
+        """Make rows for documents that contain special tokens: (starts, sizes, the first row of each document)."""
         rows: list[tuple[int, int]] = []
         firsts: list[int] = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             firsts.append(len(rows))
-            at = start
+            position = start
             for piece, special in self._specials.split(text[start:end], self._allowed):
-                rows.append((at, len(piece)) if special is None else (special, -1))
-                at += len(piece)
+                rows.append((position, len(piece)) if special is None else (special, -1))
+                position += len(piece)
             if start == end:
                 rows.append((start, 0))
         table = np.array(rows, dtype=np.int64).reshape(-1, 2)
@@ -293,15 +297,22 @@ class _Blocks:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Insert rows for the ids before and after each document: (starts, sizes, the first row of each document)."""
         firsts = np.arange(len(starts)) if firsts is None else firsts
-        before, after = self._bos_eos
-        begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
+        bos, eos = self._bos_eos
+        bos_positions, eos_positions = (
+            firsts[not block.begins :],
+            np.append(firsts[1:], len(starts)) if len(firsts) else firsts,
+        )
         if not block.ends_document:
-            end = end[:-1]
-        if before is None:
-            begin = begin[:0]
-        if after is None:
-            end = end[:0]
-        positions = np.concatenate((end, begin))  # at equal positions the id after a document precedes the next one's
-        ids = np.repeat([after or 0, before or 0], [len(end), len(begin)])
-        moved = firsts + np.searchsorted(begin, firsts) + np.searchsorted(end, firsts, side="right")
-        return np.insert(starts, positions, ids), np.insert(sizes, positions, -1), moved
+            eos_positions = eos_positions[:-1]
+        if bos is None:
+            bos_positions = bos_positions[:0]
+        if eos is None:
+            eos_positions = eos_positions[:0]
+        positions = np.concatenate(
+            (eos_positions, bos_positions)
+        )  # at equal positions the id after a document precedes the next one's
+        ids = np.repeat([eos or 0, bos or 0], [len(eos_positions), len(bos_positions)])
+        new_firsts = (
+            firsts + np.searchsorted(bos_positions, firsts) + np.searchsorted(eos_positions, firsts, side="right")
+        )
+        return np.insert(starts, positions, ids), np.insert(sizes, positions, -1), new_firsts

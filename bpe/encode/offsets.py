@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes
+from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes
 from bpe.encode import _offsets
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Segment
-from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, get_scanner
 from bpe.text.alignment import Convention
 from bpe.text.letters import measure_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
@@ -29,11 +29,11 @@ from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
 #: The most words whose lengths of tokens are kept, and the most bytes of one.
-WORDS_KEPT, LONG_WORD = 1 << 16, 256
+MAX_CACHED_WORDS, MAX_CACHED_BYTES = 1 << 16, 256
 #: The unit of offsets.
 Unit = Literal["char", "byte"]
 #: Index of a token that ends after its pretoken → (number of the pretoken, start and end in its bytes).
-_Beyond = dict[int, tuple[int, int, int]]
+_OverhangingTokens = dict[int, tuple[int, int, int]]
 #: White space and the letter for a space, which `tokenizers` trims.
 _WHITE = "Ġ\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
@@ -66,7 +66,7 @@ class OffsetEncoder:
     def encode(
         self, text: TextLike, allowed: frozenset[str], unit: Unit
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The ids of a text, and the start and end of each: (uint32, shape (n,); int64, shape (n, 2)).
+        """Encode a text with the start and end of each token: (uint32, shape (n,); int64, shape (n, 2)).
 
         Args:
             text: the text.
@@ -77,68 +77,68 @@ class OffsetEncoder:
         """
         check_choice("unit", unit, ("char", "byte"))
         if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
-            return self.encode_words(text, allowed, unit, "whole")[:2]
+            return self.encode_with_word_numbers(text, allowed, unit, "whole")[:2]
         data = to_bytes(self.engine.check_text(text))
         if self._tokens_are_text and (unit == "byte" or _has_whole_characters(text)):
             ids = self.engine.encode(data, allowed)
             lengths = self.engine.spec.vocabulary.lengths
-            spans = _offsets.in_bytes(ids, lengths, 0)
+            spans = _offsets.locate_in_bytes(ids, lengths, 0)
             if len(ids) and spans[-1, 1] == len(data):
                 if unit == "char":
-                    _offsets.to_characters(data, spans)
+                    _offsets.convert_to_characters(data, spans)
                 return ids, spans
         return self._encode_by_pretokens(text, data, allowed, unit)
 
-    def encode_words(
+    def encode_with_word_numbers(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
-        """Ids, spans by a convention, and for each token the number of its pretoken.
+        """Encode a text: ids, spans by a convention, and for each token the number of its pretoken.
 
         Special tokens count as pretokens, as in `tokenizers`.
         """
-        ids, spans, words, matched = self.encode_columns(text, allowed, unit, convention)
+        ids, spans, words, special_texts = self.encode_untrimmed(text, allowed, unit, convention)
         if convention == "tokenizers":
             for prefix in self._trims:
-                spans = self._trim(ids, spans, matched, prefix)
+                spans = self._trim(ids, spans, special_texts, prefix)
         return ids, spans, words
 
-    def encode_columns(
+    def encode_untrimmed(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-        """Ids, untrimmed spans, pretoken numbers, and the text that each special token was found as, by its index."""
-        if unit == "char" and (plain := self._encode_own_bytes(text, allowed)):
-            return *plain, {}
+        """Encode a text: ids, untrimmed spans, pretoken numbers, and by index the text of each special token."""
+        if unit == "char" and (columns := self._encode_own_bytes(text, allowed)):
+            return *columns, {}
         data = to_bytes(self.engine.check_text(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-        matched: dict[int, str] = {}
-        beyond: dict[int, tuple[int, int]] = {}
+        special_texts: dict[int, str] = {}
+        overhanging_spans: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
         for segment in self.engine.prepare(data, allowed, convention):
             if segment.token_id is not None:
-                matched[n_ids] = escape(segment.data)
-            found, inner, reaching = self._encode_segment(segment)
-            beyond |= {n_ids + index: (start, end) for index, (_, start, end) in reaching.items()}
-            ids.append(found)
-            spans.append(_locate_characters(segment, inner))
+                special_texts[n_ids] = escape(segment.data)
+            segment_ids, segment_spans, overhanging = self._encode_segment(segment)
+            overhanging_spans |= {n_ids + index: (start, end) for index, (_, start, end) in overhanging.items()}
+            ids.append(segment_ids)
+            spans.append(_locate_characters(segment, segment_spans))
             starts, ends = segment.bounds()
-            numbers = np.searchsorted(ends, inner[:, 0], side="right")
-            for index, (word, _, _) in reaching.items():
-                numbers[index] = word
-            words.append(numbers + n_words)
-            n_ids, n_words = n_ids + len(found), n_words + int((starts < ends).sum())
-        joined = np.concatenate(spans)
+            word_numbers = np.searchsorted(ends, segment_spans[:, 0], side="right")
+            for index, (word, _, _) in overhanging.items():
+                word_numbers[index] = word
+            words.append(word_numbers + n_words)
+            n_ids, n_words = n_ids + len(segment_ids), n_words + int((starts < ends).sum())
+        all_spans = np.concatenate(spans)
         if unit == "char":
-            joined = _convert_to_characters(joined, text, data)
-        if beyond and convention == "tokenizers":
-            joined[list(beyond)] = _find_spans_beyond(list(beyond.values()), data, unit)
-        return np.concatenate(ids), joined, np.concatenate(words), matched
+            all_spans = _convert_to_characters(all_spans, text, data)
+        if overhanging_spans and convention == "tokenizers":
+            all_spans[list(overhanging_spans)] = _find_spans_beyond(list(overhanging_spans.values()), data, unit)
+        return np.concatenate(ids), all_spans, np.concatenate(words), special_texts
 
     def _encode_own_bytes(
         self, text: TextLike, allowed: frozenset[str]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]] | None:
-        """The ids, spans in characters, and words of a text without special tokens whose tokens are parts of it.
+        """Encode a text without special tokens whose tokens are parts of it: ids, spans in characters, and words.
 
         None for any other.
         """
@@ -151,11 +151,11 @@ class OffsetEncoder:
         segment = Segment(data, splitter=pretokenizer)
         starts, ends = segment.bounds()
         ids = self.engine.encode_segment(segment)
-        spans = _offsets.in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
-        words = _offsets.words_of(spans, starts, ends, len(data))
+        spans = _offsets.locate_in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
+        words = _offsets.number_words(spans, starts, ends, len(data))
         if words is None or not len(ids) or spans[-1, 1] != len(data):
             return None
-        _offsets.to_characters(data, spans)
+        _offsets.convert_to_characters(data, spans)
         return ids, spans, words
 
     @cached_property
@@ -170,41 +170,41 @@ class OffsetEncoder:
         spec = self.engine.spec
         counts = np.zeros((2, spec.vocabulary.limit), dtype=np.int64)
         for kind in (ORDINARY, SPECIAL):
-            for number, token in spec.vocabulary.items(kind):
-                spelled = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
-                counts[:, number] = count_spaces_around(to_letters(escape(token)) if spelled else token.decode())
+            for token_id, token in spec.vocabulary.items(kind):
+                in_letters = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
+                counts[:, token_id] = count_spaces_around(to_letters(escape(token)) if in_letters else token.decode())
         return counts[0], counts[1]
 
     def _trim(
-        self, ids: NDArray[np.uint32], spans: NDArray[np.int64], matched: dict[int, str], prefix: bool
+        self, ids: NDArray[np.uint32], spans: NDArray[np.int64], special_texts: dict[int, str], prefix: bool
     ) -> NDArray[np.int64]:
-        """Spans without the spaces at their ends, as `process_offsets` of `tokenizers` trims them."""
+        """Trim the spaces at the ends of spans, as `process_offsets` of `tokenizers` does."""
         leading, trailing = self._spaces[0][ids], self._spaces[1][ids]
-        for index, text in matched.items():
+        for index, text in special_texts.items():
             leading[index], trailing[index] = count_spaces_around(text)
         starts, ends = spans[:, 0], spans[:, 1]
         if prefix:
             leading = np.where((leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, leading)
         starts = np.minimum(starts + leading, ends)
-        shorter = np.where((trailing > 0) & (ends >= trailing), np.maximum(ends - trailing, starts), ends)
-        return np.stack((starts, shorter), axis=1)
+        trimmed_ends = np.where((trailing > 0) & (ends >= trailing), np.maximum(ends - trailing, starts), ends)
+        return np.stack((starts, trimmed_ends), axis=1)
 
     def _encode_by_pretokens(
         self, text: TextLike, data: bytes, allowed: frozenset[str], unit: Unit
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans, by finding the pretoken that each token is a part of."""
+        """Encode to ids and spans, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         for segment in self.engine.prepare(data, allowed, "whole"):
-            found, inner, _ = self._encode_segment(segment)
+            segment_ids, segment_spans, _ = self._encode_segment(segment)
             assert segment.origin is not None
-            ids.append(found)
-            spans.append(segment.origin.locate_bytes(inner))
-        joined = np.concatenate(spans)
-        return np.concatenate(ids), joined if unit == "byte" else _convert_to_characters(joined, text, data)
+            ids.append(segment_ids)
+            spans.append(segment.origin.locate_bytes(segment_spans))
+        all_spans = np.concatenate(spans)
+        return np.concatenate(ids), all_spans if unit == "byte" else _convert_to_characters(all_spans, text, data)
 
-    def _encode_segment(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
-        """The ids of a segment, their spans in its bytes, and the tokens that end after their pretoken."""
+    def _encode_segment(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.int64], _OverhangingTokens]:
+        """Encode a segment: ids, their spans in its bytes, and the tokens that end after their pretoken."""
         if segment.token_id is not None:
             ids = np.array([segment.token_id], dtype=np.uint32)
             return ids, np.array([[0, len(segment.data)]], dtype=np.int64), {}
@@ -215,95 +215,107 @@ class OffsetEncoder:
             return ids, self._find_token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
         if dropout := self.engine.spec.dropout:
-            merged = [self.engine.words.merge(data[start:end], dropout) for start, end in bounds]
-            ids = np.array([token for tokens, _ in merged for token in tokens], dtype=np.uint32)
-            lengths = [each for _, each in merged]
+            merged_words = [self.engine.words.merge(data[start:end], dropout) for start, end in bounds]
+            ids = np.array([token for tokens, _ in merged_words for token in tokens], dtype=np.uint32)
+            lengths = [token_lengths for _, token_lengths in merged_words]
         else:
             ids = self.engine.encode_segment(segment)
             lengths = [self._measure_pretoken(data[start:end]) for start, end in bounds]
-        letters = None
+        letter_offsets = None
         if self.engine.words.counts_letters:
-            letters = offsets_of(measure_utf8(to_letters(escape(data))))
-            bounds = list(zip(letters[starts].tolist(), letters[ends].tolist(), strict=True))
-        listed = [
-            span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _make_spans(own, start, end)
+            letter_offsets = offsets_of(measure_utf8(to_letters(escape(data))))
+            bounds = list(zip(letter_offsets[starts].tolist(), letter_offsets[ends].tolist(), strict=True))
+        span_list = [
+            span
+            for token_lengths, (start, end) in zip(lengths, bounds, strict=True)
+            for span in _make_spans(token_lengths, start, end)
         ]
-        spans = np.array(listed, dtype=np.int64).reshape(-1, 2)
-        if letters is not None:
-            first, last = np.searchsorted(letters, spans[:, 0], "right") - 1, np.searchsorted(letters, spans[:, 1])
+        spans = np.array(span_list, dtype=np.int64).reshape(-1, 2)
+        if letter_offsets is not None:
+            first, last = (
+                np.searchsorted(letter_offsets, spans[:, 0], "right") - 1,
+                np.searchsorted(letter_offsets, spans[:, 1]),
+            )
             spans = np.stack((first, last), axis=1)
         return ids, spans, _find_overhanging(lengths, bounds) if self._affix_bytes else {}
 
     def _find_token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The spans in `data` of the tokens of the pretokens `data[starts[i]:ends[i]]`, by the tokens' own lengths."""
+        """Find the spans of tokens in the pretokens `data[starts[i]:ends[i]]`, by the tokens' own lengths."""
         if not len(ids):
             return np.zeros((0, 2), dtype=np.int64)
         bounds = offsets_of(ends - starts)
         lengths = self._lengths[ids]
-        unknown = ids == self._unk
-        if not self.engine.spec.byte_fallback and unknown.any():
-            lengths[unknown] = self._measure_unknown(data, starts, ends)
+        is_unknown = ids == self._unk
+        if not self.engine.spec.byte_fallback and is_unknown.any():
+            lengths[is_unknown] = self._measure_unknown(data, starts, ends)
         if self._spelled_like_text:
             self._add_text_marks(lengths, ids, bounds)
         token_ends = np.cumsum(lengths)
         token_starts = token_ends - lengths
-        last = np.searchsorted(bounds, token_ends, side="left") - 1
-        first = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last)
-        first, last = np.minimum(first, len(starts) - 1), np.minimum(last, len(starts) - 1)  # if `ends_word` is wrong
+        last_word = np.searchsorted(bounds, token_ends, side="left") - 1
+        first_word = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last_word)
+        first_word, last_word = (
+            np.minimum(first_word, len(starts) - 1),
+            np.minimum(last_word, len(starts) - 1),
+        )  # if `ends_word` is wrong
         return np.stack(
-            (starts[first] + token_starts - bounds[first], starts[last] + token_ends - bounds[last]), axis=1
+            (
+                starts[first_word] + token_starts - bounds[first_word],
+                starts[last_word] + token_ends - bounds[last_word],
+            ),
+            axis=1,
         )
 
     def _measure_pretoken(self, word: bytes) -> list[int]:
-        """The number of bytes of each token of a pretoken, counted from its start, as in `tokenizers`."""
+        """Measure each token of a pretoken in bytes, counted from its start, as in `tokenizers`."""
         lengths = self._word_lengths.get(word)
         if lengths is None:
             lengths = self.engine.measure_tokens(word)
-            if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
+            if len(self._word_lengths) < MAX_CACHED_WORDS and len(word) <= MAX_CACHED_BYTES:
                 self._word_lengths[word] = lengths
         return lengths
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""
-        spec, at, word = self.engine.spec, 0, 0
+        spec, position, word = self.engine.spec, 0, 0
         assert spec.end_of_word is not None
         assert spec.ends_word is not None
-        mark, without_mark, word_ends = len(spec.end_of_word.encode()), lengths.tolist(), bounds.tolist()
-        for index, marked in enumerate(spec.ends_word[ids].tolist()):
-            while word_ends[word] <= at:
+        mark_size, unmarked_lengths, word_ends = len(spec.end_of_word.encode()), lengths.tolist(), bounds.tolist()
+        for index, ends_with_mark in enumerate(spec.ends_word[ids].tolist()):
+            while word_ends[word] <= position:
                 word += 1
-            if marked and at + without_mark[index] < word_ends[word]:
-                lengths[index] += mark
-            at += int(lengths[index])
+            if ends_with_mark and position + unmarked_lengths[index] < word_ends[word]:
+                lengths[index] += mark_size
+            position += int(lengths[index])
 
     def _measure_unknown(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of bytes of each unknown token, in order: of one symbol, or of fused neighbours."""
+        """Measure each unknown token in bytes, in order: of one symbol, or of fused neighbours."""
         inner, last = self.engine.symbols.inner, self.engine.symbols.last
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
         if self.engine.spec.model == "char":
             codes = np.frombuffer(data.decode().encode("utf-32-le"), dtype=np.uint32)
-            bounds = byte_offsets(data.decode())
+            bounds = compute_byte_offsets(data.decode())
         starts, ends = starts[starts < ends], ends[starts < ends]
-        lasts = np.searchsorted(bounds, ends) - 1
+        last_positions = np.searchsorted(bounds, ends) - 1
         tokens = _look_up_tokens(inner, codes)
-        tokens[lasts] = _look_up_tokens(last, codes[lasts])
+        tokens[last_positions] = _look_up_tokens(last, codes[last_positions])
         word = np.searchsorted(starts, bounds[:-1], side="right") - 1
-        unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
-        found = np.flatnonzero(unknown)
-        lengths: NDArray[np.int64] = np.diff(bounds)[found]
+        is_unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
+        unknown_positions = np.flatnonzero(is_unknown)
+        lengths: NDArray[np.int64] = np.diff(bounds)[unknown_positions]
         if not self.engine.spec.fuse_unk:
             return lengths
-        fused = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
-        return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~fused)))
+        is_fused = (np.diff(unknown_positions) == 1) & (np.diff(word[unknown_positions]) == 0)
+        return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~is_fused)))
 
 
 def _locate_characters(segment: Segment, spans: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The spans of the text that spans of a segment's bytes come from, in whole characters."""
+    """Find the spans of the text that spans of a segment's bytes come from, in whole characters."""
     assert segment.origin is not None
-    sources, first, end = segment.find_sources(), spans[:, 0], spans[:, 1]
+    sources, first, end = segment.find_char_of_byte(), spans[:, 0], spans[:, 1]
     if len(sources):
         empty = first >= end
         first = sources[np.minimum(first, len(sources) - 1)]
@@ -312,44 +324,49 @@ def _locate_characters(segment: Segment, spans: NDArray[np.int64]) -> NDArray[np
 
 
 def _make_spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
-    """The spans of the tokens of a pretoken, given their numbers of bytes; none reaches beyond its end."""
+    """Make the spans of the tokens of a pretoken from their lengths; none reaches beyond its end."""
     bounds = [min(start + length, end) for length in accumulate(lengths, initial=0)]
     return list(pairwise(bounds))
 
 
-def _find_overhanging(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
-    """The tokens of pretokens that end after their pretoken, given all lengths and the pretokens' bounds."""
-    found: _Beyond = {}
-    at = 0
-    for word, (own, (start, end)) in enumerate(zip(lengths, bounds, strict=True)):
-        for index, (first, last) in enumerate(pairwise(accumulate(own, initial=0)), at):
-            if last > end - start:
-                found[index] = (word, first, last)
-        at += len(own)
-    return found
+def _find_overhanging(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _OverhangingTokens:
+    """Find the tokens that end after their pretoken, given all lengths and the pretokens' bounds."""
+    overhanging: _OverhangingTokens = {}
+    n_tokens = 0
+    for word, (token_lengths, (start, end)) in enumerate(zip(lengths, bounds, strict=True)):
+        for index, (token_start, token_end) in enumerate(pairwise(accumulate(token_lengths, initial=0)), n_tokens):
+            if token_end > end - start:
+                overhanging[index] = (word, token_start, token_end)
+        n_tokens += len(token_lengths)
+    return overhanging
 
 
 def _find_spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
-    """What `tokenizers` gives as the spans of tokens that end after their pretoken.
+    """Find the spans that `tokenizers` gives to tokens that end after their pretoken.
 
     It finds no text for them, so it takes their bytes in the pretoken for bytes of the whole text.
     """
     if unit == "byte":
         return spans
-    chars = [number for number, char in enumerate(escape(data)) for _ in range(len(char.encode()))]
-    found = []
-    for first, last in spans:
-        if first >= len(chars):
-            found.append((first, last))
-        elif last < len(chars):
-            found.append((chars[first], chars[last]))
+    char_of_byte = [index for index, char in enumerate(escape(data)) for _ in range(len(char.encode()))]
+    found_spans = []
+    for start, end in spans:
+        if start >= len(char_of_byte):
+            found_spans.append((start, end))
+        elif end < len(char_of_byte):
+            found_spans.append((char_of_byte[start], char_of_byte[end]))
         else:
-            found.append((chars[first], 1 + (chars[last - 1] if last <= len(chars) else chars[first] + 1)))
-    return found
+            found_spans.append(
+                (
+                    char_of_byte[start],
+                    1 + (char_of_byte[end - 1] if end <= len(char_of_byte) else char_of_byte[start] + 1),
+                )
+            )
+    return found_spans
 
 
 def count_spaces_around(text: str) -> tuple[int, int]:
-    """The number of spaces that a token begins and ends with, as `tokenizers` counts them."""
+    """Count the spaces that a token begins and ends with, as `tokenizers` does."""
     return len(text) - len(text.lstrip(_WHITE)), len(text) - len(text.rstrip(_WHITE))
 
 
@@ -361,8 +378,8 @@ def _must_merge_again(engine: Engine) -> bool:
     spec = engine.spec
     if spec.subword_prefix is not None or spec.drop_unknown or _unknown_is_text(spec) or engine.merger.merges_unknown:
         return True
-    special = not engine.merger.can_split or spec.ignore_merges or spec.end_of_word is not None
-    return spec.byte_fallback and special
+    has_special_rules = not engine.merger.can_split or spec.ignore_merges or spec.end_of_word is not None
+    return spec.byte_fallback and has_special_rules
 
 
 def _unknown_is_text(spec: TokenizerSpec) -> bool:
@@ -389,7 +406,7 @@ def _has_whole_characters(text: TextLike) -> bool:
 
 
 def _measure_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """The number of bytes of text that each token stands for, without the end-of-word mark: int64 by id."""
+    """Measure the text that each token stands for in bytes, without the end-of-word mark: int64 by id."""
     lengths = spec.vocabulary.lengths.astype(np.int64)
     if spec.end_of_word is not None and spec.ends_word is not None:
         lengths -= spec.ends_word * len(spec.end_of_word.encode())
@@ -400,20 +417,22 @@ def _measure_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
 
 
 def _convert_to_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDArray[np.int64]:
-    """Byte offsets as character offsets. A byte that is not UTF-8 counts as a character."""
+    """Convert byte offsets to character offsets. A byte that is not UTF-8 counts as a character."""
     if data.isascii():
         return spans
-    first, second = _find_character_bounds(text, data)
-    empty = spans[:, 0] == spans[:, 1]
+    start_table, end_table = _find_character_bounds(text, data)
+    is_empty = spans[:, 0] == spans[:, 1]
     starts = np.where(
-        empty, np.searchsorted(first, spans[:, 0], side="left"), np.searchsorted(first, spans[:, 0], side="right") - 1
+        is_empty,
+        np.searchsorted(start_table, spans[:, 0], side="left"),
+        np.searchsorted(start_table, spans[:, 0], side="right") - 1,
     )
-    ends = np.where(empty, starts, np.searchsorted(second, spans[:, 1], side="left"))
+    ends = np.where(is_empty, starts, np.searchsorted(end_table, spans[:, 1], side="left"))
     return np.stack((starts, ends), axis=1)
 
 
 def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The byte at which each character begins: a table to look up tokens' starts in, and one for their ends.
+    """Find the byte at which each character begins: a table to look up tokens' starts in, and one for their ends.
 
     They differ for a surrogate pair, two characters that are one in UTF-8: a token with any of its bytes has both.
     """
@@ -422,23 +441,23 @@ def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int6
     widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     if not isinstance(text, str):
         widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
-        begins = np.cumsum(widths) - widths
-        return begins, begins
-    high = (codes >= 0xD800) & (codes <= 0xDBFF)
-    low = (codes >= 0xDC00) & (codes <= 0xDFFF)
-    pairs = np.flatnonzero(high[:-1] & low[1:])
+        start_table = np.cumsum(widths) - widths
+        return start_table, start_table
+    is_high = (codes >= 0xD800) & (codes <= 0xDBFF)
+    is_low = (codes >= 0xDC00) & (codes <= 0xDFFF)
+    pairs = np.flatnonzero(is_high[:-1] & is_low[1:])
     widths[pairs], widths[pairs + 1] = 4, 0
-    begins = np.cumsum(widths) - widths
-    for_ends = begins.copy()
-    for_ends[pairs + 1] = begins[pairs]
-    return begins, for_ends
+    start_table = np.cumsum(widths) - widths
+    end_table = start_table.copy()
+    end_table[pairs + 1] = start_table[pairs]
+    return start_table, end_table
 
 
 # Truncation -----------------------------------------------------------------------------------------------------------
 
 
 def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
-    """The beginning of a text that has at most `max_tokens` tokens: a str for a str, else bytes."""
+    """Cut a text after at most `max_tokens` tokens: a str for a str, else bytes."""
     engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
     if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
         return _truncate_by_trying(engine, text, max_tokens, allowed)
@@ -457,34 +476,37 @@ def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: f
 
 
 def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozenset[str]) -> bytes:
-    """A prefix that ends at a safe split point and has more than `max_tokens` tokens; without one, the whole text."""
-    scanner = scanner_of(engine.spec.pretokenizer)
+    """Find a prefix that ends at a safe split point and has over `max_tokens` tokens; without one, the whole text."""
+    scanner = get_scanner(engine.spec.pretokenizer)
     size = 32 * max_tokens + 1024
     while scanner is not None and not allowed and size < len(data):
-        cut = engine.find_last_split(memoryview(data)[:size], 0)
-        if cut and len(engine.encode(data[:cut])) > max_tokens:
-            return data[:cut]
+        split = engine.find_last_split(memoryview(data)[:size], 0)
+        if split and len(engine.encode(data[:split])) > max_tokens:
+            return data[:split]
         size *= 4
     return data
 
 
 def _truncate_by_trying(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
     """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
-    whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
-    low, high = 0, len(whole)  # the prefix of length `low` has few enough tokens, that of length `high` too many
-    if len(engine.encode(whole, allowed)) <= max_tokens:
+    full_text = text if isinstance(text, (str, bytes)) else to_bytes(text)
+    n_enough, n_too_many = (
+        0,
+        len(full_text),
+    )  # the prefix of length `n_enough` has few enough tokens, that of length `n_too_many` too many
+    if len(engine.encode(full_text, allowed)) <= max_tokens:
         return text
-    while high - low > 1:
-        middle = (low + high) // 2
-        if len(engine.encode(_whole_characters(whole[:middle]), allowed)) <= max_tokens:
-            low = middle
+    while n_too_many - n_enough > 1:
+        n_chars = (n_enough + n_too_many) // 2
+        if len(engine.encode(_drop_incomplete_character(full_text[:n_chars]), allowed)) <= max_tokens:
+            n_enough = n_chars
         else:
-            high = middle
-    return _whole_characters(whole[:low])
+            n_too_many = n_chars
+    return _drop_incomplete_character(full_text[:n_enough])
 
 
-def _whole_characters(text: str | bytes) -> str | bytes:
-    """The text without its last character if that is incomplete."""
+def _drop_incomplete_character(text: str | bytes) -> str | bytes:
+    """Drop the last character of a text if that is incomplete."""
     if isinstance(text, str):
         return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
     end = len(text)

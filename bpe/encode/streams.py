@@ -21,11 +21,11 @@ from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, describe, short_repr
 from bpe.pretokenize.pipeline import Segment
-from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, get_scanner
 from bpe.text.normalizers import Normalizer, Strip
 
 #: The number of bytes that are gathered before they are encoded.
-PIECE = 1 << 18
+MIN_BUFFERED_BYTES = 1 << 18
 _DECODER = codecs.getincrementaldecoder("utf-8")
 
 
@@ -36,7 +36,7 @@ def encode_stream(
     disallowed: frozenset[str],
     cut_after: str | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """The ids of the joined chunks, as arrays that are not empty.
+    """Encode the joined chunks; yields arrays that are not empty.
 
     Raises:
         TypeError: for a single text instead of chunks, or a chunk that is not a text; for a `cut_after` that is not a
@@ -63,50 +63,50 @@ def _encode_parts(
     disallowed: frozenset[str],
     cut_after: str | None,
 ) -> Iterator[NDArray[np.uint32]]:
-    waiting = _SpecialsStream(engine, allowed, cut_after)
-    longest = engine.specials.measure_longest(disallowed)
-    came = 0
-    before = b""  # the end of the text so far, where a disallowed token may begin
+    stream = _SpecialsStream(engine, allowed, cut_after)
+    max_name_bytes = engine.specials.measure_longest(disallowed)
+    n_bytes = 0
+    tail = b""  # the end of the text so far, where a disallowed token may begin
     parts = _as_bytes(chunks)
     for data in _check_parts(parts) if engine.spec.model == "char" else parts:
         if disallowed:
-            seen = before + data
-            engine.specials.refuse(seen, disallowed, came - len(before))
-            came += len(data)
-            before = seen[max(len(seen) - longest + 1, 0) :]
-        waiting.data += data
-        if len(waiting.data) >= waiting.enough:
-            yield from waiting.take(final=False)
-    yield from waiting.take(final=True)
+            data_with_tail = tail + data
+            engine.specials.refuse(data_with_tail, disallowed, n_bytes - len(tail))
+            n_bytes += len(data)
+            tail = data_with_tail[max(len(data_with_tail) - max_name_bytes + 1, 0) :]
+        stream.data += data
+        if len(stream.data) >= stream.min_bytes:
+            yield from stream.take(final=False)
+    yield from stream.take(final=True)
 
 
 def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
-    """The chunks as UTF-8. A surrogate pair that two chunks divide is joined."""
-    half = ""
+    """Convert chunks to UTF-8. A surrogate pair that two chunks divide is joined."""
+    high_surrogate = ""
     for chunk in chunks:
         if isinstance(chunk, str):
-            text = half + chunk
-            half = text[-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else ""
-            yield to_bytes(text[: len(text) - len(half)])
+            text = high_surrogate + chunk
+            high_surrogate = text[-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else ""
+            yield to_bytes(text[: len(text) - len(high_surrogate)])
         else:
-            yield to_bytes(half) + to_bytes(chunk)
-            half = ""
-    yield to_bytes(half)
+            yield to_bytes(high_surrogate) + to_bytes(chunk)
+            high_surrogate = ""
+    yield to_bytes(high_surrogate)
 
 
 def _check_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Pass the parts of a text on, and raise ValueError if they are not UTF-8."""
-    decoder, came = _DECODER(), 0
+    decoder, n_bytes = _DECODER(), 0
     for data in parts:
         incomplete = decoder.getstate()[0]
         try:
             decoder.decode(data)
         except UnicodeDecodeError:
-            check_utf8(incomplete + data, offset=came - len(incomplete))
-        came += len(data)
+            check_utf8(incomplete + data, offset=n_bytes - len(incomplete))
+        n_bytes += len(data)
         yield data
     incomplete = decoder.getstate()[0]
-    check_utf8(incomplete, offset=came - len(incomplete))
+    check_utf8(incomplete, offset=n_bytes - len(incomplete))
 
 
 class _SpecialsStream:
@@ -114,34 +114,34 @@ class _SpecialsStream:
 
     def __init__(self, engine: Engine, allowed: frozenset[str], cut_after: str | None) -> None:
         self.data = bytearray()
-        self.enough = PIECE  # call `take` when there are this many bytes
+        self.min_bytes = MIN_BUFFERED_BYTES  # call `take` when there are this many bytes
         self._engine, self._allowed = engine, allowed
         #: Whether the whole text is needed: special tokens depend on the text beside them or are found in normalized
         #: text, or the pretokenizer is made of steps.
         steps = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
-        self._whole = steps or not engine.specials.need_one_search(allowed)
+        self._needs_all = steps or not engine.specials.need_one_search(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.measure_longest(allowed)
         self._segment = _SegmentStream(engine, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
-        """The ids of as much as can be encoded whatever text follows; of everything, if the text ends here."""
-        if self._whole:
-            self.enough = sys.maxsize
+        """Encode as much as can be encoded whatever text follows; everything, if the text ends here."""
+        if self._needs_all:
+            self.min_bytes = sys.maxsize
             if final and len(ids := self._engine.encode(bytes(self.data), self._allowed)):
                 yield ids
             return
-        done = 0
+        text_start = 0
         for start, end, name in self._specials.find(self.data, self._allowed) if self._allowed else ():
             if not final and start + self._longest > len(self.data):
                 break
-            yield from self._segment.push(bytes(self.data[done:start]), final=True)
+            yield from self._segment.push(bytes(self.data[text_start:start]), final=True)
             yield np.array([self._specials.ids[name]], dtype=np.uint32)
-            done = end
-        limit = len(self.data) if final else max(done, len(self.data) - self._longest + 1)
-        yield from self._segment.push(bytes(self.data[done:limit]), final)
+            text_start = end
+        limit = len(self.data) if final else max(text_start, len(self.data) - self._longest + 1)
+        yield from self._segment.push(bytes(self.data[text_start:limit]), final)
         del self.data[:limit]
-        self.enough = max(PIECE, self._segment.held)
+        self.min_bytes = max(MIN_BUFFERED_BYTES, self._segment.n_held)
 
 
 class _SegmentStream:
@@ -150,7 +150,7 @@ class _SegmentStream:
     def __init__(self, engine: Engine, cut_after: str | None) -> None:
         spec = engine.spec
         self._engine = engine
-        self._scanner = scanner_of(spec.pretokenizer)
+        self._scanner = get_scanner(spec.pretokenizer)
         self._pretokenizer = spec.pretokenizer
         self._cut_after = None if cut_after is None else cut_after.encode()
         self._normalizing = None if spec.normalizer is None else StreamNormalizer(spec.normalizer, cut_after)
@@ -159,38 +159,38 @@ class _SegmentStream:
     def _begin(self) -> None:
         self._data = bytearray()  # normalized, not encoded yet
         self._searched = 0  # there is no split point up to here
-        self._started = False
+        self._has_text = False
         self._decoder = _DECODER("surrogateescape")
 
     @property
-    def held(self) -> int:
+    def n_held(self) -> int:
         """The number of bytes, or characters, that are held back."""
-        return len(self._data) + (0 if self._normalizing is None else self._normalizing.held)
+        return len(self._data) + (0 if self._normalizing is None else self._normalizing.n_held)
 
     def push(self, data: Bytes, final: bool) -> Iterator[NDArray[np.uint32]]:
-        """The ids of what can be encoded now; of everything, if a special token or the end of the text follows."""
+        """Add text, and encode what is final; everything, if a special token or the end of the text follows."""
         if self._normalizing is not None:
             data = unescape(self._normalizing.push(self._decoder.decode(data, final), final))
-        if len(data) and not self._started:
-            self._started = True
+        if len(data) and not self._has_text:
+            self._has_text = True
             data = data if self._pretokenizer is None else self._pretokenizer.put_prefix(data)
         self._data += data
-        cut = len(self._data) if final else self._find_split()
-        yield from self._encode(bytes(self._data[:cut]))
-        del self._data[:cut]
+        split = len(self._data) if final else self._find_split()
+        yield from self._encode(bytes(self._data[:split]))
+        del self._data[:split]
         self._searched = max(len(self._data) - 4, 0)  # the last character may be incomplete
         if final:
             self._begin()
 
     def _find_split(self) -> int:
-        """The last position where the text may be cut whatever follows it; 0 if there is none."""
+        """Find the last position where the text may be cut whatever follows it; 0 if there is none."""
         if self._scanner is not None:
-            cut = self._engine.find_last_split(memoryview(self._data), self._searched)
-            return cut if cut > self._searched else 0
+            split = self._engine.find_last_split(memoryview(self._data), self._searched)
+            return split if split > self._searched else 0
         if self._cut_after is None:
             return 0
-        found = self._data.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
-        return found + len(self._cut_after) if found >= 0 else 0
+        index = self._data.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+        return index + len(self._cut_after) if index >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
         if data and len(ids := self._engine.encode_segment(Segment(data, splitter=self._pretokenizer))):
@@ -216,23 +216,23 @@ class StreamNormalizer:
     def __init__(self, normalizer: Normalizer, cut_after: str | None = None) -> None:
         steps = normalizer.flat_steps()
         self._steps = [
-            _StripNormalizerStream(one) if isinstance(one, Strip) else _StepStream(one, cut_after) for one in steps
+            _StripNormalizerStream(step) if isinstance(step, Strip) else _StepStream(step, cut_after) for step in steps
         ]
-        self._empty = True
+        self._is_empty = True
 
     @property
-    def held(self) -> int:
+    def n_held(self) -> int:
         """The number of characters held back."""
         return sum(len(step.held) for step in self._steps)
 
     def push(self, text: str, final: bool) -> str:
         """Add a chunk; return the normalized text that no later chunk can change. `final` marks the last chunk."""
-        self._empty = self._empty and not text
-        if final and self._empty:
+        self._is_empty = self._is_empty and not text
+        if final and self._is_empty:
             return ""  # an empty text is not normalized
         for step in self._steps:
             text = step.push(text, final)
-        self._empty = self._empty or final
+        self._is_empty = self._is_empty or final
         return text
 
 
@@ -244,23 +244,23 @@ class _StepStream:
         self._normalizer = normalizer
         self._cut_after = cut_after
         self._searched = 0  # no split point at or before this position of the held text
-        self._nothing_passed = True  # all of the text so far is held
+        self._all_held = True  # all of the text so far is held
 
     def push(self, text: str, final: bool) -> str:
         self.held += text
-        cut = len(self.held) if final else self._find_split()
-        ready, self.held = self.held[:cut], self.held[cut:]
+        split = len(self.held) if final else self._find_split()
+        final_text, self.held = self.held[:split], self.held[split:]
         self._searched = max(len(self.held) - 1, 0)
-        result = self._normalizer(ready) if ready or (final and self._nothing_passed) else ""
-        self._nothing_passed = final or (self._nothing_passed and not ready)
+        result = self._normalizer(final_text) if final_text or (final and self._all_held) else ""
+        self._all_held = final or (self._all_held and not final_text)
         return result
 
     def _find_split(self) -> int:
-        cut = self._normalizer.find_last_split(self.held, self._searched)
+        split = self._normalizer.find_last_split(self.held, self._searched)
         if self._cut_after is not None:
-            found = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
-            cut = max(cut, found + len(self._cut_after) if found >= 0 else 0)
-        return cut
+            index = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+            split = max(split, index + len(self._cut_after) if index >= 0 else 0)
+        return split
 
 
 class _StripNormalizerStream:
@@ -268,17 +268,17 @@ class _StripNormalizerStream:
 
     def __init__(self, strip: Strip) -> None:
         self.held = ""
-        self._left = Strip(left=strip.left, right=False)
-        self._right = Strip(left=False, right=True)
-        self._at_end = Strip(left=False, right=strip.right)
-        self._begun = False
+        self._strip_left = Strip(left=strip.left, right=False)
+        self._strip_right = Strip(left=False, right=True)
+        self._strip_end = Strip(left=False, right=strip.right)
+        self._has_text = False
 
     def push(self, text: str, final: bool) -> str:
-        if not self._begun:
-            text = self._left(self.held + text)
+        if not self._has_text:
+            text = self._strip_left(self.held + text)
             self.held = ""
         text = self.held + text
-        ready = (self._at_end if final else self._right)(text)
-        self.held = "" if final else text[len(ready) :]
-        self._begun = not final and (self._begun or bool(ready))
-        return ready
+        final_text = (self._strip_end if final else self._strip_right)(text)
+        self.held = "" if final else text[len(final_text) :]
+        self._has_text = not final and (self._has_text or bool(final_text))
+        return final_text

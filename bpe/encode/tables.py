@@ -13,81 +13,83 @@ if TYPE_CHECKING:
 
 #: Kinds of seeds, and the longest word that is one.
 NO_SEED, SEED, EARLIER_SEED = 0, 1, 2
-MIDDLE_WORD = 16
+MAX_KEYED_BYTES = 16
 
 
-def _odd_tokens(merges: MergeList, ends_word: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which tokens have an end-of-word mark elsewhere than at their end: no text is encoded to them."""
-    odd = np.zeros(merges.limit, dtype=np.bool_)
+def _find_irregular_tokens(merges: MergeList, ends_word: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Find the tokens that have an end-of-word mark elsewhere than at their end: no text is encoded to them."""
+    irregular = np.zeros(merges.limit, dtype=np.bool_)
     left, right = merges.pairs.T
-    more = merges.results[(ends_word[left] != 0) | (ends_word[right] != ends_word[merges.results])]
-    while len(more):  # as often as such tokens are merged again, which is hardly ever
-        odd[more] = True
-        more = merges.results[(odd[left] | odd[right]) & ~odd[merges.results]]
-    return odd
+    new_tokens = merges.results[(ends_word[left] != 0) | (ends_word[right] != ends_word[merges.results])]
+    while len(new_tokens):  # as often as such tokens are merged again, which is hardly ever
+        irregular[new_tokens] = True
+        new_tokens = merges.results[(irregular[left] | irregular[right]) & ~irregular[merges.results]]
+    return irregular
 
 
-def seed_kinds(merges: MergeList, tokens: TokenBytes, reachable: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Which tokens are words on their own (SEED), or parts that do not end a word (EARLIER_SEED): uint8 (limit,).
+def classify_seeds(merges: MergeList, tokens: TokenBytes, reachable: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Classify tokens: words on their own (SEED), or parts that do not end a word (EARLIER_SEED): uint8 (limit,).
 
     Only words of up to 16 bytes that do not end in 0xFF have a key. `reachable` tells which tokens merging their own
     bytes gives.
     """
-    sizes, chosen = np.diff(tokens.offsets), reachable != 0
+    sizes, is_seed = np.diff(tokens.offsets), reachable != 0
     kinds = np.full(merges.limit, SEED, dtype=np.uint8)
     if tokens.ends_word is not None:
         sizes = sizes - np.where(tokens.ends_word, tokens.mark_size, 0)
-        chosen &= ~_odd_tokens(merges, tokens.ends_word)
+        is_seed &= ~_find_irregular_tokens(merges, tokens.ends_word)
         kinds[tokens.ends_word == 0] = EARLIER_SEED
-    chosen &= (sizes > 0) & (sizes <= MIDDLE_WORD)
-    last = np.frombuffer(tokens.blob, dtype=np.uint8)[(tokens.offsets[:-1] + sizes - 1)[chosen]]
-    chosen[chosen] = last != 0xFF
-    return np.where(chosen, kinds, NO_SEED).astype(np.uint8)
+    is_seed &= (sizes > 0) & (sizes <= MAX_KEYED_BYTES)
+    last_bytes = np.frombuffer(tokens.blob, dtype=np.uint8)[(tokens.offsets[:-1] + sizes - 1)[is_seed]]
+    is_seed[is_seed] = last_bytes != 0xFF
+    return np.where(is_seed, kinds, NO_SEED).astype(np.uint8)
 
 
-def pairs_of_merges(pairs: NDArray[np.int32], blob: bytes, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The pair of characters around each merge, as by `_pairs_between`.
+def list_merge_pairs(pairs: NDArray[np.int32], blob: bytes, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """List the pair of characters around each merge, as `_list_pairs_between` does.
 
     The pairs inside a token are those inside its two parts and the one between them, so these are all pairs inside
     tokens.
     """
     left, right = pairs.T
-    return _pairs_between(blob, offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
+    return _list_pairs_between(blob, offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
 
 
-def pairs_in_words(blob: bytes, offsets: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """All pairs of characters inside some of the words `blob[offsets[i]:offsets[i + 1]]`."""
+def list_word_pairs(blob: bytes, offsets: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """List all pairs of characters inside some of the words `blob[offsets[i]:offsets[i + 1]]`."""
     starts, ends = offsets[words], offsets[words + 1]
     sizes = ends - starts
-    which = np.repeat(np.arange(len(words)), sizes)
-    at = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + starts[which]
-    inside = at > starts[which]
-    at, which = at[inside], which[inside]
-    return _pairs_between(blob, starts[which], at, at, ends[which])
+    word_indices = np.repeat(np.arange(len(words)), sizes)
+    positions = np.arange(len(word_indices)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + starts[word_indices]
+    is_inside = positions > starts[word_indices]
+    positions, word_indices = positions[is_inside], word_indices[is_inside]
+    return _list_pairs_between(blob, starts[word_indices], positions, positions, ends[word_indices])
 
 
-def _pairs_between(
+def _list_pairs_between(
     blob: bytes,
     starts: NDArray[np.int64],
     first_ends: NDArray[np.int64],
     seconds: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> NDArray[np.uint8]:
-    """The bytes of both characters where `blob[starts:first_ends]` and `blob[seconds:ends]` meet: uint8 (n, 6).
+    """List the characters that meet where `blob[seconds:ends]` follows `blob[starts:first_ends]`: uint8 (n, 6).
 
     Only pairs of characters of three bytes, as far as the two strings have them. Bytes that they do not have are 0.
     """
     data = np.frombuffer(blob + bytes(3), dtype=np.uint8)
-    met = (starts < first_ends) & (seconds < ends)
-    met[met] = data[seconds[met]] & 0xF0 == 0xE0
-    starts, first_ends, seconds, ends = starts[met], first_ends[met], seconds[met], ends[met]
-    six = np.zeros((len(starts), 6), dtype=np.uint8)
+    is_pair = (starts < first_ends) & (seconds < ends)
+    is_pair[is_pair] = data[seconds[is_pair]] & 0xF0 == 0xE0
+    starts, first_ends, seconds, ends = starts[is_pair], first_ends[is_pair], seconds[is_pair], ends[is_pair]
+    pair_bytes = np.zeros((len(starts), 6), dtype=np.uint8)
     for i in range(3):
-        has = first_ends - starts > i
-        six[has, 2 - i] = data[(first_ends - 1 - i)[has]]
-        has = ends - seconds > i
-        six[has, 3 + i] = data[(seconds + i)[has]]
-    tails = six[:, 1:3]
-    wide = ((tails & 0xC0 == 0x80) | (tails == 0)).all(axis=1) & ((six[:, 0] & 0xF0 == 0xE0) | (six[:, 0] == 0))
-    found: NDArray[np.uint8] = six[wide & (six[:, 2] != 0)]
-    return found
+        has_byte = first_ends - starts > i
+        pair_bytes[has_byte, 2 - i] = data[(first_ends - 1 - i)[has_byte]]
+        has_byte = ends - seconds > i
+        pair_bytes[has_byte, 3 + i] = data[(seconds + i)[has_byte]]
+    first_tails = pair_bytes[:, 1:3]
+    is_three_byte_pair = ((first_tails & 0xC0 == 0x80) | (first_tails == 0)).all(axis=1) & (
+        (pair_bytes[:, 0] & 0xF0 == 0xE0) | (pair_bytes[:, 0] == 0)
+    )
+    pairs: NDArray[np.uint8] = pair_bytes[is_three_byte_pair & (pair_bytes[:, 2] != 0)]
+    return pairs

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpe.base.records import replace
 from bpe.base.threads import map_ordered
-from bpe.base.utf8 import TextLike, no_text, to_bytes
+from bpe.base.utf8 import TextLike, make_type_error, to_bytes
 from bpe.batch import TokenBatch
 from bpe.encode.engine import BosEos, Engine, surround_ids
 from bpe.errors import as_format_error, check_int, check_iterable, check_probability_and_seed, short_repr
@@ -32,22 +32,22 @@ Policy = tuple[Allowed, Allowed]
 def encode_spans(
     engine: Engine, spans: Iterable[tuple[TextLike, bool]], allowed_special: Allowed
 ) -> NDArray[np.uint32]:
-    """The ids of one text, given as (text, trusted) pairs; special tokens are found in trusted text only."""
+    """Encode one text, given as (text, trusted) pairs; special tokens are found in trusted text only."""
     specials = engine.specials
     allowed = specials.resolve_allowed(allowed_special)
     parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
-    held: list[bytes] = []  # text since the last special token
+    pending_text: list[bytes] = []  # text since the last special token
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
         names = allowed if span[1] else frozenset()
         for piece, special in specials.split(to_bytes(span[0]), names, before_normalization=True):
             if special is None:
-                held.append(bytes(piece))
+                pending_text.append(bytes(piece))
                 continue
-            parts += [engine.encode(b"".join(held), specials.always), np.array([special], dtype=np.uint32)]
-            held.clear()
-    return np.concatenate([*parts, engine.encode(b"".join(held), specials.always)])
+            parts += [engine.encode(b"".join(pending_text), specials.always), np.array([special], dtype=np.uint32)]
+            pending_text.clear()
+    return np.concatenate([*parts, engine.encode(b"".join(pending_text), specials.always)])
 
 
 # Many texts -----------------------------------------------------------------------------------------------------------
@@ -56,17 +56,17 @@ def encode_spans(
 def encode_texts(
     engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, bos_eos: BosEos
 ) -> TokenBatch:
-    """The ids of an iterable of texts or of an Arrow array."""
+    """Encode an iterable of texts or an Arrow array."""
     documents = find_arrow_groups(texts)
     if documents is not None:
         return _encode_documents(engine, documents, threads, policy, bos_eos)
-    listed = list_texts(texts)
+    text_list = list_texts(texts)
     try:
-        return engine.encode_batch(listed, threads, engine.specials.check_texts(listed, *policy), bos_eos)
+        return engine.encode_batch(text_list, threads, engine.specials.check_texts(text_list, *policy), bos_eos)
     except TypeError:
-        for index, text in enumerate(listed):
+        for index, text in enumerate(text_list):
             if not isinstance(text, (str, bytes, bytearray, memoryview)):
-                raise no_text(text, f"text {index}") from None
+                raise make_type_error(text, f"text {index}") from None
         raise
 
 
@@ -78,20 +78,20 @@ def encode_texts_with_dropout(
     sampling: tuple[float, int],
     bos_eos: BosEos,
 ) -> TokenBatch:
-    """The ids of many texts with random merges left out; text i is encoded with the seed + i."""
+    """Encode many texts with random merges left out; text i is encoded with the seed + i."""
     documents = find_arrow_groups(texts)
-    listed = list_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
-    allowed = engine.specials.check_texts(listed, *policy)
+    text_list = list_texts(texts) if documents is None else [text for group in documents for text in group.texts()]
+    allowed = engine.specials.check_texts(text_list, *policy)
     dropout, seed = sampling
 
     def encode_row(index: int) -> NDArray[np.uint32]:
-        return surround_ids(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), bos_eos)
+        return surround_ids(engine.encode_with_dropout(text_list[index], allowed, dropout, seed + index), bos_eos)
 
-    return TokenBatch.from_lists(map_ordered(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
+    return TokenBatch.from_lists(map_ordered(encode_row, range(len(text_list)), min(threads, len(text_list) or 1)))
 
 
 def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tuple[float, int]:
-    """The arguments `dropout` and `seed`, if the tokenizer can be used with dropout; a random seed for None.
+    """Check the arguments `dropout` and `seed`, and whether the tokenizer can drop merges; a random seed for None.
 
     Raises:
         TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
@@ -102,7 +102,7 @@ def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tupl
 
 
 def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
-    """The texts of an Arrow array in its buffers; None for anything else."""
+    """Find the texts of an Arrow array in its buffers; None for anything else."""
     if isinstance(texts, (list, tuple)):
         return None
     from bpe.corpus.documents import arrow_documents
@@ -111,7 +111,7 @@ def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
 
 
 def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
-    """The argument `texts` as a list of its own, which nobody else changes, after refusing what is one text."""
+    """Copy the argument `texts` to a list, which nobody else changes, after refusing what is one text."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(
             f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{short_repr(texts, 20)}]"
@@ -123,7 +123,7 @@ def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
 def _encode_documents(
     engine: Engine, groups: Iterable[Documents], threads: int, policy: Policy, bos_eos: BosEos
 ) -> TokenBatch:
-    """The ids of texts in buffers; an error names the array that a text comes from."""
+    """Encode texts in buffers; an error names the array that a text comes from."""
     allowed, disallowed = engine.specials.resolve_policy(*policy)
     batches: list[TokenBatch] = []
     for documents in groups:
@@ -149,8 +149,8 @@ def check_out(out: object, limit: int) -> None:
     if out is None:
         return
     if not isinstance(out, np.ndarray) or out.ndim != 1 or out.dtype not in (np.uint32, np.uint16):
-        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else short_repr(out)
-        raise TypeError(f"out is {found}; it must be a NumPy array of uint32 or uint16, 1-D")
+        description = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else short_repr(out)
+        raise TypeError(f"out is {description}; it must be a NumPy array of uint32 or uint16, 1-D")
     if not out.flags.writeable:
         raise ValueError("out is read-only; it must be an array that can be written to")
     if out.dtype == np.uint16 and limit > 1 << 16:
@@ -158,7 +158,7 @@ def check_out(out: object, limit: int) -> None:
 
 
 def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
-    """The batch with its ids at the beginning of `out`."""
+    """Write the ids of a batch to the beginning of `out`; a batch with these ids."""
     if out is None:
         return batch
     if len(batch.ids) > len(out):
@@ -168,13 +168,16 @@ def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
 
 
 def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, ...]]) -> TokenBatch:
-    """The batch with the template's ids before and after those of each text."""
-    before, after = (np.array(part, dtype=np.uint32) for part in template)
-    offsets = batch.offsets + np.arange(len(batch) + 1) * (len(before) + len(after))
-    first, last = offsets[:-1, None] + np.arange(len(before)), offsets[1:, None] - np.arange(len(after), 0, -1)
-    ids, own = np.empty(offsets[-1], dtype=np.uint32), np.ones(offsets[-1], dtype=np.bool_)
-    own[first] = own[last] = False
-    ids[first], ids[last], ids[own] = before, after, batch.ids
+    """Add a template's ids before and after those of each text."""
+    prefix, suffix = (np.array(part, dtype=np.uint32) for part in template)
+    offsets = batch.offsets + np.arange(len(batch) + 1) * (len(prefix) + len(suffix))
+    prefix_positions, suffix_positions = (
+        offsets[:-1, None] + np.arange(len(prefix)),
+        offsets[1:, None] - np.arange(len(suffix), 0, -1),
+    )
+    ids, is_text_id = np.empty(offsets[-1], dtype=np.uint32), np.ones(offsets[-1], dtype=np.bool_)
+    is_text_id[prefix_positions] = is_text_id[suffix_positions] = False
+    ids[prefix_positions], ids[suffix_positions], ids[is_text_id] = prefix, suffix, batch.ids
     return TokenBatch(ids, offsets)
 
 
@@ -189,23 +192,29 @@ class ClipRows:
     """
 
     def __init__(self, spec: TokenizerSpec, cache_memory: int) -> None:
-        added = {name: i for name, i in spec.special_tokens.items() if "ordinary" in spec.token_flags.get(name, ())}
-        flags = {name: spec.token_flags[name] for name in added}
+        ordinary_tokens = {
+            name: token_id
+            for name, token_id in spec.special_tokens.items()
+            if "ordinary" in spec.token_flags.get(name, ())
+        }
+        flags = {name: spec.token_flags[name] for name in ordinary_tokens}
         self._ends = spec.clip or (0, 0)
-        names = [(spec.vocabulary[number], number) for number in self._ends]
-        self._engine = Engine(replace(spec, special_tokens=added, token_flags=flags), names, cache_memory)
+        whole_words = [(spec.vocabulary[token_id], token_id) for token_id in self._ends]
+        self._engine = Engine(
+            replace(spec, special_tokens=ordinary_tokens, token_flags=flags), whole_words, cache_memory
+        )
 
     def rows(
         self, texts: Iterable[str], context_length: int, truncate: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The rows of texts, as `Tokenizer.clip_rows` describes them."""
+        """Encode texts to rows, as `Tokenizer.clip_rows` describes them."""
         width = check_int("context_length", context_length, 2)
         batch = self._engine.encode_batch(list_texts(texts), 1, self._engine.specials.always)
         lengths = batch.lengths + 2
         if not truncate and len(lengths) and lengths.max() > width:
-            at = int(np.argmax(lengths > width))
+            index = int(np.argmax(lengths > width))
             raise ValueError(
-                f"text {at} has {lengths[at]} ids with start and end, more than context_length={width}; pass "
+                f"text {index} has {lengths[index]} ids with start and end, more than context_length={width}; pass "
                 "truncate=True to cut it, or a greater context_length"
             )
         lengths = np.minimum(lengths, width)

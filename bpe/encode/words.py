@@ -42,32 +42,32 @@ class WordModel:
         self._suffix = (spec.end_of_word or "").encode() if spec.end_of_word_glued else b""
 
     def list_symbols(self, word: bytes) -> list[Symbol]:
-        """The symbols of a word before any merge, in the order in which the kernel writes them."""
+        """List the symbols of a word before any merge, in the order in which the kernel writes them."""
         parts = [char.encode() for char in word.decode()] if self._chars else [bytes([byte]) for byte in word]
-        found: list[Symbol] = []
+        symbols: list[Symbol] = []
         unknown: Symbol | None = None  # not written yet
         for index, part in enumerate(parts):
             token = self._find_token(part, index == 0, index == len(parts) - 1)
-            of_bytes = self._find_bytes(part, index == 0, index == len(parts) - 1) if token == NO_TOKEN else None
-            if of_bytes is not None:
-                found += of_bytes
+            byte_symbols = self._find_bytes(part, index == 0, index == len(parts) - 1) if token == NO_TOKEN else None
+            if byte_symbols is not None:
+                symbols += byte_symbols
             elif token == NO_TOKEN and self._unk != NO_TOKEN:
                 if unknown is not None and self._spec.fuse_unk:
                     unknown = Symbol(unknown.name + part, self._unk, unknown.length + len(part))
                 else:
-                    found += [unknown] if unknown is not None else []
+                    symbols += [unknown] if unknown is not None else []
                     unknown = Symbol(part, self._unk, len(part))
             elif token != NO_TOKEN or self._spec.drop_unknown is not True:
-                found += [unknown] if unknown is not None else []
-                found.append(Symbol(part, token, self.measure(part)))
+                symbols += [unknown] if unknown is not None else []
+                symbols.append(Symbol(part, token, self.measure(part)))
                 unknown = None
-        found += [unknown] if unknown is not None else []
+        symbols += [unknown] if unknown is not None else []
         if self._symbols.mark != NO_TOKEN:
-            found.append(Symbol(self._spec.vocabulary[self._symbols.mark], self._symbols.mark, 0))
-        return found
+            symbols.append(Symbol(self._spec.vocabulary[self._symbols.mark], self._symbols.mark, 0))
+        return symbols
 
     def measure(self, text: bytes) -> int:
-        """The number of bytes of a text, by which tokens have their spans.
+        """Measure a text in bytes, by which tokens have their spans.
 
         If bytes without a token are left out, it is that of the letters that stand for its bytes: spans then begin too
         early after such a byte, by the letter's own bytes, as in `tokenizers`.
@@ -81,7 +81,7 @@ class WordModel:
         return int(table[code]) if code < len(table) else NO_TOKEN
 
     def _find_bytes(self, part: bytes, first: bool, last: bool) -> list[Symbol] | None:
-        """The symbols of the bytes of one that has no token; None if some byte has none."""
+        """Find the symbols of the bytes of one that has no token; None if some byte has none."""
         if self._symbols.of_bytes is None:
             return None
         data = (b"" if first else self._prefix) + part + (self._suffix if last else b"")
@@ -91,7 +91,7 @@ class WordModel:
         return [Symbol(bytes([byte]), token, 1) for byte, token in zip(data, tokens, strict=True)]
 
     def merge(self, word: bytes, dropout: float = 0.0) -> tuple[list[int], list[int]]:
-        """The tokens of a word, and for each the number of bytes of text that it stands for.
+        """Merge a word: its tokens, and for each the number of bytes of text that it stands for.
 
         A symbol that is left out after merging counts for the token that follows.
 
@@ -99,43 +99,43 @@ class WordModel:
         """
         symbols = self.list_symbols(word)
         tokens, lengths = [symbol.token for symbol in symbols], [symbol.length for symbol in symbols]
-        following = [*range(1, len(tokens)), -1]
-        before = list(range(-1, len(tokens) - 1))
-        gone = [False] * len(tokens)
+        next_index = [*range(1, len(tokens)), -1]
+        previous_index = list(range(-1, len(tokens) - 1))
+        is_merged = [False] * len(tokens)
         ranks = self.ranks
         queue: list[tuple[int, int, int]] = []
 
-        def enter(at: int) -> None:
-            if at >= 0 and following[at] >= 0:
-                merge = ranks.get((tokens[at], tokens[following[at]]))
+        def push_pair(left: int) -> None:
+            if left >= 0 and next_index[left] >= 0:
+                merge = ranks.get((tokens[left], tokens[next_index[left]]))
                 if merge is not None:
-                    heapq.heappush(queue, (merge[0], at, merge[1]))
+                    heapq.heappush(queue, (merge[0], left, merge[1]))
 
         for index in range(len(tokens)):
-            enter(index)
+            push_pair(index)
         skipped: list[tuple[int, int, int]] = []
         while queue:
-            rank, at, result = merge = heapq.heappop(queue)
-            right = -1 if gone[at] else following[at]
-            if right < 0 or ranks.get((tokens[at], tokens[right])) != (rank, result):
+            rank, left, result = merge = heapq.heappop(queue)
+            right = -1 if is_merged[left] else next_index[left]
+            if right < 0 or ranks.get((tokens[left], tokens[right])) != (rank, result):
                 continue
             if dropout and random.random() < dropout:
                 skipped.append(merge)
                 continue
-            for each in skipped:
-                heapq.heappush(queue, each)
+            for skipped_merge in skipped:
+                heapq.heappush(queue, skipped_merge)
             skipped.clear()
-            tokens[at], lengths[at], gone[right] = result, lengths[at] + lengths[right], True
-            following[at] = following[right]
-            if following[at] >= 0:
-                before[following[at]] = at
-            enter(before[at])
-            enter(at)
-        kept = [index for index, merged in enumerate(gone) if not merged]
+            tokens[left], lengths[left], is_merged[right] = result, lengths[left] + lengths[right], True
+            next_index[left] = next_index[right]
+            if next_index[left] >= 0:
+                previous_index[next_index[left]] = left
+            push_pair(previous_index[left])
+            push_pair(left)
+        kept = [index for index, was_merged in enumerate(is_merged) if not was_merged]
         if self._spec.drop_unknown:
             for index in kept[:-1]:
                 if tokens[index] == NO_TOKEN:
-                    lengths[following[index]] += lengths[index]
+                    lengths[next_index[index]] += lengths[index]
             kept = [index for index in kept if tokens[index] != NO_TOKEN]
         return [tokens[index] for index in kept], [lengths[index] for index in kept]
 
@@ -143,8 +143,10 @@ class WordModel:
     def ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Pair of tokens → (rank, merge result)."""
         spec = self._spec
-        numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
+        rank_list = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
         ranks: dict[tuple[int, int], tuple[int, int]] = {}
-        for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
+        for (left, right), token, rank in zip(
+            spec.merges.tolist(), spec.merge_results.tolist(), rank_list, strict=True
+        ):
             ranks.setdefault((left, right), (rank, token))
         return ranks

@@ -22,12 +22,12 @@ cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t at) no
     """Whether all tokenizers allow a cut; `AHEAD` bytes after it can be read."""
     cdef Py_ssize_t i, end, found
     for i in range(encoders.n):
-        if (<Encoder>encoders.each[i]).last_split_in(text, at - 1, at + AHEAD - 1) < at:
+        if (<Encoder>encoders.each[i]).find_last_split_in(text, at - 1, at + AHEAD - 1) < at:
             return False                                   # as nearly everywhere
         end, found = at, 0
         while found < at:
             end += 1
-            found = (<Encoder>encoders.each[i]).last_split_in(text, at - 1, end)
+            found = (<Encoder>encoders.each[i]).find_last_split_in(text, at - 1, end)
         if found != at:
             return False
     return True

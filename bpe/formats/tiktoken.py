@@ -33,7 +33,7 @@ from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import read_first_bytes, unpack
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
-from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
+from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE_TEXT
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet, letter_bytes, letters_to_bytes
 from bpe.vocab.spec import TokenizerSpec
@@ -331,7 +331,7 @@ def _any_merges_to_itself(
     byte_tokens = np.flatnonzero(np.diff(offsets) == 1)
     token_of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[byte_tokens]]] = byte_tokens
     symbols = SymbolTables(token_of_byte, token_of_byte, NO_TOKEN, NO_TOKEN, False, False)
-    kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE, 1 << 20)
+    kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE_TEXT, 1 << 20)
     kernel.finish()
     texts = (blob[offsets[token] : offsets[token + 1]] for token in candidates.tolist())
     return any(len(kernel.encode(text)[0]) == 1 for text in texts)

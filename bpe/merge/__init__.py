@@ -4,8 +4,8 @@ Turns the bytes of a piece, by a vocabulary's merges, into the ids that byte-pai
 rank is merged, the leftmost of equal ranks, until no pair has a merge. The files, in the order in which a piece meets
 them:
 
-- `_merger.pyx` holds the tables (made from those of `tables.py`, which `checks.py` checks) and chooses the way to
-  merge; `_merge_table.pyx` maps (left, right) to rank and id;
+- `_merger.pyx` holds the tables (made from those of `tables.py`, which it checks there) and chooses the way to merge;
+  `_merge_table.pyx` maps (left, right) to rank and id;
 - `_merging.pyx` (`_short_merge.h`) up to 64 symbols as a row, or any number with a heap (`_merge_queue.pxd`);
 - `_long_merge.pyx` longer pieces window by window, joined where `_token_tree.pyx` proves that nothing changes;
 - `superwords.py` divides the merges of a superword vocabulary in two stages, `_high_merges.pyx` applies the second;

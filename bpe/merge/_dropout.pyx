@@ -13,7 +13,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._types cimport byte_t
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport Dropping, Scratch, free_scratch, merge_with_heap, symbols_of
+from bpe.merge._merging cimport Dropping, Scratch, free_scratch, merge_with_heap, write_symbols
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -32,10 +32,10 @@ cdef class Dropout:
         const byte_t[::1] text,            # IN
         const int64_t[::1] starts,         # IN (n,): of the pretokens
         const int64_t[::1] ends,           # IN (n,)
-        uint64_t dropped,                  # the probability times 2**53
+        uint64_t drop_threshold,           # the probability times 2**53
         uint64_t state,                    # of the random numbers
     ):
-        """The ids of the pretokens of a text.
+        """Encode the pretokens of a text.
 
         Returns:
             (uint32 ids; the state afterwards; whether all symbols have an id).
@@ -48,14 +48,16 @@ cdef class Dropout:
         check_spans(starts, ends, text.shape[0])
         memset(&scratch, 0, sizeof(Scratch))
         memset(&dropping, 0, sizeof(Dropping))
-        dropping.dropped, dropping.state = dropped, state
+        dropping.drop_threshold, dropping.state = drop_threshold, state
         begin_watch(&scratch.watch)
         try:
             with nogil:
                 for i in range(starts.shape[0]):
                     poll_if_due(&scratch.watch, out.n)
                     if starts[i] < ends[i]:
-                        n = symbols_of(&self.merger.alphabet, &text[starts[i]], ends[i] - starts[i], &scratch, &unknown)
+                        n = write_symbols(
+                            &self.merger.alphabet, &text[starts[i]], ends[i] - starts[i], &scratch, &unknown
+                        )
                         dropping.skipped.n = 0
                         merge_with_heap(&self.merger.table.merges, scratch.symbols, n, &scratch, &out, &dropping)
             return as_array(&out), dropping.state, unknown < 0

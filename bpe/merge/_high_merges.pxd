@@ -29,8 +29,8 @@ cdef class HighMerges:
         self,
         const token_t* low,    # IN (n,)
         size_t n,
-        size_t* known,         # IN and OUT: tokens, at the start or of the rest, that are in one segment
-        bint ends,             # whether their text ends after them
+        size_t* n_known,       # IN and OUT: tokens, at the start or of the rest, that are in one segment
+        bint text_ends,        # whether their text ends after them
         Scratch* scratch,
         Ids* out,              # IN and OUT: the ids are appended
     ) except? 0xFFFFFFFF nogil

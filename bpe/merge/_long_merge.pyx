@@ -27,33 +27,34 @@ from bpe.base._memory cimport grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges
 from bpe.merge._merging cimport (
-    SHORT, Row, Scratch, merge_in_passes, merge_row, merge_with_heap, row_of_bytes, row_of_symbols, tokens_of,
+    MAX_ROW_SYMBOLS, Row, Scratch, copy_row_tokens, fill_row_from_bytes, fill_row_from_symbols, merge_in_passes,
+    merge_row, merge_with_heap,
 )
 from bpe.merge._token_tree cimport TokenTree, is_valid_pair
 from libc.string cimport memcpy
 
 cdef enum:
-    LEVELS = 4                # sizes of windows: each four times the one before
-    LARGE = 2048              # symbols of a window at most, after failures with SHORT
-    MARGIN = 5                # symbols at the end of a window whose tokens are dropped, at least
-    TRIES = 3                 # windows in a row that may fail before the next one is four times as large
+    N_WINDOW_SIZES = 4        # sizes of windows: each four times the one before
+    MAX_WINDOW = 2048         # symbols of a window at most, after failures with MAX_ROW_SYMBOLS
+    MIN_DROPPED_SYMBOLS = 5   # symbols at the end of a window whose tokens are dropped, at least
+    TRIES_PER_SIZE = 3        # windows in a row that may fail before the next one is four times as large
     MAX_FAILURES = 24         # failures before the piece is given up; a window that gets further cancels one
 
-cdef Py_ssize_t huge = 1 << 20         # symbols of the windows that a piece is merged in after it was given up
+cdef Py_ssize_t huge_window = 1 << 20  # symbols of the windows that a piece is merged in after it was given up
 
 
 def set_huge_window(Py_ssize_t symbols):
     """Set the size of the largest windows, for tests; the previous size."""
-    global huge
-    before, huge = huge, symbols
-    return before
+    global huge_window
+    previous, huge_window = huge_window, symbols
+    return previous
 
 
 cdef struct Windows:
     token_t* tokens           # room for those of the largest one; NULL: use the scratch memory
     Py_ssize_t min_size       # symbols of the first ones
     Py_ssize_t max_size       # and of the largest ones
-    Py_ssize_t patience
+    Py_ssize_t failures_left
 
 
 cdef bint merge_windows(
@@ -61,15 +62,16 @@ cdef bint merge_windows(
     Scratch* scratch, Ids* out,
 ) except -1 nogil:
     """Append the ids of a long piece; False, and no ids, if windows fail too often."""
-    cdef token_t tokens[LARGE]
+    cdef token_t tokens[MAX_WINDOW]
     cdef Windows windows = Windows(
-        tokens=&tokens[0], min_size=SHORT, max_size=LARGE, patience=MAX_FAILURES if n > LARGE else 2 * TRIES
+        tokens=&tokens[0], min_size=MAX_ROW_SYMBOLS, max_size=MAX_WINDOW,
+        failures_left=MAX_FAILURES if n > MAX_WINDOW else 2 * TRIES_PER_SIZE,
     )
     if merge_in_windows(merges, tree, text, ids, n, scratch, out, &windows):
         return True
-    if n <= huge:
+    if n <= huge_window:
         return False
-    windows = Windows(tokens=NULL, min_size=huge, max_size=n, patience=MAX_FAILURES)
+    windows = Windows(tokens=NULL, min_size=huge_window, max_size=n, failures_left=MAX_FAILURES)
     return merge_in_windows(merges, tree, text, ids, n, scratch, out, &windows)
 
 
@@ -79,20 +81,21 @@ cdef bint merge_in_windows(
 ) except -1 nogil:
     """Append the ids of a piece that is merged in windows of these sizes; False, and no ids, if they fail too often."""
     cdef token_t* tokens = windows.tokens
-    cdef Py_ssize_t at = 0, furthest = 0, failed = 0, patience = windows.patience
-    cdef Py_ssize_t size, n_tokens, kept
+    cdef Py_ssize_t position = 0, furthest = 0, n_failed = 0, failures_left = windows.failures_left
+    cdef Py_ssize_t size, n_tokens, n_kept
     cdef size_t base = out.n
     cdef token_t last
-    while at < n:
+    while position < n:
         poll_if_due(&scratch.watch, out.n)
-        size = min(windows.min_size << 2 * min(failed // TRIES, LEVELS - 1), min(windows.max_size, n - at))
+        size = windows.min_size << 2 * min(n_failed // TRIES_PER_SIZE, N_WINDOW_SIZES - 1)
+        size = min(size, min(windows.max_size, n - position))
         if windows.tokens == NULL:
             scratch.window = <token_t*>grow_array(scratch.window, &scratch.window_capacity, size, sizeof(token_t))
             tokens = scratch.window
         if text != NULL:
-            n_tokens = merge_window(merges, text + at, ids, size, tokens, scratch, out)
+            n_tokens = merge_window(merges, text + position, ids, size, tokens, scratch, out)
         else:
-            n_tokens = merge_window(merges, NULL, scratch.symbols + at, size, tokens, scratch, out)
+            n_tokens = merge_window(merges, NULL, scratch.symbols + position, size, tokens, scratch, out)
         scratch.watch.next -= size                         # a token may be long, and merging it takes as long
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
@@ -100,20 +103,20 @@ cdef bint merge_in_windows(
             and not is_valid_pair(merges, tree.parts, last, tokens[0], NO_TOKEN)
         ):
             out.n -= 1
-            at -= symbols_in(tree, last)
-            failed += 1
-            patience -= 1
+            position -= count_symbols(tree, last)
+            n_failed += 1
+            failures_left -= 1
         else:
-            kept = keep(tree, tokens, n_tokens, size, at + size == n, out)
-            at += kept
-            if at > furthest:
-                furthest = at
-                failed = 0
-                patience = min(patience + 1, <Py_ssize_t>MAX_FAILURES)
+            n_kept = append_kept(tree, tokens, n_tokens, size, position + size == n, out)
+            position += n_kept
+            if position > furthest:
+                furthest = position
+                n_failed = 0
+                failures_left = min(failures_left + 1, <Py_ssize_t>MAX_FAILURES)
             else:
-                failed += 1 if kept else TRIES
-                patience -= 1
-        if patience == 0:
+                n_failed += 1 if n_kept else TRIES_PER_SIZE
+                failures_left -= 1
+        if failures_left == 0:
             out.n = base
             return False
     return True
@@ -130,13 +133,13 @@ cdef Py_ssize_t merge_window(
     cdef Row row
     cdef Py_ssize_t i, n
     cdef size_t base = out.n
-    if size <= SHORT:
+    if size <= MAX_ROW_SYMBOLS:
         if text != NULL:
-            row_of_bytes(&row, merges, ids, text, size)
+            fill_row_from_bytes(&row, merges, ids, text, size)
         else:
-            row_of_symbols(&row, merges, ids, size)
+            fill_row_from_symbols(&row, merges, ids, size)
         merge_row(merges, &row)
-        return tokens_of(&row, tokens)
+        return copy_row_tokens(&row, tokens)
     for i in range(size):
         tokens[i] = ids[text[i]] if text != NULL else ids[i]
     merge_with_heap(merges, tokens, merge_in_passes(merges, tokens, size, scratch, out.n), scratch, out, NULL)
@@ -146,18 +149,18 @@ cdef Py_ssize_t merge_window(
     return n
 
 
-cdef inline Py_ssize_t symbols_in(TokenTree tree, token_t token) noexcept nogil:
-    """The number of symbols of a token; 1 for NO_TOKEN."""
+cdef inline Py_ssize_t count_symbols(TokenTree tree, token_t token) noexcept nogil:
+    """Count the symbols of a token; 1 for NO_TOKEN."""
     return 1 if token >= tree.limit or tree.parts[token].size == 0 else tree.parts[token].size
 
 
-cdef inline Py_ssize_t keep(
+cdef inline Py_ssize_t append_kept(
     TokenTree tree, const token_t* tokens, Py_ssize_t n, Py_ssize_t size, bint is_last, Ids* out
 ) except -1 nogil:
-    """Append n tokens of `size` symbols, except those at the end unless the window is the last; the symbols kept."""
-    cdef Py_ssize_t dropped = 0
-    while not is_last and n > 0 and dropped < MARGIN:
+    """Append n tokens of `size` symbols, but those at the end unless `is_last`; returns the number of symbols kept."""
+    cdef Py_ssize_t n_dropped = 0
+    while not is_last and n > 0 and n_dropped < MIN_DROPPED_SYMBOLS:
         n -= 1
-        dropped += symbols_in(tree, tokens[n])
+        n_dropped += count_symbols(tree, tokens[n])
     append_ids(out, tokens, n)
-    return size - dropped
+    return size - n_dropped

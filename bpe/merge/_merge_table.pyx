@@ -19,7 +19,7 @@ from libc.string cimport memset
 cdef enum:
     FILTER_BITS = 8           # bits of the filter per merge, at least
     BYTE_PAIRS = 1 << 16
-    AHEAD = 16                # merges between prefetching a slot and writing it
+    PREFETCH_AHEAD = 16       # merges between prefetching a slot and writing it
 
 
 cdef class MergeTable:
@@ -50,7 +50,7 @@ cdef class MergeTable:
                 if not regular:
                     self.irregular[i] = <uint64_t>ranks[i] << 32 | <uint64_t>results[i]
             for i in range(n):
-                ahead = min(i + AHEAD, n - 1)
+                ahead = min(i + PREFETCH_AHEAD, n - 1)
                 self.prefetch_slot(pairs[ahead, 0], pairs[ahead, 1])
                 self.insert(pairs[i, 0], pairs[i, 1], i)
 

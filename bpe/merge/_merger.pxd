@@ -3,7 +3,7 @@
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t
 from bpe.merge._merge_table cimport MergeTable
-from bpe.merge._merging cimport Alphabet, Row, Scratch
+from bpe.merge._merging cimport SymbolTokens, Row, Scratch
 from bpe.merge._token_tree cimport TokenTree
 
 cdef class Merger:
@@ -13,8 +13,8 @@ cdef class Merger:
     cdef object symbols           # a SymbolTables, into which the alphabets point
     cdef MergeTable table
     cdef TokenTree tree
-    cdef Alphabet alphabet
-    cdef Alphabet unmarked        # the same for a part that is not the end of its word
+    cdef SymbolTokens alphabet
+    cdef SymbolTokens unmarked    # the same for a part that is not the end of its word
     cdef bytes prefix             # which the alphabets point to
     cdef bytes suffix
     cdef bint ranks_fit_row
@@ -25,7 +25,7 @@ cdef class Merger:
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil
-    cdef int merge_known(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil
+    cdef int merge_between_unknown(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil
     cdef void merge_short(
         self,

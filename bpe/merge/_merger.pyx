@@ -12,20 +12,22 @@ from bpe.base._types cimport NO_TOKEN, byte_t
 from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
-    SHORT, Affix, Alphabet, Row, Scratch, Symbols, append_row, merge_in_passes, merge_rows, merge_with_heap,
-    row_of_bytes, row_of_symbols, symbols_of,
+    MAX_ROW_SYMBOLS, Affix, Row, Scratch, Symbols, SymbolTokens, append_row, fill_row_from_bytes, fill_row_from_symbols,
+    merge_in_passes, merge_rows, merge_with_heap, write_symbols,
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t
 
-from bpe.merge.checks import check_merges, check_symbols, drops_in_wide_chars, symbol_tokens, unknown_are_merged
+from bpe.merge.tables import (
+    can_drop_in_wide_chars, check_merges, check_symbols, find_symbol_tokens, has_merges_of_unknown,
+)
 from bpe.vocab.vocabulary import AFTER_MERGING
 
 cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
 
 
-cdef inline bint are_byte_tokens(const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
+cdef inline bint are_byte_tokens(const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
     """Whether the symbols of a piece are the tokens of its bytes; many vocabularies have none for bytes like 0xFF."""
     cdef Py_ssize_t i
     if alphabet.complete or not alphabet.plain:
@@ -44,7 +46,7 @@ cdef class Merger:
         cdef const uint32_t[::1] only = symbols.last if symbols.only is None else symbols.only
         check_merges(merges)
         check_symbols(merges, symbols)
-        is_symbol = symbol_tokens(merges, symbols)
+        is_symbol = find_symbol_tokens(merges, symbols)
         self.merges, self.symbols = merges, symbols
         self.alphabet.inner = Symbols(tokens=&inner[0], n=inner.shape[0])
         self.alphabet.last = Symbols(tokens=&last[0], n=last.shape[0])
@@ -72,25 +74,25 @@ cdef class Merger:
         if not symbols.chars:
             self.table.index_bytes(inner)
         self.tree = TokenTree(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
-        self.merges_unknown = unknown_are_merged(merges, symbols)
+        self.merges_unknown = has_merges_of_unknown(merges, symbols)
         if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
             self.tree.ordered = False                      # a token does not spell its text
-        complete = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)
-        depends = symbols.fuse_unk or drops_in_wide_chars(symbols) or symbols.of_bytes is not None
-        self.can_split = not self.prefix and not self.merges_unknown and (complete or not depends)
+        all_bytes_known = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)
+        depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.of_bytes is not None
+        self.can_split = not self.prefix and not self.merges_unknown and (all_bytes_known or not depends_on_neighbours)
         self.ranks_fit_row = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
         """Whether a piece can be merged together with others."""
-        return size <= SHORT and self.ranks_fit_row and are_byte_tokens(&self.alphabet, piece, size)
+        return size <= MAX_ROW_SYMBOLS and self.ranks_fit_row and are_byte_tokens(&self.alphabet, piece, size)
 
     cdef void merge_short(
         self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
     ) noexcept nogil:
-        """Merge n <= TOGETHER pieces that fit rows."""
+        """Merge n <= MAX_ROWS pieces that fit rows."""
         cdef size_t i
         for i in range(n):
-            row_of_bytes(&rows[i], &self.table.merges, self.alphabet.inner.tokens, pieces[i], sizes[i])
+            fill_row_from_bytes(&rows[i], &self.table.merges, self.alphabet.inner.tokens, pieces[i], sizes[i])
         merge_rows(&self.table.merges, rows, n)
 
     cdef int merge(
@@ -100,35 +102,35 @@ cdef class Merger:
 
         `unknown` becomes True if it has a symbol without an id.
         """
-        cdef const Alphabet* alphabet = &self.unmarked if earlier else &self.alphabet
+        cdef const SymbolTokens* alphabet = &self.unmarked if earlier else &self.alphabet
         cdef Py_ssize_t n = size, unknown_at = -1
         cdef const byte_t* text = piece
         cdef Row row
         if not (self.ranks_fit_row and are_byte_tokens(alphabet, piece, size)):
             text = NULL
-            n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
+            n = write_symbols(alphabet, piece, size, scratch, &unknown_at)
             if self.drops_after_merging and unknown_at >= 0:
-                return self.merge_known(n, scratch, out)
+                return self.merge_between_unknown(n, scratch, out)
             unknown[0] |= unknown_at >= 0
             if n == 0:                                     # all symbols were left out
                 return 0
-        if n <= SHORT and self.ranks_fit_row:
+        if n <= MAX_ROW_SYMBOLS and self.ranks_fit_row:
             if text != NULL:
-                row_of_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
+                fill_row_from_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
             else:
-                row_of_symbols(&row, &self.table.merges, scratch.symbols, n)
+                fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return append_row(&self.table.merges, &row, out)
         if self.ranks_fit_row and self.tree.ordered and merge_windows(
             &self.table.merges, self.tree, text, alphabet.inner.tokens, n, scratch, out
         ):
             return 0
         if text != NULL:
-            n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
+            n = write_symbols(alphabet, piece, size, scratch, &unknown_at)
         if self.ranks_fit_row and self.tree.ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)
 
-    cdef int merge_known(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil:
+    cdef int merge_between_unknown(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil:
         """Append the ids of the n symbols in `scratch`, without those that have none, which no merge crosses."""
         cdef Py_ssize_t start = 0, end
         cdef Row row
@@ -136,8 +138,8 @@ cdef class Merger:
             end = start
             while end < n and scratch.symbols[end] != NO_TOKEN:
                 end += 1
-            if 0 < end - start <= SHORT and self.ranks_fit_row:
-                row_of_symbols(&row, &self.table.merges, scratch.symbols + start, end - start)
+            if 0 < end - start <= MAX_ROW_SYMBOLS and self.ranks_fit_row:
+                fill_row_from_symbols(&row, &self.table.merges, scratch.symbols + start, end - start)
                 append_row(&self.table.merges, &row, out)
             elif start < end:
                 merge_with_heap(&self.table.merges, scratch.symbols + start, end - start, scratch, out, NULL)

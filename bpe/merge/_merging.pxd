@@ -10,16 +10,18 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef extern from "bpe/merge/_short_merge.h" nogil:
     ctypedef struct Row "bpe_row":
         Py_ssize_t n
-    void row_of_bytes "bpe_row_of_bytes"(
+    void fill_row_from_bytes "bpe_row_of_bytes"(
         Row* row, const Merges* merges, const token_t* ids, const byte_t* piece, Py_ssize_t n
     )
-    void row_of_symbols "bpe_row_of_symbols"(Row* row, const Merges* merges, const token_t* symbols, Py_ssize_t n)
-    Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
+    void fill_row_from_symbols "bpe_row_of_symbols"(
+        Row* row, const Merges* merges, const token_t* symbols, Py_ssize_t n
+    )
+    Py_ssize_t copy_row_tokens "bpe_tokens_of"(const Row* row, token_t* out)
     enum:
-        TOGETHER "BPE_TOGETHER"  # rows that are merged at once, at most
+        MAX_ROWS "BPE_TOGETHER"  # rows that are merged at once, at most
 
 cdef enum:
-    SHORT = 64                # symbols of a row, at most
+    MAX_ROW_SYMBOLS = 64      # symbols of a row, at most
     IDS_PER_STEP = 4          # an entry of the heap takes as long as writing some four ids does elsewhere
 
 cdef struct Symbols:          # the tokens of single symbols at a position of a word
@@ -30,7 +32,7 @@ cdef struct Affix:            # bytes that a symbol has in the vocabulary and no
     const byte_t* data
     Py_ssize_t size
 
-cdef struct Alphabet:         # the tokens of single symbols
+cdef struct SymbolTokens:     # the tokens of single symbols
     Symbols inner             # before the last position of a piece
     Symbols last
     Symbols first             # at the first position of a word: `inner`, or symbols without the prefix
@@ -63,15 +65,15 @@ cdef struct Scratch:          # memory to merge in; its owner frees it
     Watch watch
 
 cdef struct Dropping:         # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`
-    uint64_t dropped          # the probability with which a merge is left out, times 2**53
+    uint64_t drop_threshold   # the probability with which a merge is left out, times 2**53
     uint64_t state            # of the random numbers
     Queue skipped             # the merges left out since the last one was made
 
 
 cdef void free_scratch(Scratch* scratch) noexcept nogil
 
-cdef Py_ssize_t symbols_of(
-    const Alphabet* alphabet,
+cdef Py_ssize_t write_symbols(
+    const SymbolTokens* alphabet,
     const byte_t* piece,
     Py_ssize_t size,
     Scratch* scratch,         # OUT: the symbols

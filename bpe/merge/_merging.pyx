@@ -23,7 +23,7 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
 cdef enum:
-    PAYING = 8                # a pass pays if it merges one symbol in PAYING
+    MAX_SYMBOLS_PER_MERGE = 8  # a pass pays if it merges one symbol in this many
 
 
 follow_vector_level(use_level_merge)
@@ -36,8 +36,8 @@ cdef void free_scratch(Scratch* scratch) noexcept nogil:
     free(scratch.window)
 
 
-cdef Py_ssize_t symbols_of(
-    const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Py_ssize_t* unknown
+cdef Py_ssize_t write_symbols(
+    const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Py_ssize_t* unknown
 ) except -1 nogil:
     """Write the symbols of a piece; their number.
 
@@ -45,7 +45,7 @@ cdef Py_ssize_t symbols_of(
     token, else NO_TOKEN, or nothing. As in Hugging Face's `tokenizers`, an unknown token is written when the next
     symbol of the alphabet or another unknown token follows: after the bytes of symbols between them.
     """
-    cdef Py_ssize_t pos = 0, length = 1, n = 0, at, capacity = size + 1
+    cdef Py_ssize_t pos = 0, length = 1, n = 0, start, capacity = size + 1
     cdef uint32_t code
     cdef token_t token
     cdef token_t* symbols
@@ -55,16 +55,17 @@ cdef Py_ssize_t symbols_of(
     symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, capacity, sizeof(token_t))
     scratch.symbols = symbols
     while pos < size:
-        at = pos
+        start = pos
         if alphabet.chars:
             code = decode_char(piece, pos, size, &length)
         else:
             code = piece[pos]
         pos += length
-        token = token_of(alphabet, code, at == 0, pos >= size)
+        token = find_symbol_token(alphabet, code, start == 0, pos >= size)
         if token == NO_TOKEN:
-            if alphabet.of_bytes != NULL and append_bytes(alphabet, piece, at, min(pos, size), size, symbols, &n):
-                continue
+            if alphabet.of_bytes != NULL:
+                if append_symbol_bytes(alphabet, piece, start, min(pos, size), size, symbols, &n):
+                    continue
             if alphabet.unk != NO_TOKEN:
                 if pending and not alphabet.fuse_unk:
                     symbols[n] = alphabet.unk
@@ -74,7 +75,7 @@ cdef Py_ssize_t symbols_of(
             if alphabet.drop_unknown:
                 continue
             if unknown[0] < 0:
-                unknown[0] = at
+                unknown[0] = start
         if pending:
             symbols[n] = alphabet.unk
             n += 1
@@ -90,8 +91,10 @@ cdef Py_ssize_t symbols_of(
     return n
 
 
-cdef inline token_t token_of(const Alphabet* alphabet, uint32_t code, bint first, bint last) noexcept nogil:
-    """The token of a byte or code point at a position of a word, or NO_TOKEN."""
+cdef inline token_t find_symbol_token(
+    const SymbolTokens* alphabet, uint32_t code, bint first, bint last
+) noexcept nogil:
+    """Find the token of a byte or code point at a position of a word, or NO_TOKEN."""
     cdef const Symbols* symbols = &alphabet.inner
     if last:
         symbols = &alphabet.only if first else &alphabet.last
@@ -100,24 +103,24 @@ cdef inline token_t token_of(const Alphabet* alphabet, uint32_t code, bint first
     return symbols.tokens[code] if code < symbols.n else NO_TOKEN
 
 
-cdef bint append_bytes(
-    const Alphabet* alphabet, const byte_t* piece, Py_ssize_t at, Py_ssize_t end, Py_ssize_t size,
+cdef bint append_symbol_bytes(
+    const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
     token_t* symbols, Py_ssize_t* n,
 ) noexcept nogil:
     """Append the tokens of the bytes of a symbol, of its prefix and its suffix; False, and nothing, if one has none."""
     cdef Py_ssize_t written = n[0]
-    if at > 0 and not tokens_of_bytes(alphabet, alphabet.prefix.data, alphabet.prefix.size, symbols, &written):
+    if start > 0 and not append_byte_tokens(alphabet, alphabet.prefix.data, alphabet.prefix.size, symbols, &written):
         return False
-    if not tokens_of_bytes(alphabet, piece + at, end - at, symbols, &written):
+    if not append_byte_tokens(alphabet, piece + start, end - start, symbols, &written):
         return False
-    if end == size and not tokens_of_bytes(alphabet, alphabet.suffix.data, alphabet.suffix.size, symbols, &written):
+    if end == size and not append_byte_tokens(alphabet, alphabet.suffix.data, alphabet.suffix.size, symbols, &written):
         return False
     n[0] = written
     return True
 
 
-cdef inline bint tokens_of_bytes(
-    const Alphabet* alphabet, const byte_t* data, Py_ssize_t size, token_t* symbols, Py_ssize_t* n
+cdef inline bint append_byte_tokens(
+    const SymbolTokens* alphabet, const byte_t* data, Py_ssize_t size, token_t* symbols, Py_ssize_t* n
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(size):
@@ -137,12 +140,12 @@ cdef int append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil:
     """Merge a row, and append its tokens."""
     bpe_merge_row(merges, row)
     reserve(out, row.n)
-    out.n += tokens_of(row, out.data + out.n)
+    out.n += copy_row_tokens(row, out.data + out.n)
     return 0
 
 
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil:
-    """Merge up to TOGETHER rows, a merge of each in turn."""
+    """Merge up to MAX_ROWS rows, a merge of each in turn."""
     bpe_merge_rows(merges, rows, n)
 
 
@@ -159,48 +162,48 @@ cdef Py_ssize_t merge_in_passes(
     symbol each pass halves the symbols, and the heap has little to do: runs of `=` of random lengths take 35 ns a byte
     instead of 550.
     """
-    cdef uint64_t* found
+    cdef uint64_t* pair_merges
     cdef uint64_t best
-    cdef Py_ssize_t i, before = n + n
+    cdef Py_ssize_t i, n_before = n + n
     scratch.queue.entries = <uint64_t*>grow_array(scratch.queue.entries, &scratch.queue.capacity, n, sizeof(uint64_t))
-    found = scratch.queue.entries
+    pair_merges = scratch.queue.entries
     for i in range(n - 1):
-        found[i] = find_pair(merges, tokens[i], tokens[i + 1])
-    while n > 1 and before - n >= before // PAYING:
+        pair_merges[i] = find_pair(merges, tokens[i], tokens[i + 1])
+    while n > 1 and n_before - n >= n_before // MAX_SYMBOLS_PER_MERGE:
         best = NO_MERGE
         for i in range(n - 1):
-            best = min(best, found[i])
+            best = min(best, pair_merges[i])
         if best == NO_MERGE:
             break
-        before = n
-        n = apply_everywhere(merges, best >> 32, tokens, found, n)
-        scratch.watch.next -= before
+        n_before = n
+        n = apply_everywhere(merges, best >> 32, tokens, pair_merges, n)
+        scratch.watch.next -= n_before
         poll_if_due(&scratch.watch, written)
     return n
 
 
 cdef Py_ssize_t apply_everywhere(
-    const Merges* merges, uint64_t rank, token_t* tokens, uint64_t* found, Py_ssize_t n
+    const Merges* merges, uint64_t rank, token_t* tokens, uint64_t* pair_merges, Py_ssize_t n
 ) noexcept nogil:
     """Merge every pair of a rank, from left to right; returns the number of tokens left.
 
-    `found[i]` is the merge of `tokens[i]` and `tokens[i + 1]`, and is kept up to date.
+    `pair_merges[i]` is the merge of `tokens[i]` and `tokens[i + 1]`, and is kept up to date.
     """
-    cdef Py_ssize_t i = 0, kept = 0
+    cdef Py_ssize_t i = 0, n_kept = 0
     cdef uint64_t merge
     cdef bint is_new = False, was_new
     while i < n:
-        merge = found[i] if i < n - 1 else NO_MERGE
+        merge = pair_merges[i] if i < n - 1 else NO_MERGE
         was_new = is_new
         is_new = merge >> 32 == rank
-        tokens[kept] = <token_t>merge if is_new else tokens[i]
+        tokens[n_kept] = <token_t>merge if is_new else tokens[i]
         i += 2 if is_new else 1
-        if kept and (is_new or was_new):
-            found[kept - 1] = find_pair(merges, tokens[kept - 1], tokens[kept])
+        if n_kept and (is_new or was_new):
+            pair_merges[n_kept - 1] = find_pair(merges, tokens[n_kept - 1], tokens[n_kept])
         if not is_new:
-            found[kept] = merge                            # replaced if a new token follows
-        kept += 1
-    return kept
+            pair_merges[n_kept] = merge                    # replaced if a new token follows
+        n_kept += 1
+    return n_kept
 
 
 cdef int check_length(Py_ssize_t n) except -1 nogil:
@@ -238,7 +241,7 @@ cdef bint is_dropped(Dropping* dropping, uint64_t entry) except -1 nogil:
     cdef Queue* skipped = &dropping.skipped
     if skipped.n and skipped.entries[skipped.n - 1] == entry:
         return True
-    if next_random(&dropping.state) >> 11 >= dropping.dropped:
+    if next_random(&dropping.state) >> 11 >= dropping.drop_threshold:
         return False
     skipped.entries = <uint64_t*>grow_array(skipped.entries, &skipped.capacity, skipped.n + 1, sizeof(uint64_t))
     skipped.entries[skipped.n] = entry

@@ -24,10 +24,10 @@ from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport pop, push
 from bpe.merge._merge_table cimport NO_MERGE, find_pair
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport IDS_PER_STEP, Alphabet, Scratch, check_length, symbols_of
+from bpe.merge._merging cimport IDS_PER_STEP, SymbolTokens, Scratch, check_length, write_symbols
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from bpe.merge.checks import check_events, event_table
+from bpe.merge.tables import check_events, build_event_table
 
 cdef struct Event:
     uint32_t left             # the pair that is merged, or the token that is split
@@ -54,79 +54,79 @@ cdef class EventMerger(Merger):
         self.tree.ordered = False                          # nothing is known of what a token's own bytes become
         check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)
-        table, first = event_table(merges, events)
-        own_widths = np.append(np.asarray(events.width), events.width.dtype.type(0))
-        own_parts = np.append(np.asarray(events.parts), events.parts.dtype.type(0))
-        own_offsets = np.array(offsets)
-        self.arrays = [table, first, own_widths, own_parts, own_offsets]
+        table, first = build_event_table(merges, events)
+        width_array = np.append(np.asarray(events.width), events.width.dtype.type(0))
+        part_array = np.append(np.asarray(events.parts), events.parts.dtype.type(0))
+        offset_array = np.array(offsets)
+        self.arrays = [table, first, width_array, part_array, offset_array]
         cdef uint32_t[:, ::1] rows = table
-        cdef const uint32_t[::1] first_split = first, widths = own_widths
-        cdef const int32_t[::1] all_parts = own_parts
-        cdef const int64_t[::1] kept = own_offsets
+        cdef const uint32_t[::1] first_split = first, widths = width_array
+        cdef const int32_t[::1] all_parts = part_array
+        cdef const int64_t[::1] all_offsets = offset_array
         self.events, self.first_split, self.width = <Event*>&rows[0, 0], &first_split[0], &widths[0]
-        self.parts, self.offsets = &all_parts[0], &kept[0]
+        self.parts, self.offsets = &all_parts[0], &all_offsets[0]
 
     cdef int queue_pair(
-        self, Scratch* scratch, const token_t* begins, size_t at, size_t n, uint64_t now
+        self, Scratch* scratch, const token_t* begins, size_t position, size_t n, uint64_t min_event
     ) except -1 nogil:
-        """Queue the next event of the pair at a position, after the event `now` - 1."""
-        cdef token_t left = begins[at]
-        cdef size_t after = at + self.width[left]
-        cdef uint64_t found
+        """Queue the next event of the pair at a position, after the event `min_event` - 1."""
+        cdef token_t left = begins[position]
+        cdef size_t next_position = position + self.width[left]
+        cdef uint64_t merge
         cdef uint32_t event
-        if after >= n or begins[after] == NO_TOKEN:
+        if next_position >= n or begins[next_position] == NO_TOKEN:
             return 0
-        found = find_pair(&self.table.merges, left, begins[after])
-        if found == NO_MERGE:
+        merge = find_pair(&self.table.merges, left, begins[next_position])
+        if merge == NO_MERGE:
             return 0
-        event = <uint32_t>(found >> 32)
-        while event < now:
+        event = <uint32_t>(merge >> 32)
+        while event < min_event:
             event = self.events[event].next
-        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_TOKEN else 0
+        return push(&scratch.queue, <uint64_t>event << 32 | position) if event != NO_TOKEN else 0
 
-    cdef int queue_token(self, Scratch* scratch, token_t token, size_t at, uint64_t now) except -1 nogil:
+    cdef int queue_token(self, Scratch* scratch, token_t token, size_t position, uint64_t min_event) except -1 nogil:
         """Queue the next split of the token at a position."""
         cdef uint32_t event = self.first_split[token]
-        while event < now:
+        while event < min_event:
             event = self.events[event].next
-        return push(&scratch.queue, <uint64_t>event << 32 | at) if event != NO_TOKEN else 0
+        return push(&scratch.queue, <uint64_t>event << 32 | position) if event != NO_TOKEN else 0
 
-    cdef int do_event(
-        self, Scratch* scratch, token_t* begins, token_t* ends, size_t at, size_t n, uint32_t number
+    cdef int apply_event(
+        self, Scratch* scratch, token_t* begins, token_t* ends, size_t position, size_t n, uint32_t event_index
     ) except -1 nogil:
         """Do an event at a position, if it still has the pair or token; queue what follows."""
-        cdef const Event* event = &self.events[number]
-        cdef size_t after = at + self.width[event.left]
-        cdef uint64_t now = <uint64_t>number + 1
+        cdef const Event* event = &self.events[event_index]
+        cdef size_t next_position = position + self.width[event.left]
+        cdef uint64_t min_event = <uint64_t>event_index + 1
         cdef int64_t i
-        if begins[at] != event.left:
+        if begins[position] != event.left:
             return 0
         if event.right != NO_TOKEN:
-            if after >= n or begins[after] != event.right:
+            if next_position >= n or begins[next_position] != event.right:
                 return 0
-            begins[after] = ends[after - 1] = NO_TOKEN
-            begins[at] = ends[at + self.width[event.result] - 1] = event.result
-            self.queue_token(scratch, event.result, at, now)
-            self.queue_pair(scratch, begins, at, n, now)
+            begins[next_position] = ends[next_position - 1] = NO_TOKEN
+            begins[position] = ends[position + self.width[event.result] - 1] = event.result
+            self.queue_token(scratch, event.result, position, min_event)
+            self.queue_pair(scratch, begins, position, n, min_event)
         else:
             for i in range(self.offsets[event.result + 1] - 1, self.offsets[event.result] - 1, -1):
-                after -= self.width[self.parts[i]]         # from the right, so that the next token is known
-                begins[after] = ends[after + self.width[self.parts[i]] - 1] = <token_t>self.parts[i]
-                self.queue_token(scratch, begins[after], after, now)
-                self.queue_pair(scratch, begins, after, n, now)
-        if at > 0 and ends[at - 1] != NO_TOKEN:
-            self.queue_pair(scratch, begins, at - self.width[ends[at - 1]], n, now)
+                next_position -= self.width[self.parts[i]]  # from the right, so that the next token is known
+                begins[next_position] = ends[next_position + self.width[self.parts[i]] - 1] = <token_t>self.parts[i]
+                self.queue_token(scratch, begins[next_position], next_position, min_event)
+                self.queue_pair(scratch, begins, next_position, n, min_event)
+        if position > 0 and ends[position - 1] != NO_TOKEN:
+            self.queue_pair(scratch, begins, position - self.width[ends[position - 1]], n, min_event)
         return 0
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
-        """Never: rows are merged by rank."""
+        """Return False: rows are merged by rank."""
         return False
 
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        cdef const Alphabet* alphabet = &self.unmarked if earlier else &self.alphabet
-        cdef Py_ssize_t unknown_at = -1, n = symbols_of(alphabet, piece, size, scratch, &unknown_at), at
+        cdef const SymbolTokens* alphabet = &self.unmarked if earlier else &self.alphabet
+        cdef Py_ssize_t unknown_at = -1, n = write_symbols(alphabet, piece, size, scratch, &unknown_at), position
         cdef uint64_t entry
         cdef token_t* begins
         cdef token_t* ends
@@ -135,20 +135,20 @@ cdef class EventMerger(Merger):
         scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, 2 * n, sizeof(token_t))
         begins, ends = scratch.symbols, scratch.symbols + n
         scratch.queue.n = 0
-        for at in range(n):
-            ends[at] = begins[at]
-            if begins[at] != NO_TOKEN:
-                self.queue_pair(scratch, begins, at, n, 0)
+        for position in range(n):
+            ends[position] = begins[position]
+            if begins[position] != NO_TOKEN:
+                self.queue_pair(scratch, begins, position, n, 0)
         scratch.watch.next -= n
         while scratch.queue.n > 0:
             entry = pop(&scratch.queue)
             scratch.watch.next -= IDS_PER_STEP
             poll_if_due(&scratch.watch, out.n)
-            self.do_event(scratch, begins, ends, <uint32_t>entry, n, <uint32_t>(entry >> 32))
+            self.apply_event(scratch, begins, ends, <uint32_t>entry, n, <uint32_t>(entry >> 32))
         reserve(out, n)
-        at = 0
-        while at < n:
-            out.data[out.n] = begins[at]
+        position = 0
+        while position < n:
+            out.data[out.n] = begins[position]
             out.n += 1
-            at += self.width[begins[at]] if begins[at] != NO_TOKEN else 1
+            position += self.width[begins[position]] if begins[position] != NO_TOKEN else 1
         return 0

@@ -18,7 +18,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef int64_t split_text(
     uint32_t* tokens,         # IN OUT (n + draws,)
-    uint32_t* after,          # OUT (n + draws,)
+    uint32_t* next_index,     # OUT (n + draws,)
     int64_t n,
     int64_t draws,
     const int64_t* first,     # IN (n_ids + 1,): the splits of a token are from first[token] to before first[token + 1]
@@ -27,19 +27,19 @@ cdef int64_t split_text(
     uint64_t state,
 ) noexcept nogil:
     """Try to split a random token `draws` times; returns how many tokens there are then."""
-    cdef int64_t i, at, choice, _draw
+    cdef int64_t i, index, split, _draw
     cdef uint32_t token
     for i in range(n):
-        after[i] = <uint32_t>(i + 1)                   # the last one's is never followed
+        next_index[i] = <uint32_t>(i + 1)              # the last one's is never followed
     for _draw in range(draws):
-        at = <int64_t>(next_random(&state) % <uint64_t>n)
-        token = tokens[at]
+        index = <int64_t>(next_random(&state) % <uint64_t>n)
+        token = tokens[index]
         if token >= n_ids or first[token] == first[token + 1]:
             continue
-        choice = first[token] + <int64_t>(next_random(&state) % <uint64_t>(first[token + 1] - first[token]))
-        tokens[at], tokens[n] = parts[2 * choice], parts[2 * choice + 1]
-        after[n] = after[at]
-        after[at] = <uint32_t>n
+        split = first[token] + <int64_t>(next_random(&state) % <uint64_t>(first[token + 1] - first[token]))
+        tokens[index], tokens[n] = parts[2 * split], parts[2 * split + 1]
+        next_index[n] = next_index[index]
+        next_index[index] = <uint32_t>n
         n += 1
     return n
 
@@ -53,7 +53,7 @@ def split_randomly(
     uint64_t seed,                     # text i takes seed + i
 ):
     """Split tokens of texts at random; returns (uint32 ids, int64 offsets (n + 1,))."""
-    cdef int64_t text, i, at, n, n_texts = draws.shape[0], n_ids = first.shape[0] - 1, written = 0
+    cdef int64_t text, i, index, n, n_texts = draws.shape[0], n_ids = first.shape[0] - 1, n_written = 0
     cdef int64_t total = 0, longest = 1
     check_offsets(offsets, n_texts, ids.shape[0])
     check_offsets(first, n_ids, parts.shape[0])
@@ -68,23 +68,23 @@ def split_randomly(
             )
         total += n + draws[text]
         longest = max(longest, n + draws[text])
-    found, found_offsets = np.empty(total, dtype=np.uint32), np.zeros(n_texts + 1, dtype=np.int64)
-    cdef uint32_t[::1] tokens = np.empty(longest, dtype=np.uint32), after = np.empty(longest, dtype=np.uint32)
-    cdef uint32_t[::1] out = found
-    cdef int64_t[::1] out_offsets = found_offsets
+    split_ids, split_offsets = np.empty(total, dtype=np.uint32), np.zeros(n_texts + 1, dtype=np.int64)
+    cdef uint32_t[::1] tokens = np.empty(longest, dtype=np.uint32), next_index = np.empty(longest, dtype=np.uint32)
+    cdef uint32_t[::1] out = split_ids
+    cdef int64_t[::1] out_offsets = split_offsets
     with nogil:
         for text in range(n_texts):
             n = offsets[text + 1] - offsets[text]
             for i in range(n):
                 tokens[i] = ids[offsets[text] + i]
             n = split_text(
-                &tokens[0], &after[0], n, draws[text], &first[0], &parts[0, 0] if parts.shape[0] else NULL, n_ids,
+                &tokens[0], &next_index[0], n, draws[text], &first[0], &parts[0, 0] if parts.shape[0] else NULL, n_ids,
                 seed + <uint64_t>text,
             )
-            at = 0
+            index = 0
             for i in range(n):
-                out[written + i] = tokens[at]
-                at = after[at]
-            written += n
-            out_offsets[text + 1] = written
-    return found[:written].copy(), found_offsets
+                out[n_written + i] = tokens[index]
+                index = next_index[index]
+            n_written += n
+            out_offsets[text + 1] = n_written
+    return split_ids[:n_written].copy(), split_offsets

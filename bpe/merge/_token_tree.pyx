@@ -34,7 +34,7 @@ cdef class TokenTree:
         cdef const int[::1] results = merges.results, ranks = merges.ranks, unreachable
         cdef Py_ssize_t n = pairs.shape[0], i
         cdef token_t a, b, result
-        cdef bint known = merges.unreachable is not None
+        cdef bint has_unreachable = merges.unreachable is not None
         self.limit = merges.limit
         self.parts = <TokenParts*>check_allocated(
             calloc(self.limit + 1, sizeof(TokenParts)), self.limit, b"tokens and their parts"
@@ -62,11 +62,11 @@ cdef class TokenTree:
                     self.ordered = False
                     break
                 self.parts[result].size = self.parts[a].size + self.parts[b].size
-                self.reachable[result] = known or (
+                self.reachable[result] = has_unreachable or (
                     self.reachable[a] and self.reachable[b]
                     and is_valid_pair(&table.merges, self.parts, a, b, <uint64_t>ranks[i])
                 )
-        if known and self.ordered:
+        if has_unreachable and self.ordered:
             unreachable = merges.unreachable
             for i in range(unreachable.shape[0]):
                 if <size_t>unreachable[i] < self.limit:

@@ -35,29 +35,29 @@ class Splits:
                 "whole one, so tokens cannot be split"
             )
         limit = spec.vocabulary.limit
-        ends = np.zeros(limit, dtype=np.bool_) if spec.ends_word is None else spec.ends_word
-        of_bytes = {name.encode() for name in BYTE_NAMES} if spec.byte_fallback else set()
-        tokens = [(number, token) for number, token in spec.vocabulary.items(ORDINARY) if token not in of_bytes]
-        inner = {token: number for number, token in tokens if not ends[number]}
-        last = {token: number for number, token in tokens if ends[number]}
+        ends_word = np.zeros(limit, dtype=np.bool_) if spec.ends_word is None else spec.ends_word
+        byte_names = {name.encode() for name in BYTE_NAMES} if spec.byte_fallback else set()
+        tokens = [(token_id, token) for token_id, token in spec.vocabulary.items(ORDINARY) if token not in byte_names]
+        inner_ids = {token: token_id for token_id, token in tokens if not ends_word[token_id]}
+        last_ids = {token: token_id for token_id, token in tokens if ends_word[token_id]}
         counts = np.zeros(limit, dtype=np.int64)
         parts: list[int] = []
-        for number, token in tokens:
-            rights = last if ends[number] else inner
-            for at in range(1, len(token)):
-                left = inner.get(token[:at])
+        for token_id, token in tokens:
+            right_tokens = last_ids if ends_word[token_id] else inner_ids
+            for position in range(1, len(token)):
+                left = inner_ids.get(token[:position])
                 if left is not None:
-                    right = rights.get(token[at:])
+                    right = right_tokens.get(token[position:])
                     if right is not None:
                         parts += (left, right)
-                        counts[number] += 1
+                        counts[token_id] += 1
         self.first = offsets_of(counts)
         self.parts = np.array(parts, dtype=np.uint32).reshape(-1, 2)
 
     def sample(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64], proportion: float, seed: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """(ids, offsets) of texts with tokens split: floor(proportion * n) times, a random token of a text of n.
+        """Split tokens of texts: floor(proportion * n) times, a random token of a text of n; (ids, offsets).
 
         The result depends on the arguments alone; text i has the random numbers of `seed + i`.
         """

@@ -19,13 +19,25 @@ from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables
 from bpe.pretokenize._piece_scanner import PieceRules
-from bpe.pretokenize.patterns import UNDIVIDED
-from bpe.pretokenize.unit_rules import Units, is_number
+from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
+from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
+from bpe.text.character_sets import DIGIT, N_CLASSIFIED_CODES, NUMBER, find_character_classes, list_codes
 from bpe.vocab.vocabulary import Vocabulary
 
 #: At least one merge in this number must be low; with fewer, segments are long, and the general way is as fast.
-_ONE_LOW_IN = 8
+_MERGES_PER_LOW_MERGE = 8
 _SPACE = 0x20
+#: The steps of published files, and another spelling of the same pattern.
+_STEPS = (Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
+_STEPS_AS_PATTERN = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
+
+
+class Units(NamedTuple):
+    """How the kernel divides a text: UNDIVIDED, NUMBERS or SIGNS, and the classes of characters (uint8) or None."""
+
+    kind: int
+    classes: NDArray[np.uint8] | None
 
 
 class Superwords(NamedTuple):
@@ -39,7 +51,7 @@ class Superwords(NamedTuple):
 def find_superwords(
     merges: MergeList, symbols: SymbolTables, vocabulary: Vocabulary, units: Units | None
 ) -> Superwords | None:
-    """The two stages of a byte vocabulary without an end-of-word mark; None if the general way must encode it.
+    """Find the two stages of a byte vocabulary without an end-of-word mark; None if the general way must encode it.
 
     Args:
         merges: all merges.
@@ -48,9 +60,9 @@ def find_superwords(
         units: how a text is divided; None if the units are given with it.
 
     """
-    before, after = _find_joined_bytes(merges, vocabulary)
-    n_low = _find_first_across_words(merges, vocabulary, before, after)
-    if n_low * _ONE_LOW_IN < len(merges.ranks) or not len(merges.ranks):
+    left_bytes, right_bytes = _find_joined_bytes(merges, vocabulary)
+    n_low = _find_first_across_words(merges, vocabulary, left_bytes, right_bytes)
+    if n_low * _MERGES_PER_LOW_MERGE < len(merges.ranks) or not len(merges.ranks):
         return None
     if units is None and n_low == len(merges.ranks):
         return None  # an ordinary vocabulary, whose pretokens are short
@@ -58,90 +70,127 @@ def find_superwords(
         return None
     low, high = _select_part(merges, slice(n_low)), _select_part(merges, slice(n_low, None))
     try:
-        highs = HighMerges(low, high)
+        high_merges = HighMerges(low, high)
     except ValueError:
         return None
     kind, classes = units or (UNDIVIDED, None)
-    apart = _are_digits_apart(merges, vocabulary, before, after, units)
-    rules = PieceRules(*_make_byte_rules(before[:n_low], after[:n_low]), kind, classes, apart)
-    return Superwords(Merger(low, symbols), highs, rules)
+    digits_apart = _are_digits_apart(merges, vocabulary, left_bytes, right_bytes, units)
+    rules = PieceRules(*_make_byte_rules(left_bytes[:n_low], right_bytes[:n_low]), kind, classes, digits_apart)
+    return Superwords(Merger(low, symbols), high_merges, rules)
 
 
-def _select_part(merges: MergeList, chosen: slice) -> MergeList:
+def _select_part(merges: MergeList, indices: slice) -> MergeList:
     return replace(
         merges,
-        pairs=np.ascontiguousarray(merges.pairs[chosen]),
-        results=merges.results[chosen].copy(),
-        ranks=merges.ranks[chosen].copy(),
+        pairs=np.ascontiguousarray(merges.pairs[indices]),
+        results=merges.results[indices].copy(),
+        ranks=merges.ranks[indices].copy(),
     )
 
 
 def _find_joined_bytes(merges: MergeList, vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The bytes that each merge joins: the last of its left token and the first of its right one."""
+    """Find the bytes that each merge joins: the last of its left token and the first of its right one."""
     blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
     return blob[vocabulary.offsets[merges.pairs[:, 0] + 1] - 1], blob[vocabulary.offsets[merges.pairs[:, 1]]]
 
 
 def _find_first_across_words(
-    merges: MergeList, vocabulary: Vocabulary, before: NDArray[np.uint8], after: NDArray[np.uint8]
+    merges: MergeList, vocabulary: Vocabulary, left_bytes: NDArray[np.uint8], right_bytes: NDArray[np.uint8]
 ) -> int:
-    """The number of the first merge that joins a character with a space after it, where that is no white space too.
+    """Find the first merge that joins a space to a character before it that is no white space.
 
     If the left token ends with a character of several bytes, that whole character is tested. The number of merges if
     there is no such one.
     """
-    spaced = np.flatnonzero((after == _SPACE) & (before > _SPACE))
-    for number in spaced.tolist():
-        if before[number] < 0x80:
-            return int(number)
-        left = int(merges.pairs[number, 0])
+    candidates = np.flatnonzero((right_bytes == _SPACE) & (left_bytes > _SPACE))
+    for index in candidates.tolist():
+        if left_bytes[index] < 0x80:
+            return int(index)
+        left = int(merges.pairs[index, 0])
         start, end = vocabulary.offsets[left : left + 2].tolist()
-        last = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
-        if last and not last.isspace():
-            return int(number)
+        last_char = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
+        if last_char and not last_char.isspace():
+            return int(index)
     return len(merges.ranks)
 
 
 def _are_digits_apart(
     merges: MergeList,
     vocabulary: Vocabulary,
-    before: NDArray[np.uint8],
-    after: NDArray[np.uint8],
+    left_bytes: NDArray[np.uint8],
+    right_bytes: NDArray[np.uint8],
     units: Units | None,
 ) -> bool:
     """Whether no merge joins an ASCII digit and a character that is no number, such as `1` and `½`."""
     if units is None or units.classes is None:
         return False
     is_digit = np.isin(np.arange(256), range(48, 58))
-    for number in np.flatnonzero(is_digit[before] != is_digit[after]).tolist():
-        left, right = merges.pairs[number].tolist()
-        if is_digit[before[number]]:
+    for index in np.flatnonzero(is_digit[left_bytes] != is_digit[right_bytes]).tolist():
+        left, right = merges.pairs[index].tolist()
+        if is_digit[left_bytes[index]]:
             start, end = vocabulary.offsets[right : right + 2].tolist()
-            other = bytes(vocabulary.blob[start : min(end, start + 4)]).decode(errors="ignore")[:1]
+            neighbour = bytes(vocabulary.blob[start : min(end, start + 4)]).decode(errors="ignore")[:1]
         else:
             start, end = vocabulary.offsets[left : left + 2].tolist()
-            other = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
-        if not other or not is_number(units, other):
+            neighbour = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
+        if not neighbour or not is_number(units, neighbour):
             return False
     return True
 
 
 def _make_byte_rules(
-    before: NDArray[np.uint8], after: NDArray[np.uint8]
+    left_bytes: NDArray[np.uint8], right_bytes: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The group of each byte before a position, and of each byte after it the groups that no merge joins it to."""
-    joined = np.zeros((256, 256), dtype=np.bool_)
-    joined[before, after] = True
-    numbers = np.full(256, 5, dtype=np.intp)
+    """Group bytes: the group of each byte before a position; of each byte after it, the groups it never joins."""
+    is_joined = np.zeros((256, 256), dtype=np.bool_)
+    is_joined[left_bytes, right_bytes] = True
+    group_of_byte = np.full(256, 5, dtype=np.intp)
     codes = np.arange(256)
-    numbers[np.isin(codes, [*range(65, 91), *range(97, 123)])] = 0
-    numbers[np.isin(codes, range(48, 58))] = 1
-    numbers[:_SPACE] = 2
-    numbers[_SPACE] = 3
-    numbers[[10, 13]] = 4
+    group_of_byte[np.isin(codes, [*range(65, 91), *range(97, 123)])] = 0
+    group_of_byte[np.isin(codes, range(48, 58))] = 1
+    group_of_byte[:_SPACE] = 2
+    group_of_byte[_SPACE] = 3
+    group_of_byte[[10, 13]] = 4
     # Some white space ends with the same bytes as letters of other scripts do.
-    numbers[codes >= 0x80] = np.where(joined[0x80:, _SPACE], 6, 7)
-    of_groups = np.zeros((8, 256), dtype=np.bool_)
-    np.logical_or.at(of_groups, numbers, joined)
-    after_groups = np.packbits(~of_groups, axis=0, bitorder="little")[0]
-    return np.left_shift(1, numbers).astype(np.uint8), after_groups
+    group_of_byte[codes >= 0x80] = np.where(is_joined[0x80:, _SPACE], 6, 7)
+    is_joined_by_group = np.zeros((8, 256), dtype=np.bool_)
+    np.logical_or.at(is_joined_by_group, group_of_byte, is_joined)
+    groups_apart = np.packbits(~is_joined_by_group, axis=0, bitorder="little")[0]
+    return np.left_shift(1, group_of_byte).astype(np.uint8), groups_apart
+
+
+# Units ----------------------------------------------------------------------------------------------------------------
+
+
+def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
+    """Find the units that a pretokenizer divides a text into; None if the kernel does not find them.
+
+    >>> find_units(None)
+    Units(kind=0, classes=None)
+    >>> find_units(Pretokenizer("gpt2")) is None
+    True
+
+    """
+    if pretokenizer is None:
+        return Units(UNDIVIDED, None)
+    if isinstance(pretokenizer, PipelinePretokenizer):
+        if pretokenizer.steps != _STEPS or pretokenizer.letters:
+            return None
+        is_number = np.zeros(N_CLASSIFIED_CODES, dtype=np.uint8)
+        is_number[[code for code in list_codes("NUMERIC") if code < N_CLASSIFIED_CODES]] = NUMBER
+        classes = is_number | (find_character_classes() & np.uint8(DIGIT))
+        return Units(NUMBERS, classes) if np.all(classes[classes & DIGIT > 0] & NUMBER) else None
+    if pretokenizer.add_prefix_space:
+        return None
+    pattern = pretokenizer.pattern
+    if pattern == _STEPS_AS_PATTERN:
+        return Units(NUMBERS, find_character_classes())
+    if pattern in UNIT_PATTERNS and pretokenizer.gaps == "keep":
+        return Units(UNIT_PATTERNS[pattern], find_character_classes())
+    return None
+
+
+def is_number(units: Units, char: str) -> bool:
+    """Whether a character is a number to a pretokenizer that divides text at numbers."""
+    code = ord(char)
+    return units.classes is not None and code < N_CLASSIFIED_CODES and bool(units.classes[code] & NUMBER)

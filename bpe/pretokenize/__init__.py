@@ -6,13 +6,14 @@ every other pattern is matched by the `regex` package, which is exact but slower
 passes through them:
 
 - `pretokenizer.py` the classes `Pretokenizer` and `PipelinePretokenizer`, which `pipeline.py` runs, with the steps of
-  `steps.py`; `patterns.py` the published expressions, `_patterns.pxd` their numbers;
+  `steps.py`; `simplifying.py` replaces steps by a pretokenizer that equals them; `patterns.py` the published
+  expressions, `_patterns.pxd` their numbers;
 - `_scanner.pyx` finds pretokens, up to 4 KB of text at a time;
 - `_char_masks.pyx` (`_char_masks.h`, `_letters.h`) converts bytes to bit masks of character classes;
 - `_boundaries.pxd` the rules of each pattern as arithmetic on 64-bit masks;
 - `_char_scanner.pyx` the same rules one character at a time, where the masks cannot decide;
-- `_piece_scanner.pyx` (`_byte_cuts.h`) text of superword vocabularies, with the units that `unit_rules.py`
-  knows; `_word_scanner.pyx` the words of superword pretokenizers;
+- `_piece_scanner.pyx` (`_byte_cuts.h`) text of superword vocabularies, with the units that
+  `merge/superwords.py` knows; `_word_scanner.pyx` the words of superword pretokenizers;
 - `_safe_points.pyx` finds positions where a text can be split without changing a pretoken, for threads and streams.
 
 Invariants: a scanner finds exactly the matches of its expression, also in invalid UTF-8; a block starts at a known

@@ -45,19 +45,19 @@ cdef void classify_chunk(Cursor* cursor) noexcept nogil:
     MIN_BLOCKS, since texts that are mostly ASCII need the masks only here and there.
     """
     cdef byte_t padded[64]
-    cdef Py_ssize_t left = cursor.end - cursor.pos, n_blocks, i, rest
+    cdef Py_ssize_t n_left = cursor.end - cursor.pos, n_blocks, i, n_rest
     cdef const byte_t* text = cursor.text + cursor.pos
     cursor.n_blocks = min(2 * cursor.n_blocks, <Py_ssize_t>CHUNK_BLOCKS) if cursor.pos <= cursor.known else MIN_BLOCKS
-    n_blocks = min(cursor.n_blocks, (left + 63) >> 6)
+    n_blocks = min(cursor.n_blocks, (n_left + 63) >> 6)
     cursor.base = cursor.pos
     cursor.known = min(cursor.end, cursor.pos + 64 * n_blocks)
     for i in range(n_blocks):
-        rest = left - 64 * i
-        if rest >= 64:
+        n_rest = n_left - 64 * i
+        if n_rest >= 64:
             bpe_classify_ascii(text + 64 * i, &cursor.masks[i])
         else:                                              # never read past the text
             memset(padded, 0, 64)
-            memcpy(padded, text + 64 * i, rest)
+            memcpy(padded, text + 64 * i, n_rest)
             bpe_classify_ascii(padded, &cursor.masks[i])
     memset(&cursor.masks[n_blocks], 0, 2 * sizeof(Masks))
     for i in range(n_blocks):
@@ -73,49 +73,49 @@ cdef void classify_wide(Cursor* cursor, Py_ssize_t block) noexcept nogil:
     """
     cdef Masks* masks = &cursor.masks[block]
     cdef Masks* after = masks + 1
-    cdef Py_ssize_t at = cursor.base + 64 * block
-    cdef const byte_t* text = cursor.text + at
+    cdef Py_ssize_t start = cursor.base + 64 * block
+    cdef const byte_t* text = cursor.text + start
     cdef byte_t padded[66]
-    cdef WideLetters found
-    cdef uint64_t letters, rest, two, three, three_byte_letters, carried
-    if at + 66 > cursor.end:
+    cdef WideLetters wide
+    cdef uint64_t letters, bits, two, three, three_byte_letters, carried
+    if start + 66 > cursor.end:
         memset(padded, 0, 66)
-        memcpy(padded, text, cursor.end - at)
+        memcpy(padded, text, cursor.end - start)
         text = padded
-    bpe_find_letters(text, cursor.rules & CASED, &found)
-    if found.mark:
-        found.three |= found.mark & marks_in_words(masks, block > 0, &found)
-    three_byte_letters = found.three | found.cased         # with `other`, all characters of three bytes found
-    two, three = found.two | found.others, three_byte_letters | found.other
+    bpe_find_letters(text, cursor.rules & CASED, &wide)
+    if wide.mark:
+        wide.three |= wide.mark & find_marks_in_words(masks, block > 0, &wide)
+    three_byte_letters = wide.three | wide.cased           # with `other`, all characters of three bytes found
+    two, three = wide.two | wide.others, three_byte_letters | wide.other
     masks.lead &= ~(two | three)
     masks.tail |= (two | three) << 1 | three << 2
     after.tail |= (two | three) >> 63 | three >> 62
-    letters = found.two | three_byte_letters
+    letters = wide.two | three_byte_letters
     masks.letter |= letters | letters << 1 | three_byte_letters << 2
     carried = letters >> 63 | three_byte_letters >> 62     # bytes that lie in the next block
     after.letter |= carried
     if cursor.rules & CASED:
-        rest = found.uncased | found.three
-        masks.uncased |= rest | rest << 1 | found.three << 2
-        after.uncased |= rest >> 63 | found.three >> 62
-        rest = found.upper | found.capital
-        masks.upper |= rest | rest << 1 | found.capital << 2
-        after.upper |= rest >> 63 | found.capital >> 62
+        bits = wide.uncased | wide.three
+        masks.uncased |= bits | bits << 1 | wide.three << 2
+        after.uncased |= bits >> 63 | wide.three >> 62
+        bits = wide.upper | wide.capital
+        masks.upper |= bits | bits << 1 | wide.capital << 2
+        after.upper |= bits >> 63 | wide.capital >> 62
     if masks.lead:
         classify_others(cursor, block)
 
 
-cdef inline uint64_t marks_in_words(const Masks* masks, bint has_previous, const WideLetters* found) noexcept nogil:
+cdef inline uint64_t find_marks_in_words(const Masks* masks, bint has_previous, const WideLetters* wide) noexcept nogil:
     """Return the bytes of marks after letters, or after such marks; `has_previous` is set if masks precede these.
 
     In o200k a mark after a letter continues the word as a letter without case does, and is counted as one. A mark
     after anything else may start a word or belong to punctuation: `classify_one` marks it as undecided.
     """
-    cdef uint64_t three_byte_letters = found.three | found.cased, letters = found.two | three_byte_letters, marks
+    cdef uint64_t three_byte_letters = wide.three | wide.cased, letters = wide.two | three_byte_letters, marks
     letters |= masks.letter | letters << 1 | three_byte_letters << 2
     letters = letters << 1 | ((masks - 1).letter >> 63 if has_previous else 0)
-    marks = found.mark | found.mark << 1 | found.mark << 2
-    return marks & ~(marks + (found.mark & letters))       # the carry runs through each run of marks
+    marks = wide.mark | wide.mark << 1 | wide.mark << 2
+    return marks & ~(marks + (wide.mark & letters))        # the carry runs through each run of marks
 
 
 cdef void classify_others(Cursor* cursor, Py_ssize_t block) noexcept nogil:
@@ -143,7 +143,7 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t block) noexcept nogil:
                 bits = later_class(code, False)
         if length > 1:
             if cursor.rules & CASED and bits & (UPPER | LOWER) and follows_letter(cursor, block, bit):
-                bits |= LETTER                             # a mark: see `marks_in_words`
+                bits |= LETTER                             # a mark: see `find_marks_in_words`
             classify_one(&cursor.masks[block], bit, length, bits, bits & undecided_bits, cursor.rules)
 
 

@@ -5,8 +5,8 @@ from bpe.text._unicode cimport LETTER, NUMBER, SPACE, class_at
 
 ctypedef Py_ssize_t (*next_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
-cdef next_t next_of(int scanner) noexcept nogil
-cdef next_t gap_of(int scanner) noexcept nogil
+cdef next_t get_next_function(int scanner) noexcept nogil
+cdef next_t get_gap_function(int scanner) noexcept nogil
 cdef Py_ssize_t match_contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil
 cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil
 cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil

@@ -160,7 +160,7 @@ cdef Py_ssize_t next_qwen2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) n
     return next_with_lines(text, pos, end, 1, False)
 
 
-cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t find_cased_word_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of a match of `U*L+` at `pos`, or `pos`; U and L are o200k's upper and lower classes.
 
     Both classes contain marks and letters without case, so the expression may backtrack. In "アAB" `U*` takes all
@@ -184,11 +184,11 @@ cdef inline Py_ssize_t next_cased(
     cdef Py_ssize_t length, next_length, start, at
     cdef int bits = class_at(text, pos, end, &length), next_bits
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # after the optional first character
-    at = o200k_word(text, start, end)
+    at = find_cased_word_end(text, start, end)
     if at > start:
         return match_contraction(text, at, end, True) if contractions else at
     if start > pos and bits & UPPER:                       # a mark alone may be the word
-        at = o200k_word(text, pos, end)
+        at = find_cased_word_end(text, pos, end)
         if at > pos:
             return match_contraction(text, at, end, True) if contractions else at
     at = skip_run(text, start, end, UPPER)                                     # U+L*, where no L follows
@@ -412,12 +412,12 @@ cdef Py_ssize_t next_space_run(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
 
 
 cdef inline Py_ssize_t find_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    cdef const byte_t* found
+    cdef const byte_t* match
     while pos < end:
-        found = <const byte_t*>memchr(text + pos, 0xE2, end - pos)
-        if found == NULL:
+        match = <const byte_t*>memchr(text + pos, 0xE2, end - pos)
+        if match == NULL:
             return end
-        pos = found - text
+        pos = match - text
         if is_metaspace(text, pos, end):
             return pos
         pos += 1
@@ -427,29 +427,29 @@ cdef inline Py_ssize_t find_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssi
 # Functions by scanner -------------------------------------------------------------------------------------------------
 
 
-cdef next_t[SCANNERS] NEXT
-NEXT[GPT2] = next_gpt2
-NEXT[CL100K] = next_cl100k
-NEXT[O200K] = next_o200k
-NEXT[CLIP] = next_clip
-NEXT[WHITESPACE] = next_whitespace
-NEXT[LLAMA3] = next_llama3
-NEXT[QWEN2] = next_qwen2
-NEXT[TEKKEN] = next_tekken
-NEXT[DEEPSEEK] = next_deepseek
-NEXT[STARCODER] = next_starcoder
-NEXT[METASPACE] = next_metaspace
-NEXT[SPACE_RUNS] = next_space_run
+cdef next_t[SCANNERS] NEXT_FUNCTIONS
+NEXT_FUNCTIONS[GPT2] = next_gpt2
+NEXT_FUNCTIONS[CL100K] = next_cl100k
+NEXT_FUNCTIONS[O200K] = next_o200k
+NEXT_FUNCTIONS[CLIP] = next_clip
+NEXT_FUNCTIONS[WHITESPACE] = next_whitespace
+NEXT_FUNCTIONS[LLAMA3] = next_llama3
+NEXT_FUNCTIONS[QWEN2] = next_qwen2
+NEXT_FUNCTIONS[TEKKEN] = next_tekken
+NEXT_FUNCTIONS[DEEPSEEK] = next_deepseek
+NEXT_FUNCTIONS[STARCODER] = next_starcoder
+NEXT_FUNCTIONS[METASPACE] = next_metaspace
+NEXT_FUNCTIONS[SPACE_RUNS] = next_space_run
 
 
-cdef next_t next_of(int scanner) noexcept nogil:
-    """Return the function that finds the end of a pretoken for a scanner; for any other number, that of WHOLE."""
-    if 0 <= scanner < SCANNERS and NEXT[scanner] != NULL:
-        return NEXT[scanner]
+cdef next_t get_next_function(int scanner) noexcept nogil:
+    """Return the function that finds the end of a pretoken for a scanner; for any other number, that of WHOLE_TEXT."""
+    if 0 <= scanner < SCANNERS and NEXT_FUNCTIONS[scanner] != NULL:
+        return NEXT_FUNCTIONS[scanner]
     return next_whole
 
 
-cdef next_t gap_of(int scanner) noexcept nogil:
+cdef next_t get_gap_function(int scanner) noexcept nogil:
     """Return the function that skips the text a scanner drops between pretokens; NULL if it drops none."""
     if scanner == CLIP:
         return clip_gap

@@ -1,7 +1,7 @@
 """The numbers of the scanners; those of named patterns are also in `bpe/pretokenize/patterns.py`."""
 
 cdef enum:
-    WHOLE = 0          # the whole text is one pretoken
+    WHOLE_TEXT = 0          # the whole text is one pretoken
     GPT2 = 1
     CL100K = 2
     O200K = 3

@@ -17,12 +17,12 @@ cdef struct UnitRules:        # how a text is divided into units
 
 cdef struct UnitState:        # of a scan, for numbers of any length
     Py_ssize_t end            # of the unit; 0 at first
-    Py_ssize_t digits_at      # position of digits whose number is known, or 0
-    Py_ssize_t digits         # that number
+    Py_ssize_t digits_start   # position of digits whose number is known, or 0
+    Py_ssize_t n_digits       # that number
 
 cdef enum:
     UNDIVIDED = 0             # a text is one unit
-    CLASSES = 0x40000         # later code points are no letters, numbers or white space in Unicode 16
+    N_CLASSES = 0x40000       # later code points are no letters, numbers or white space in Unicode 16
 
 
 cdef class PieceRules:
@@ -40,8 +40,8 @@ cdef Py_ssize_t scan_pieces(
     Py_ssize_t limit,          # at least MIN_ROOM
 ) noexcept nogil
 
-cdef Py_ssize_t piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil
+cdef Py_ssize_t find_piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil
 
-cdef Py_ssize_t unit_end(
+cdef Py_ssize_t find_unit_end(
     const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil

@@ -14,6 +14,6 @@ class PieceRules:
         digits_apart: bool = False,
     ) -> Self: ...
 
-def unit_spans(
+def find_unit_spans(
     rules: PieceRules, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...

@@ -64,13 +64,13 @@ cdef class PieceRules:
         if unit == UNDIVIDED:
             return
         self.classes = classes
-        if self.classes.shape[0] != CLASSES:
-            raise ValueError(f"there are classes of {self.classes.shape[0]} code points; there must be {CLASSES}")
+        if self.classes.shape[0] != N_CLASSES:
+            raise ValueError(f"there are classes of {self.classes.shape[0]} code points; there must be {N_CLASSES}")
         self.units.classes = &self.classes[0]
-        find_starts(self)
+        set_match_starts(self)
 
 
-cdef int find_starts(PieceRules rules) noexcept:
+cdef int set_match_starts(PieceRules rules) noexcept:
     """Set the pairs of bytes where a match may start.
 
     These are a number and anything, the first byte of a longer character and anything, and two bytes that are a
@@ -100,7 +100,7 @@ cdef Py_ssize_t scan_pieces(
     """Find pieces, and advance `pos` past them; returns their number, which is 0 only if the next one is very long.
 
     Piece i is `bounds[i]` to `bounds[i + 1]`, relative to `pos` at the time of the call. A piece of 1 GiB or more is
-    left to `piece_end`.
+    left to `find_piece_end`.
     """
     cdef int done = False
     cdef Py_ssize_t n = bpe_cuts_in(cuts, cursor.text, cursor.pos, cursor.end, MAX_SPAN, bounds, limit, &done)
@@ -112,18 +112,18 @@ cdef Py_ssize_t scan_pieces(
     return n
 
 
-cdef Py_ssize_t piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil:
-    """The end of the piece at `pos`."""
-    cdef Py_ssize_t at = cursor.pos + 1
-    while at < cursor.end and not bpe_is_cut(cuts, cursor.text[at - 1], cursor.text[at]):
-        at += 1
-    return at
+cdef Py_ssize_t find_piece_end(const Cursor* cursor, const ByteCuts* cuts) noexcept nogil:
+    """Find the end of the piece at `pos`."""
+    cdef Py_ssize_t position = cursor.pos + 1
+    while position < cursor.end and not bpe_is_cut(cuts, cursor.text[position - 1], cursor.text[position]):
+        position += 1
+    return position
 
 
 # Units ----------------------------------------------------------------------------------------------------------------
 
 
-cdef inline int class_of(
+cdef inline int get_class(
     const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
 ) noexcept nogil:
     """The class of the character at `pos`, and its length in bytes; 0 and 0 at the end of the text."""
@@ -132,134 +132,140 @@ cdef inline int class_of(
     if pos >= end:
         return 0
     code = decode_char(text, pos, end, length)
-    return rules.classes[code] if code < CLASSES else 0
+    return rules.classes[code] if code < N_CLASSES else 0
 
 
-cdef inline Py_ssize_t run_end(
-    const UnitRules* rules, int wanted, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t max_chars,
+cdef inline Py_ssize_t find_run_end(
+    const UnitRules* rules, int class_bits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t max_chars,
     Py_ssize_t* n,
 ) noexcept nogil:
-    """The end of up to `max_chars` characters from `pos` on with one of the classes (signs if 0), and their number."""
+    """Find the end of up to `max_chars` characters at `pos` with one of the classes (signs if 0), and their number."""
     cdef Py_ssize_t length
-    cdef int bits = class_of(rules, text, pos, end, &length)
+    cdef int bits = get_class(rules, text, pos, end, &length)
     n[0] = 0
-    while n[0] < max_chars and length and (bits & wanted != 0 if wanted else bits & (LETTER | NUMBER | SPACE) == 0):
+    while n[0] < max_chars and length and (
+        bits & class_bits != 0 if class_bits else bits & (LETTER | NUMBER | SPACE) == 0
+    ):
         n[0] += 1
         pos += length
-        bits = class_of(rules, text, pos, end, &length)
+        bits = get_class(rules, text, pos, end, &length)
     return pos
 
 
-cdef Py_ssize_t group_end(
+cdef Py_ssize_t find_group_end(
     const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """The end of the group at `pos`: of the number, or before the last digits of one if these are 3, 6 and so on.
+    """Find the end of the group at `pos`: of the number, or before its last digits if these are 3, 6 and so on.
 
     The number of digits is kept, as counting them for each group would take quadratic time.
     """
     cdef Py_ssize_t start = pos, n, unused, length
-    while class_of(rules, text, pos, end, &length) & NUMBER:
-        if state.digits_at != pos or pos == 0:
-            run_end(rules, DIGIT, text, pos, end, end, &state.digits)
-            state.digits_at = pos
-        n = state.digits
+    while get_class(rules, text, pos, end, &length) & NUMBER:
+        if state.digits_start != pos or pos == 0:
+            find_run_end(rules, DIGIT, text, pos, end, end, &state.n_digits)
+            state.digits_start = pos
+        n = state.n_digits
         if n == 0:                                         # another number than a digit
             pos += length
             continue
         if n % 3 == 0 and pos > start:
             return pos
-        pos = run_end(rules, DIGIT, text, pos, end, (n - 1) % 3 + 1, &unused)
-        state.digits_at, state.digits = pos, n - unused
-        if state.digits:
+        pos = find_run_end(rules, DIGIT, text, pos, end, (n - 1) % 3 + 1, &unused)
+        state.digits_start, state.n_digits = pos, n - unused
+        if state.n_digits:
             return pos
     return pos
 
 
-cdef Py_ssize_t few_digits_end(
+cdef Py_ssize_t find_few_digits_end(
     const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """The end of a number of one to three ASCII digits at `pos` if it needs no unit of its own; else `pos`.
+    """Find the end of one to three ASCII digits at `pos` if they need no unit of their own; else `pos`.
 
     Numbers are many in code, and each unit is encoded by itself. A number is one group then, and no merge crosses its
     ends.
     """
-    cdef Py_ssize_t at = pos, length
+    cdef Py_ssize_t position = pos, length
     if rules.digits_apart:
-        while at < end and at <= pos + 3 and c"0" <= text[at] <= c"9":
-            at += 1
-        if at <= pos + 3 and not class_of(rules, text, at, end, &length) & NUMBER:
-            return at
+        while position < end and position <= pos + 3 and c"0" <= text[position] <= c"9":
+            position += 1
+        if position <= pos + 3 and not get_class(rules, text, position, end, &length) & NUMBER:
+            return position
     return pos
 
 
-cdef Py_ssize_t signs_end(const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    """The end of `\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]{2,}[\\r\\n/]*| +(?!\\S)` at `pos`, or `pos`."""
-    cdef Py_ssize_t length, n, at, after
-    cdef int bits = class_of(rules, text, pos, end, &length)
+cdef Py_ssize_t find_signs_end(
+    const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
+    """Find the end of `\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]{2,}[\\r\\n/]*| +(?!\\S)` at `pos`, or `pos`."""
+    cdef Py_ssize_t length, n, position, signs_end
+    cdef int bits = get_class(rules, text, pos, end, &length)
     if bits & NUMBER:
-        return run_end(rules, NUMBER, text, pos, end, 3, &n)
+        return find_run_end(rules, NUMBER, text, pos, end, 3, &n)
     if bits & LETTER or bits & SPACE and text[pos] != c" ":
         return pos
-    at = pos + 1 if text[pos] == c" " else pos
-    after = run_end(rules, 0, text, at, end, end, &n)
+    position = pos + 1 if text[pos] == c" " else pos
+    signs_end = find_run_end(rules, 0, text, position, end, end, &n)
     if n >= 2:
-        while after < end and (text[after] == c"\r" or text[after] == c"\n" or text[after] == c"/"):
-            after += 1
-        return after
-    if at == pos:
+        while signs_end < end and (text[signs_end] == c"\r" or text[signs_end] == c"\n" or text[signs_end] == c"/"):
+            signs_end += 1
+        return signs_end
+    if position == pos:
         return pos
-    while at < end and text[at] == c" ":
-        at += 1
-    return at if at == end or class_of(rules, text, at, end, &length) & SPACE else at - 1
+    while position < end and text[position] == c" ":
+        position += 1
+    return position if position == end or get_class(rules, text, position, end, &length) & SPACE else position - 1
 
 
-cdef Py_ssize_t unit_end(
+cdef Py_ssize_t find_unit_end(
     const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """The end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
-    cdef Py_ssize_t at = pos, few, length
+    """Find the end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
+    cdef Py_ssize_t position = pos, digits_end, length
     if rules.unit == UNDIVIDED:
         return end
-    if rules.unit == NUMBERS and class_of(rules, text, pos, end, &length) & NUMBER:
-        at = few_digits_end(rules, text, pos, end)
-        if at == pos:
-            return group_end(rules, state, text, pos, end)
+    if rules.unit == NUMBERS and get_class(rules, text, pos, end, &length) & NUMBER:
+        position = find_few_digits_end(rules, text, pos, end)
+        if position == pos:
+            return find_group_end(rules, state, text, pos, end)
     if rules.unit == SIGNS:
-        at = signs_end(rules, text, pos, end)
-        if at > pos:
-            return at
-    while at < end:
-        class_of(rules, text, at, end, &length)            # no match starts here
-        at += length
-        if at < end and text[at] < 0xC0:
-            at = bpe_next_cut(&rules.starts, text, at, end)
-        if at >= end:
+        position = find_signs_end(rules, text, pos, end)
+        if position > pos:
+            return position
+    while position < end:
+        get_class(rules, text, position, end, &length)     # no match starts here
+        position += length
+        if position < end and text[position] < 0xC0:
+            position = bpe_next_cut(&rules.starts, text, position, end)
+        if position >= end:
             return end
-        if rules.unit == NUMBERS and class_of(rules, text, at, end, &length) & NUMBER:
-            few = few_digits_end(rules, text, at, end)
-            if few == at:
-                return at
-            at = few
-        if rules.unit == SIGNS and signs_end(rules, text, at, end) > at:
-            return at
+        if rules.unit == NUMBERS and get_class(rules, text, position, end, &length) & NUMBER:
+            digits_end = find_few_digits_end(rules, text, position, end)
+            if digits_end == position:
+                return position
+            position = digits_end
+        if rules.unit == SIGNS and find_signs_end(rules, text, position, end) > position:
+            return position
     return end
 
 
-def unit_spans(PieceRules rules not None, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-    """The units of the texts `text[starts[i]:ends[i]]`: their starts and their ends, two int64 arrays."""
+def find_unit_spans(
+    PieceRules rules not None, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends
+):
+    """Find the units of the texts `text[starts[i]:ends[i]]`: their starts and their ends, two int64 arrays."""
     cdef Py_ssize_t i, pos, n = 0
     cdef UnitState state
     check_spans(starts, ends, text.shape[0], False)
     max_units = int(np.sum(ends) - np.sum(starts)) + 1          # each unit has a byte of its own
-    found_starts, found_ends = np.empty(max_units, np.int64), np.empty(max_units, np.int64)
-    cdef int64_t[::1] begins = found_starts, finishes = found_ends
+    all_starts, all_ends = np.empty(max_units, np.int64), np.empty(max_units, np.int64)
+    cdef int64_t[::1] start_view = all_starts, end_view = all_ends
     with nogil:
         for i in range(starts.shape[0]):
             pos = starts[i]
-            state = UnitState(end=0, digits_at=0, digits=0)
+            state = UnitState(end=0, digits_start=0, n_digits=0)
             while pos < ends[i]:
-                begins[n] = pos
-                pos = unit_end(&rules.units, &state, &text[0], pos, ends[i])
-                finishes[n] = pos
+                start_view[n] = pos
+                pos = find_unit_end(&rules.units, &state, &text[0], pos, ends[i])
+                end_view[n] = pos
                 n += 1
-    return found_starts[:n].copy(), found_ends[:n].copy()
+    return all_starts[:n].copy(), all_ends[:n].copy()

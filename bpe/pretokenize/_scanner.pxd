@@ -8,7 +8,7 @@ cdef enum:
     MIN_ROOM = 64         # room for the pretokens of one block, the least that a scan of blocks needs
     MAX_SPAN = 1 << 30    # the pretokens of one call begin within this many bytes
 
-cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef void open_cursor(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
 cdef Py_ssize_t scan_bounds(
     Cursor* cursor,

@@ -19,7 +19,7 @@ from bpe.pretokenize._char_masks cimport (
     CASED, CLASSES, CLIP_RULES, CONTRACTIONS, GAPS, MIN_BLOCKS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Cursor, Masks,
     classify_any_block, classify_ascii_block, below, bpe_clz, bpe_ctz, classify_chunk, shift_bits,
 )
-from bpe.pretokenize._char_scanner cimport clip_class_at, gap_of, next_of, next_t
+from bpe.pretokenize._char_scanner cimport clip_class_at, get_gap_function, get_next_function, next_t
 from bpe.pretokenize._patterns cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, SCANNERS, STARCODER, TEKKEN, WHITESPACE
 from bpe.text._unicode cimport (
     BPE_CLIP_UNICODE_VERSION, BPE_UNICODE_VERSION, LETTER, LOWER, NEWLINE, NUMBER, UPPER, class_at,
@@ -48,7 +48,7 @@ cdef extern from *:
     """
 
 cdef enum:
-    MAX_FOUND = 512           # largest number of pretokens that a call of `scan` finds
+    MAX_PRETOKENS = 512       # largest number of pretokens that a call of `scan` finds
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()
@@ -107,33 +107,33 @@ cdef inline Py_ssize_t scan_blocks(
     predicts the branch that checks it, so the work on consecutive blocks overlaps.
     """
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, next_pos
-    cdef uint64_t found, last
-    cdef int guess
-    cdef Masks classes
+    cdef uint64_t starts, last
+    cdef int guessed_start
+    cdef Masks masks
     cdef bint at_end = False
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
-        if level > 1 and end - pos > 64 and classify_ascii_block(cursor.text + pos, level, &classes):
-            guess = 63 - bpe_clz(classes.letter << 1 & ~classes.letter | 1)
-            found = starts_in(cursor, rules, &classes, 65, &at_end)
-            if found >> guess & 1 and guess:               # a predicted branch, not a conditional move
-                n += bpe_bit_positions(level, found & below(guess), <uint32_t>(pos - first), bounds + n)
-                pos += guess
+        if level > 1 and end - pos > 64 and classify_ascii_block(cursor.text + pos, level, &masks):
+            guessed_start = 63 - bpe_clz(masks.letter << 1 & ~masks.letter | 1)
+            starts = starts_in(cursor, rules, &masks, 65, &at_end)
+            if starts >> guessed_start & 1 and guessed_start:  # a predicted branch, not a conditional move
+                n += bpe_bit_positions(level, starts & below(guessed_start), <uint32_t>(pos - first), bounds + n)
+                pos += guessed_start
                 continue
         else:
-            classify_any_block(cursor, rules, &classes)
-            found = starts_in(cursor, rules, &classes, end - pos, &at_end)
-        if found == 1 and not at_end:
-            next_pos = long_pretoken(cursor, rules, classes.letter, next_end)
+            classify_any_block(cursor, rules, &masks)
+            starts = starts_in(cursor, rules, &masks, end - pos, &at_end)
+        if starts == 1 and not at_end:
+            next_pos = long_pretoken(cursor, rules, masks.letter, next_end)
             if next_pos - first > <Py_ssize_t>0xFFFFFFFF:
                 break
             bounds[n] = <uint32_t>(pos - first)
             n += 1
             pos = next_pos
             continue
-        last = 0 if at_end else <uint64_t>1 << (63 - bpe_clz(found))
-        n += bpe_bit_positions(level, found & ~last, <uint32_t>(pos - first), bounds + n)
-        pos = end if at_end else pos + 63 - bpe_clz(found)
+        last = 0 if at_end else <uint64_t>1 << (63 - bpe_clz(starts))
+        n += bpe_bit_positions(level, starts & ~last, <uint32_t>(pos - first), bounds + n)
+        pos = end if at_end else pos + 63 - bpe_clz(starts)
     cursor.pos = pos
     bounds[n] = <uint32_t>(pos - first)
     return n
@@ -169,8 +169,8 @@ cdef inline Py_ssize_t scan_between_gaps(
     Cursor* cursor, const int rules, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
     """Implement `scan_patterns` with gaps; each block begins after the last pretoken that ends in the previous one."""
-    cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
-    cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
+    cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, n_ends, n_starts
+    cdef next_t next_end = get_next_function(cursor.scanner), gap_end = get_gap_function(cursor.scanner)
     cdef uint64_t certain, word, start_bits, end_bits
     cdef Masks classes
     cdef bint at_end
@@ -183,26 +183,26 @@ cdef inline Py_ssize_t scan_between_gaps(
         start_bits = starts_between_gaps(cursor, rules, &classes, &certain, &at_end)
         word = ~classes.space & certain
         end_bits = (start_bits | ~word) & word << 1 & certain  # the last pretoken's end may be unknown
-        count = bpe_bit_positions(level, end_bits, <uint32_t>(pos - first), ends + n)
-        begun = bpe_bit_positions(level, start_bits, <uint32_t>(pos - first), starts + n)
-        n += count
-        if begun > count and at_end:
+        n_ends = bpe_bit_positions(level, end_bits, <uint32_t>(pos - first), ends + n)
+        n_starts = bpe_bit_positions(level, start_bits, <uint32_t>(pos - first), starts + n)
+        n += n_ends
+        if n_starts > n_ends and at_end:
             ends[n] = <uint32_t>(end - first)
             n += 1
         if at_end:
             pos = end
-        elif begun > count and start_bits > 1:
+        elif n_starts > n_ends and start_bits > 1:
             pos += 63 - bpe_clz(start_bits)
-        elif begun > count or certain == 0:                # longer than the block, or not certain within it
+        elif n_starts > n_ends or certain == 0:            # longer than the block, or not certain within it
             pos = gap_end(cursor.text, pos, end)
             cursor.pos = pos
             if pos < end:
-                count = long_run(cursor, next_end) if certain else next_end(cursor.text, pos, end)
-                if count - first > <Py_ssize_t>0xFFFFFFFF:
+                n_ends = long_run(cursor, next_end) if certain else next_end(cursor.text, pos, end)
+                if n_ends - first > <Py_ssize_t>0xFFFFFFFF:
                     break
-                starts[n], ends[n] = <uint32_t>(pos - first), <uint32_t>(count - first)
+                starts[n], ends[n] = <uint32_t>(pos - first), <uint32_t>(n_ends - first)
                 n += 1
-                pos = count
+                pos = n_ends
         elif end_bits:
             pos += 63 - bpe_clz(end_bits)
         else:
@@ -224,16 +224,16 @@ cdef inline Py_ssize_t scan_patterns(
     gaps, `starts` gets the end of the last one too, and `ends` is not used.
     """
     if cursor.scanner == GPT2:
-        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), starts, limit)
+        return scan_blocks(cursor, CONTRACTIONS, level, get_next_function(GPT2), starts, limit)
     if cursor.scanner == CL100K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), starts, limit)
+        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, get_next_function(CL100K), starts, limit)
     if cursor.scanner == O200K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), starts, limit)
+        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, get_next_function(O200K), starts, limit)
     if cursor.scanner == CLIP:
         return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
     if cursor.rules & GAPS:
         return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
-    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), starts, limit)
+    return scan_blocks(cursor, cursor.rules, level, get_next_function(cursor.scanner), starts, limit)
 
 
 cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(
@@ -252,13 +252,13 @@ cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_
     return scan_patterns(cursor, 0, starts, ends, limit)
 
 
-cdef Py_ssize_t (*scan_by_blocks)(Cursor*, uint32_t*, uint32_t*, Py_ssize_t) noexcept nogil
+cdef Py_ssize_t (*scan_at_level)(Cursor*, uint32_t*, uint32_t*, Py_ssize_t) noexcept nogil
 
 
 cdef void use_level(int level) noexcept:
     """See base/_cpu.pyx."""
-    global scan_by_blocks
-    scan_by_blocks = scan_avx512 if level == 3 else scan_avx2 if level == 2 else scan_plain
+    global scan_at_level
+    scan_at_level = scan_avx512 if level == 3 else scan_avx2 if level == 2 else scan_plain
 
 
 follow_vector_level(use_level)
@@ -279,7 +279,7 @@ RULES[TEKKEN] = LINES | CASED | SINGLE_DIGITS
 RULES[STARCODER] = CONTRACTIONS | SINGLE_DIGITS
 
 
-cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef void open_cursor(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Initialize `cursor` to scan `text[pos:end]`."""
     cursor.scanner = scanner
     cursor.rules = RULES[scanner] if 0 <= scanner < SCANNERS else 0
@@ -294,18 +294,18 @@ cdef Py_ssize_t scan_characters(
     Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
 ) noexcept nogil:
     """Find up to `limit` pretokens, reading one character at a time."""
-    cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
-    cdef Py_ssize_t n = 0, at = cursor.pos, end = cursor.end
+    cdef next_t next_end = get_next_function(cursor.scanner), gap_end = get_gap_function(cursor.scanner)
+    cdef Py_ssize_t n = 0, pos = cursor.pos, end = cursor.end
     while n < limit:
         if gap_end != NULL:
-            at = gap_end(cursor.text, at, end)
-        if at >= end:
+            pos = gap_end(cursor.text, pos, end)
+        if pos >= end:
             break
-        starts[n] = at
-        at = next_end(cursor.text, at, end)
-        ends[n] = at
+        starts[n] = pos
+        pos = next_end(cursor.text, pos, end)
+        ends[n] = pos
         n += 1
-    cursor.pos = at
+    cursor.pos = pos
     return n
 
 
@@ -317,7 +317,7 @@ cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) 
     """
     if not cursor.rules or cursor.rules & GAPS:
         return 0
-    return scan_by_blocks(cursor, bounds, NULL, limit)
+    return scan_at_level(cursor, bounds, NULL, limit)
 
 
 cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
@@ -325,12 +325,12 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
 
     Text between pretokens (white space, for the scanners that drop it) is skipped. After the last one `pos` is `end`.
     """
-    cdef uint32_t bounds[MAX_FOUND + 1]
-    cdef uint32_t gaps[MAX_FOUND]
+    cdef uint32_t bounds[MAX_PRETOKENS + 1]
+    cdef uint32_t gaps[MAX_PRETOKENS]
     cdef Py_ssize_t n = 0, first = cursor.pos, i
     cdef const uint32_t* last = &gaps[0] if cursor.rules & GAPS else &bounds[1]
     if limit >= MIN_ROOM and cursor.rules:
-        n = scan_by_blocks(cursor, bounds, gaps, min(limit, <Py_ssize_t>MAX_FOUND))
+        n = scan_at_level(cursor, bounds, gaps, min(limit, <Py_ssize_t>MAX_PRETOKENS))
     if n == 0:
         return scan_characters(cursor, starts, ends, limit)
     for i in range(n):
@@ -354,7 +354,7 @@ def spans(int scanner, const byte_t[::1] text, bint by_character=False):
     cdef Py_ssize_t[::1] first = starts, last = ends
     if size:
         with nogil:
-            begin(&cursor, scanner, &text[0], 0, size)
+            open_cursor(&cursor, scanner, &text[0], 0, size)
             if by_character:
                 n = scan_characters(&cursor, &first[0], &last[0], size)
             else:
@@ -365,15 +365,15 @@ def spans(int scanner, const byte_t[::1] text, bint by_character=False):
 
 def count(int scanner, const byte_t[::1] text):
     """Return the number of pretokens of a text; the benchmarks measure scanning with it."""
-    cdef uint32_t bounds[MAX_FOUND + 1]
-    cdef Py_ssize_t starts[MAX_FOUND]
-    cdef Py_ssize_t ends[MAX_FOUND]
+    cdef uint32_t bounds[MAX_PRETOKENS + 1]
+    cdef Py_ssize_t starts[MAX_PRETOKENS]
+    cdef Py_ssize_t ends[MAX_PRETOKENS]
     cdef Py_ssize_t total = 0, n
     cdef Cursor cursor
     if text.shape[0]:
         with nogil:
-            begin(&cursor, scanner, &text[0], 0, text.shape[0])
+            open_cursor(&cursor, scanner, &text[0], 0, text.shape[0])
             while cursor.pos < cursor.end:
-                n = scan_bounds(&cursor, bounds, MAX_FOUND)
-                total += n if n else scan(&cursor, starts, ends, MAX_FOUND)
+                n = scan_bounds(&cursor, bounds, MAX_PRETOKENS)
+                total += n if n else scan(&cursor, starts, ends, MAX_PRETOKENS)
     return total

@@ -38,46 +38,46 @@ cdef inline Py_ssize_t skip_digits(const byte_t* text, Py_ssize_t pos, Py_ssize_
 
 cdef inline Py_ssize_t next_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of ` ?\\p{L}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?![^\\s\\p{N}])|\\s+` at `pos`, which has no number."""
-    cdef Py_ssize_t length, at = pos, last = pos
+    cdef Py_ssize_t length, position = pos, last_space = pos
     cdef int bits
     if text[pos] == c" " and pos + 1 < end:
-        at = pos + 1
-    bits = class_at(text, at, end, &length)
+        position = pos + 1
+    bits = class_at(text, position, end, &length)
     if bits & LETTER:
-        return skip_run(text, at, end, LETTER)
+        return skip_run(text, position, end, LETTER)
     if not bits & (NUMBER | SPACE):
-        return skip_others(text, at, end)
-    at = pos
-    bits = class_at(text, at, end, &length)
+        return skip_others(text, position, end)
+    position = pos
+    bits = class_at(text, position, end, &length)
     while bits & SPACE:
-        last = at
-        at += length
-        bits = class_at(text, at, end, &length)
-    return at if at == end or bits & NUMBER or last == pos else last
+        last_space = position
+        position += length
+        bits = class_at(text, position, end, &length)
+    return position if position == end or bits & NUMBER or last_space == pos else last_space
 
 
 cdef Py_ssize_t scan_words(
     bint cased, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int64_t* starts, int64_t* ends
 ) noexcept nogil:
     """Write the pretokens of a text; returns their number."""
-    cdef Py_ssize_t n = 0, after
+    cdef Py_ssize_t n = 0, digits_end
     while pos < end:
-        after = pos if cased else skip_digits(text, pos, end)
-        if after == pos:
+        digits_end = pos if cased else skip_digits(text, pos, end)
+        if digits_end == pos:
             starts[n] = pos
             pos = next_cased_word(text, pos, end) if cased else next_word(text, pos, end)
             ends[n] = pos
             n += 1
-        while pos < after:                                 # the first group has what is left over
+        while pos < digits_end:                            # the first group has what is left over
             starts[n] = pos
-            pos += (after - pos - 1) % 3 + 1
+            pos += (digits_end - pos - 1) % 3 + 1
             ends[n] = pos
             n += 1
     return n
 
 
 def spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-    """The pretokens of the texts `text[starts[i]:ends[i]]`.
+    """Find the pretokens of the texts `text[starts[i]:ends[i]]`.
 
     Returns:
         Their starts and their ends, and the numbers of the texts that are left to the `regex` package: int64 arrays.
@@ -87,14 +87,14 @@ def spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const i
     check_spans(starts, ends, text.shape[0], False)
     for i in range(starts.shape[0]):
         max_words += ends[i] - starts[i]                        # each pretoken has a byte of its own
-    found_starts, found_ends = np.empty(max_words, np.int64), np.empty(max_words, np.int64)
+    all_starts, all_ends = np.empty(max_words, np.int64), np.empty(max_words, np.int64)
     doubtful = np.empty(starts.shape[0], np.int64)
-    cdef int64_t[::1] begins = found_starts, finishes = found_ends, left = doubtful
+    cdef int64_t[::1] start_view = all_starts, end_view = all_ends, doubtful_view = doubtful
     with nogil:
         for i in range(starts.shape[0]):
             if is_doubtful(&text[0], starts[i], ends[i]):
-                left[n_doubtful] = i
+                doubtful_view[n_doubtful] = i
                 n_doubtful += 1
             else:
-                n += scan_words(cased, &text[0], starts[i], ends[i], &begins[n], &finishes[n])
-    return found_starts[:n].copy(), found_ends[:n].copy(), doubtful[:n_doubtful]
+                n += scan_words(cased, &text[0], starts[i], ends[i], &start_view[n], &end_view[n])
+    return all_starts[:n].copy(), all_ends[:n].copy(), doubtful[:n_doubtful]

@@ -24,19 +24,19 @@ _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
 _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
-def _with_lines(number: str) -> str:
-    """The pattern of Llama 3 and of Qwen 2, which differ only in what a number is."""
+def _make_llama_pattern(number: str) -> str:
+    """Make the pattern of Llama 3 or of Qwen 2, which differ only in what a number is."""
     return (
         rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
         r"|\s*[\r\n]+|\s+(?!\S)|\s+"
     )
 
 
-def _cased(suffix: str, number: str) -> str:
-    """The pattern of o200k and of tekken, which differ only in contractions and in what a number is."""
-    first = r"[^\r\n\p{L}\p{N}]?"
+def _make_cased_pattern(suffix: str, number: str) -> str:
+    """Make the pattern of o200k or of tekken, which differ only in contractions and in what a number is."""
+    lead = r"[^\r\n\p{L}\p{N}]?"
     return (
-        f"{first}{_UPPER}*{_LOWER}+{suffix}|{first}{_UPPER}+{_LOWER}*{suffix}"
+        f"{lead}{_UPPER}*{_LOWER}+{suffix}|{lead}{_UPPER}+{_LOWER}*{suffix}"
         rf"|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     )
 
@@ -52,16 +52,16 @@ DEEPSEEK_STEPS = (*_DEEPSEEK_FIRST, _DEEPSEEK_WORDS.replace("@@", "\r\n"))
 DEEPSEEK_STEPS_ESCAPED = (*_DEEPSEEK_FIRST, _DEEPSEEK_WORDS.replace("@@", r"\r\n"))
 
 #: The same as one expression of the `regex` package. No match crosses a boundary of the first two steps.
-_EAST = r"\u3040-\u30ff\u4e00-\u9fa5"
+_EAST_ASIAN = r"\u3040-\u30ff\u4e00-\u9fa5"
 _DEEPSEEK = (
     r"(?V1)\p{N}{1,3}"
     r"|[!-/:-@\[-`{-~][A-Za-z]+"
-    rf"|[^\r\n\p{{L}}\p{{P}}\p{{S}}\p{{N}}{_EAST}]?[[\p{{L}}\p{{M}}]--[{_EAST}]]+"
-    rf"|[[{_EAST}]--[\p{{L}}\p{{P}}\p{{S}}]]?[[{_EAST}]&&[\p{{L}}\p{{M}}]]+"
-    rf"| ?[[\p{{P}}\p{{S}}]--[{_EAST}]]+[\r\n]*|[[{_EAST}]&&[\p{{P}}\p{{S}}]]+"
-    rf"|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_EAST}])|\s+"
-    rf"|[^\s\p{{L}}\p{{M}}\p{{N}}\p{{P}}\p{{S}}{_EAST}]+(?![[\p{{L}}\p{{M}}]--[{_EAST}]])"
-    rf"|[[{_EAST}]--[\p{{L}}\p{{M}}\p{{P}}\p{{S}}]]+(?![[{_EAST}]&&[\p{{L}}\p{{M}}]])"
+    rf"|[^\r\n\p{{L}}\p{{P}}\p{{S}}\p{{N}}{_EAST_ASIAN}]?[[\p{{L}}\p{{M}}]--[{_EAST_ASIAN}]]+"
+    rf"|[[{_EAST_ASIAN}]--[\p{{L}}\p{{P}}\p{{S}}]]?[[{_EAST_ASIAN}]&&[\p{{L}}\p{{M}}]]+"
+    rf"| ?[[\p{{P}}\p{{S}}]--[{_EAST_ASIAN}]]+[\r\n]*|[[{_EAST_ASIAN}]&&[\p{{P}}\p{{S}}]]+"
+    rf"|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_EAST_ASIAN}])|\s+"
+    rf"|[^\s\p{{L}}\p{{M}}\p{{N}}\p{{P}}\p{{S}}{_EAST_ASIAN}]+(?![[\p{{L}}\p{{M}}]--[{_EAST_ASIAN}]])"
+    rf"|[[{_EAST_ASIAN}]--[\p{{L}}\p{{M}}\p{{P}}\p{{S}}]]+(?![[{_EAST_ASIAN}]&&[\p{{L}}\p{{M}}]])"
 )
 
 #: The name of a pretokenizer → its pattern. White space between the pretokens of `clip` and `whitespace` is dropped.
@@ -75,15 +75,15 @@ PATTERNS: dict[str, Pattern] = {
         r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
         scanner=2,
     ),
-    "o200k": Pattern(_cased(f"{_CONTRACTION}?", r"\p{N}{1,3}"), scanner=3),
+    "o200k": Pattern(_make_cased_pattern(f"{_CONTRACTION}?", r"\p{N}{1,3}"), scanner=3),
     "clip": Pattern(
         r"""(?i)<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+""",
         scanner=4,
     ),
     "whitespace": Pattern(r"\S+", scanner=5),
-    "llama3": Pattern(_with_lines(r"\p{N}{1,3}"), scanner=6),
-    "qwen2": Pattern(_with_lines(r"\p{N}"), scanner=7),
-    "tekken": Pattern(_cased("", r"\p{N}"), scanner=8),
+    "llama3": Pattern(_make_llama_pattern(r"\p{N}{1,3}"), scanner=6),
+    "qwen2": Pattern(_make_llama_pattern(r"\p{N}"), scanner=7),
+    "tekken": Pattern(_make_cased_pattern("", r"\p{N}"), scanner=8),
     "deepseek_v3": Pattern(_DEEPSEEK, scanner=9),
     # gpt2's pattern, applied to the text between numbers, after each number character is isolated.
     "starcoder": Pattern(
@@ -111,7 +111,7 @@ ALIASES: dict[str, str] = {
 }
 
 #: The scanner of a tokenizer without a pretokenizer: the whole text is one word.
-WHOLE = 0
+WHOLE_TEXT = 0
 #: Scanners of U+2581, which stands for a space: each one starts a word, or each one that follows another character.
 METASPACE, SPACE_RUNS = 32, 33
 
@@ -120,7 +120,7 @@ METASPACE, SPACE_RUNS = 32, 33
 _GROUPS = r"\p{N}+?(?=(?:\d{3})+(?!\d)|(?!\p{N}))"
 SUPERBPE_WORDS = rf"{_GROUPS}| ?\p{{L}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
 SUPERBPE_UNITS = rf"{_GROUPS}|\P{{N}}+"
-SUPERBPE_V2_WORDS = _cased("", r"\p{N}{1,3}")
+SUPERBPE_V2_WORDS = _make_cased_pattern("", r"\p{N}{1,3}")
 SUPERBPE_V2_UNITS = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 
 #: What divides a text into units, as in `_piece_scanner.pyx`.
@@ -141,10 +141,10 @@ SPELLINGS: dict[str, str] = {
     r"""|\s*[\r\n]|\s+(?!\S)|\s+""": "llama3",
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*"""
     r"""|\s*[\r\n]|\s+(?!\S)|\s+""": "qwen2",
-    _with_lines(r"\p{N}{1,3}").replace(r"\s*[\r\n]+", r"\s*[\r\n]"): "llama3",
-    _with_lines(r"\p{N}").replace(r"\s*[\r\n]+", r"\s*[\r\n]"): "qwen2",
-    _with_lines(r"\p{N}{1}"): "qwen2",
-    _cased(r"(?:'(?i:[sdmt]|ll|ve|re))?", r"\p{N}{1,3}"): "o200k",
+    _make_llama_pattern(r"\p{N}{1,3}").replace(r"\s*[\r\n]+", r"\s*[\r\n]"): "llama3",
+    _make_llama_pattern(r"\p{N}").replace(r"\s*[\r\n]+", r"\s*[\r\n]"): "qwen2",
+    _make_llama_pattern(r"\p{N}{1}"): "qwen2",
+    _make_cased_pattern(r"(?:'(?i:[sdmt]|ll|ve|re))?", r"\p{N}{1,3}"): "o200k",
     r"""(?i)<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+""": "clip",
 }
 
@@ -174,6 +174,6 @@ NAMED: Mapping[str, str] = {
 
 
 def published(spelling: str, gaps: str) -> str | None:
-    """The name of the published pattern with this Oniguruma spelling, or None."""
+    """Find the name of the published pattern with this Oniguruma spelling, or None."""
     name = NAMED.get(spelling)
     return None if gaps == "keep" and name in ("clip", "whitespace") else name

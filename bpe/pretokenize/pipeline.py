@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import byte_offsets, escape, unescape
+from bpe.base.utf8 import compute_byte_offsets, escape, unescape
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
 from bpe.text.letters import from_letters, measure_utf8, to_letters
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from bpe.text.matching import Deadline
 
 #: What later steps make of pieces of up to this many characters is cached, in up to this many entries for each step.
-_SHORT, _MOST_CACHED = 32, 1 << 15
+_MAX_CACHED_CHARS, _MAX_CACHED_PIECES = 32, 1 << 15
 #: The most steps that run by recursion.
-_MOST_RECURSIVE = 100
+_MAX_RECURSIVE_STEPS = 100
 #: The time limit for several steps: they take some microseconds for each piece of a text, and more on a busy machine.
 _SECONDS_PER_CHARACTER = 1e-4
 
@@ -34,7 +34,7 @@ class Splitter(Protocol):
     """Finds pretokens in prepared text."""
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens."""
+        """Find the starts and the ends of the pretokens."""
         ...
 
 
@@ -46,8 +46,8 @@ class Segment:
         starts: pretoken i is `data[starts[i]:ends[i]]`; None where `bounds` finds them.
         ends: see `starts`.
         token_id: the id of a special token; None for text.
-        sources: for each byte of `data`, the character of the normalized text that it comes from, if that is traced and
-            steps of the pretokenizer may have changed it.
+        char_of_byte: for each byte of `data`, the character of the normalized text that it comes from, if that is
+            traced and steps of the pretokenizer may have changed it.
         splitter: finds the pretokens; None if `data` is one.
         origin: where it comes from, if that is traced.
 
@@ -55,35 +55,35 @@ class Segment:
 
     starts: NDArray[np.int64] | None = None
     ends: NDArray[np.int64] | None = None
-    sources: NDArray[np.int64] | None = None
+    char_of_byte: NDArray[np.int64] | None = None
     origin: Origin | None = None
 
     def __init__(self, data: bytes, splitter: Splitter | None = None, token_id: int | None = None) -> None:
         self.data, self.splitter, self.token_id = data, splitter, token_id  # most segments have no other field
 
     def bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens."""
+        """Return the starts and the ends of the pretokens."""
         if self.starts is None or self.ends is None:
             if self.splitter is not None:
                 self.starts, self.ends = self.splitter.spans(self.data)
             else:
-                whole = np.array([0, len(self.data)] if self.data else [], dtype=np.int64)
-                self.starts, self.ends = whole[:1], whole[1:]
+                bounds = np.array([0, len(self.data)] if self.data else [], dtype=np.int64)
+                self.starts, self.ends = bounds[:1], bounds[1:]
         return self.starts, self.ends
 
     def pretokens(self) -> list[bytes]:
-        """The pretokens."""
+        """List the pretokens."""
         starts, ends = self.bounds()
         return [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    def find_sources(self) -> NDArray[np.int64]:
-        """For each byte of a segment with an origin, the index of the character of its part that it comes from."""
-        if self.sources is not None:
-            return self.sources
+    def find_char_of_byte(self) -> NDArray[np.int64]:
+        """Find the character of the part that each byte of a segment with an origin comes from: its index."""
+        if self.char_of_byte is not None:
+            return self.char_of_byte
         assert self.origin is not None
         part = self.origin.part if self.token_id is None else escape(self.data)
-        sources = np.arange(len(part)).repeat(measure_utf8(part))
-        return np.concatenate((np.zeros(self.origin.n_added, dtype=np.int64), sources))
+        char_of_byte = np.arange(len(part)).repeat(measure_utf8(part))
+        return np.concatenate((np.zeros(self.origin.n_added, dtype=np.int64), char_of_byte))
 
 
 class Origin:
@@ -116,12 +116,12 @@ class Origin:
         self.part, self.part_start, self.n_added = part, part_start, n_added
 
     def locate_bytes(self, spans: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The spans of the text that spans of the segment's bytes come from; whole characters with a normalizer."""
+        """Find the spans of the text that the segment's bytes come from; whole characters with a normalizer."""
         if self.n_added:
             spans = np.maximum(spans - self.n_added, 0)
         if self.aligned is None:
             return spans + self.start if self.start else spans
-        bounds = byte_offsets(self.part)
+        bounds = compute_byte_offsets(self.part)
         first = np.searchsorted(bounds, spans[:, 0], side="right") - 1
         end = np.searchsorted(bounds, spans[:, 1], side="left")
         first = np.where(spans[:, 0] < spans[:, 1], first, end)
@@ -130,7 +130,7 @@ class Origin:
         return self._locate(*self.aligned.find_hull(first, end))
 
     def locate_characters(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The spans of the text that spans of the part's characters come from."""
+        """Find the spans of the text that spans of the part's characters come from."""
         aligned, first, end = self.aligned, first + self.part_start, end + self.part_start
         if aligned is None:
             return self._locate(first, end)
@@ -142,9 +142,9 @@ class Origin:
         return self._locate(starts, np.where(first < end, aligned.ends[end - 1], starts))
 
     def _locate(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-        bounds = byte_offsets(escape(self.piece))
-        found = np.stack((bounds[first], bounds[end]), axis=1)
-        return found + self.start if self.start else found
+        bounds = compute_byte_offsets(escape(self.piece))
+        spans = np.stack((bounds[first], bounds[end]), axis=1)
+        return spans + self.start if self.start else spans
 
 
 # Running steps --------------------------------------------------------------------------------------------------------
@@ -164,20 +164,22 @@ class Pipeline:
         self.steps = steps
         self._timeout = timeout
         #: Which steps spell the text in letters. A ByteLevel at the end need not: bytes come out either way.
-        last = len(steps) - 1
-        self._spells = [isinstance(step, ByteLevel) and i < last for i, step in enumerate(steps)]
+        last_index = len(steps) - 1
+        self._spells = [isinstance(step, ByteLevel) and i < last_index for i, step in enumerate(steps)]
         #: Whether pieces are spelled in letters after the last step.
         self._letters = letters or any(self._spells)
-        firsts = [i for i, step in enumerate(steps) if isinstance(step, Metaspace) and step.prepend_scheme == "first"]
+        first_only_steps = [
+            i for i, step in enumerate(steps) if isinstance(step, Metaspace) and step.prepend_scheme == "first"
+        ]
         #: Whether the pieces depend on where in the original text they begin.
-        self.needs_origins = bool(firsts)
-        self._first_step_only = firsts in ([], [0])
+        self.needs_origins = bool(first_only_steps)
+        self._first_step_only = first_only_steps in ([], [0])
         self._cached: list[dict[str, tuple[str, ...]]] = [{} for _ in steps]
 
     # Ids --------------------------------------------------------------------------------------------------------------
 
     def split(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Segment:
-        """The pretokens of a text between special tokens.
+        """Split a text between special tokens into pretokens.
 
         Args:
             text: the normalized text.
@@ -185,44 +187,44 @@ class Pipeline:
             origins: where in the original each of its characters begins; None if it is not normalized.
 
         """
-        traces = first and self.needs_origins and not (self._first_step_only and origins is None)
-        if traces or len(self.steps) > _MOST_RECURSIVE:
+        needs_tracing = first and self.needs_origins and not (self._first_step_only and origins is None)
+        if needs_tracing or len(self.steps) > _MAX_RECURSIVE_STEPS:
             return self.split_tracing(text, first, origins)
         if not text:
-            return _join([], self._letters)
-        found: list[str] = []
-        self._run(text, 0, first, self._deadline(text), found)
-        return _join(found, self._letters)
+            return _make_segment([], self._letters)
+        pieces: list[str] = []
+        self._run(text, 0, first, self._make_deadline(text), pieces)
+        return _make_segment(pieces, self._letters)
 
-    def _deadline(self, text: str) -> Deadline:
+    def _make_deadline(self, text: str) -> Deadline:
         from bpe.text.matching import BASE_SECONDS, Deadline
 
         limit = BASE_SECONDS + _SECONDS_PER_CHARACTER * len(text) if self._timeout is None else self._timeout
         return Deadline(limit, len(text))
 
-    def _run(self, text: str, level: int, first: bool, deadline: Deadline, found: list[str]) -> None:
+    def _run(self, text: str, level: int, first: bool, deadline: Deadline, out: list[str]) -> None:
         """Append the pieces of a text, from a step on."""
         if level == len(self.steps):
-            found.append(text)
+            out.append(text)
             return
-        pieces = self._cut(text, level, first, deadline)
+        pieces = self._split_once(text, level, first, deadline)
         if level + 1 == len(self.steps):
-            found.extend(pieces)
+            out.extend(pieces)
             return
         cached = self._cached[level + 1]
         for piece in pieces:
-            known = cached.get(piece)
-            if known is None:
-                inner: list[str] = []
-                self._run(piece, level + 1, False, deadline, inner)
-                known = tuple(inner)
-                if len(piece) <= _SHORT:
-                    if len(cached) >= _MOST_CACHED:
+            inner_pieces = cached.get(piece)
+            if inner_pieces is None:
+                collected: list[str] = []
+                self._run(piece, level + 1, False, deadline, collected)
+                inner_pieces = tuple(collected)
+                if len(piece) <= _MAX_CACHED_CHARS:
+                    if len(cached) >= _MAX_CACHED_PIECES:
                         cached.clear()
-                    cached[piece] = known
-            found.extend(known)
+                    cached[piece] = inner_pieces
+            out.extend(inner_pieces)
 
-    def _cut(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
+    def _split_once(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
         step = self.steps[level]
         if isinstance(step, Split):
             return step.split_within(text, deadline)
@@ -232,33 +234,37 @@ class Pipeline:
     # Offsets ----------------------------------------------------------------------------------------------------------
 
     def split_tracing(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Segment:
-        """The pretokens of a text, with the character that each byte comes from."""
+        """Split a text into pretokens, with the character that each byte comes from."""
         if not text:
-            return _join([], self._letters, np.zeros(0, dtype=np.int64))
-        deadline = self._deadline(text)
+            return _make_segment([], self._letters, np.zeros(0, dtype=np.int64))
+        deadline = self._make_deadline(text)
         pieces = [(text, np.arange(len(text), dtype=np.int64))]
-        for step, spells in zip(self.steps, self._spells, strict=True):
-            cut: list[tuple[str, NDArray[np.int64]]] = []
+        for step, spells_letters in zip(self.steps, self._spells, strict=True):
+            new_pieces: list[tuple[str, NDArray[np.int64]]] = []
             for piece, sources in pieces:
-                at = int(sources[0])
-                here = first and (at if origins is None else int(origins[at])) == 0
-                changed, added = step.edit(piece, here)
-                if added:
-                    sources = np.concatenate((np.repeat(sources[:1], added), sources))
-                spans = step.find_spans_within(changed, deadline) if isinstance(step, Split) else step.spans(changed)
-                cut += [(changed[start:end], sources[start:end]) for start, end in spans]
-            if spells:
-                cut = [(to_letters(piece), sources.repeat(measure_utf8(piece))) for piece, sources in cut]
-            pieces = cut
-        joined = "".join(piece for piece, _ in pieces)
-        found = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
+                position = int(sources[0])
+                begins_text = first and (position if origins is None else int(origins[position])) == 0
+                edited_text, n_added = step.edit(piece, begins_text)
+                if n_added:
+                    sources = np.concatenate((np.repeat(sources[:1], n_added), sources))
+                spans = (
+                    step.find_spans_within(edited_text, deadline)
+                    if isinstance(step, Split)
+                    else step.spans(edited_text)
+                )
+                new_pieces += [(edited_text[start:end], sources[start:end]) for start, end in spans]
+            if spells_letters:
+                new_pieces = [(to_letters(piece), sources.repeat(measure_utf8(piece))) for piece, sources in new_pieces]
+            pieces = new_pieces
+        joined_text = "".join(piece for piece, _ in pieces)
+        char_of_byte = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
         if not self._letters:
-            found = found.repeat(measure_utf8(joined))
-        return _join([piece for piece, _ in pieces], self._letters, found)
+            char_of_byte = char_of_byte.repeat(measure_utf8(joined_text))
+        return _make_segment([piece for piece, _ in pieces], self._letters, char_of_byte)
 
 
-def _join(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None = None) -> Segment:
-    """The pretokens that are these pieces."""
+def _make_segment(pieces: list[str], letters: bool, char_of_byte: NDArray[np.int64] | None = None) -> Segment:
+    """Make a segment whose pretokens are these pieces."""
     text = "".join(pieces)
     bounds = offsets_of(list(map(len, pieces)))
     if letters:
@@ -266,7 +272,7 @@ def _join(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None = 
     else:
         data = unescape(text)
         if len(data) != len(text):
-            bounds = byte_offsets(text)[bounds]
+            bounds = compute_byte_offsets(text)[bounds]
     segment = Segment(data)
-    segment.starts, segment.ends, segment.sources = bounds[:-1], bounds[1:], sources
+    segment.starts, segment.ends, segment.char_of_byte = bounds[:-1], bounds[1:], char_of_byte
     return segment

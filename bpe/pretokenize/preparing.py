@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bpe.base.utf8 import Bytes, byte_offsets, escape, unescape
+from bpe.base.utf8 import Bytes, compute_byte_offsets, escape, unescape
 from bpe.pretokenize.pipeline import Origin, Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.text.alignment import Convention
+    from bpe.text.alignment import Aligned, Convention
     from bpe.text.normalizers import Normalizer
 
 
@@ -31,7 +31,7 @@ class SpecialSearch(Protocol):
         ...
 
     def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
-        """The tokens that are sought in normalized text."""
+        """Return the tokens that are sought in normalized text."""
         ...
 
     def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
@@ -93,60 +93,66 @@ class TextPreparer:
         piece = self.normalize(piece)
         return piece if self._text_changer is None else self._text_changer.put_prefix(piece)
 
-    def split(self, normalized: bytes, first: bool = True) -> Segment:
+    def split(self, normalized: bytes, begins_text: bool = True) -> Segment:
         """Prepare text that is normalized."""
         return (
             Segment(normalized, self._pretokenizer)
             if self._text_changer is None
-            else self._text_changer.segment(normalized, first)
+            else self._text_changer.segment(normalized, begins_text)
         )
 
     def _prepare_traced(
         self, piece: bytes, start: int, names_after: frozenset[str], convention: Convention | None
     ) -> Iterator[Segment]:
         """Prepare text between special tokens whose characters' origins are needed, or that has more such tokens."""
-        text, first, aligned, origins = escape(piece), start == 0, None, None
-        if self._normalizer is not None:
-            if convention is not None:
-                aligned = self._normalizer.align(text, convention)
-            if self._needs_origins and first:
-                traced = convention == "tokenizers" and aligned
-                aligned_starts = traced or self._normalizer.align(text, "tokenizers")
-                text, origins = aligned_starts.text, aligned_starts.starts
-            else:
-                text = self._normalizer(text) if aligned is None else aligned.text
+        begins_text = start == 0
+        text, aligned, origins = self._normalize_traced(escape(piece), begins_text, convention)
         parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
         bounds = None
         if names_after:
             assert self._specials is not None
-            parts, bounds = self._specials.split_normalized(unescape(text), names_after), byte_offsets(text)
+            parts, bounds = self._specials.split_normalized(unescape(text), names_after), compute_byte_offsets(text)
         for part_start, data, token_id in parts:
-            at = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
+            first_char = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
             part = text if bounds is None else escape(bytes(data))
-            own = None if origins is None else origins[at : at + len(part)]
+            part_origins = None if origins is None else origins[first_char : first_char + len(part)]
             if token_id is not None:
                 segment = Segment(bytes(data), None, token_id)
             elif convention is None:
-                segment = self._split_part(bytes(data), part, first and (at == 0 or own is not None), own)
+                segment = self._split_part(
+                    bytes(data), part, begins_text and (first_char == 0 or part_origins is not None), part_origins
+                )
             else:
-                segment = self._split_tracing(bytes(data), part, first, own)
+                segment = self._split_tracing(bytes(data), part, begins_text, part_origins)
             if convention is not None:
-                n_added = 0 if segment.sources is not None else len(segment.data) - len(data)
-                segment.origin = Origin(start, piece, convention, aligned, part, at, n_added)
+                n_added = 0 if segment.char_of_byte is not None else len(segment.data) - len(data)
+                segment.origin = Origin(start, piece, convention, aligned, part, first_char, n_added)
             yield segment
 
-    def _split_part(self, data: bytes, part: str, first: bool, origins: NDArray[np.int64] | None) -> Segment:
+    def _normalize_traced(
+        self, text: str, begins_text: bool, convention: Convention | None
+    ) -> tuple[str, Aligned | None, NDArray[np.int64] | None]:
+        """Normalize text between special tokens: (text, alignment by the convention, origins of its characters)."""
+        if self._normalizer is None:
+            return text, None, None
+        aligned = None if convention is None else self._normalizer.align(text, convention)
+        if self._needs_origins and begins_text:
+            traced = (convention == "tokenizers" and aligned) or self._normalizer.align(text, "tokenizers")
+            return traced.text, aligned, traced.starts
+        return self._normalizer(text) if aligned is None else aligned.text, aligned, None
+
+    def _split_part(self, data: bytes, part: str, begins_text: bool, origins: NDArray[np.int64] | None) -> Segment:
         """Split a part of normalized text by where its characters come from."""
         steps = self._pretokenizer
         if not isinstance(steps, PipelinePretokenizer) or origins is None:
-            return self.split(data, first)
+            return self.split(data, begins_text)
         if steps.scanner is None:
-            return steps.pipeline.split(part, first, origins)
-        return steps.segment(data, first and len(origins) > 0 and int(origins[0]) == 0)
+            return steps.pipeline.split(part, begins_text, origins)
+        return steps.segment(data, begins_text and len(origins) > 0 and int(origins[0]) == 0)
 
-    def _split_tracing(self, data: bytes, part: str, first: bool, origins: NDArray[np.int64] | None) -> Segment:
+    def _split_tracing(self, data: bytes, part: str, begins_text: bool, origins: NDArray[np.int64] | None) -> Segment:
         """Split a part of normalized text, noting where bytes come from if steps change it."""
         steps = self._pretokenizer
         if isinstance(steps, PipelinePretokenizer):
-            return steps.pipeline.split_tracing(part, first, origins)
+            return steps.pipeline.split_tracing(part, begins_text, origins)
         return self.split(data)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bpe.base.forks import cached_property
-from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
+from bpe.base.utf8 import Bytes, TextLike, compute_byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, describe, get_log, short_repr
 from bpe.pretokenize import _scanner, _word_scanner
-from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
+from bpe.pretokenize._piece_scanner import PieceRules, find_unit_spans
 from bpe.pretokenize.patterns import (
     ALIASES,
     METASPACE,
@@ -25,7 +25,7 @@ from bpe.pretokenize.patterns import (
     PATTERNS,
     SPELLINGS,
     UNIT_PATTERNS,
-    WHOLE,
+    WHOLE_TEXT,
     WORD_PATTERNS,
 )
 from bpe.pretokenize.pipeline import Pipeline, Segment
@@ -116,17 +116,17 @@ class Pretokenizer:
         if not isinstance(pattern, str):
             raise TypeError(f"pattern is {describe(pattern)}; it must be a str")
         check_choice("gaps", gaps, ("drop", "keep", "error"))
-        made = cls.__new__(cls)
+        pretokenizer = cls.__new__(cls)
         name = SPELLINGS.get(pattern)
         if name in ("clip", "whitespace") and gaps == "keep":
             name = None
         if name is not None:
             pattern, gaps = PATTERNS[name].expression, "drop"
-        made._set(name, pattern, gaps, add_prefix_space, check_timeout(timeout))
+        pretokenizer._set(name, pattern, gaps, add_prefix_space, check_timeout(timeout))
         if name is None:
             _check_intersections(pattern)
-            made._compiled  # noqa: B018 (compiles the pattern now, so that an invalid one raises here)
-        return made
+            pretokenizer._compiled  # noqa: B018 (compiles the pattern now, so that an invalid one raises here)
+        return pretokenizer
 
     def with_timeout(self, timeout: float | None) -> Pretokenizer:
         r"""Make a copy with another time limit for matching one text.
@@ -134,9 +134,9 @@ class Pretokenizer:
         >>> Pretokenizer.from_regex(r"\d+|\D+").with_timeout(60).timeout
         60.0
         """
-        made = type(self).__new__(type(self))
-        made._set(self.name, self.pattern, self.gaps, self.add_prefix_space, check_timeout(timeout))
-        return made
+        pretokenizer = type(self).__new__(type(self))
+        pretokenizer._set(self.name, self.pattern, self.gaps, self.add_prefix_space, check_timeout(timeout))
+        return pretokenizer
 
     def _set(
         self, name: str | None, pattern: str, gaps: Gaps, add_prefix_space: bool, timeout: float | None = None
@@ -164,7 +164,7 @@ class Pretokenizer:
         return _scanner.CLIP_UNICODE_VERSION if self.name == "clip" else _scanner.UNICODE_VERSION
 
     def split(self, text: str) -> list[str]:
-        """The pretokens of a text, in order.
+        """Split a text into pretokens, in order.
 
         >>> Pretokenizer("whitespace").split("  two words ")
         ['two', 'words']
@@ -172,7 +172,7 @@ class Pretokenizer:
         return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
 
     def split_bytes(self, text: TextLike) -> list[bytes]:
-        """The pretokens of a text, a str or bytes, as bytes. Invalid UTF-8 is allowed."""
+        """Split a text, a str or bytes, into pretokens as bytes. Invalid UTF-8 is allowed."""
         return self.segment(to_bytes(text)).pretokens()
 
     @property
@@ -186,70 +186,72 @@ class Pretokenizer:
         return None if self.name is None else PATTERNS[self.name].scanner
 
     def segment(self, data: Bytes, first: bool = True) -> Segment:
-        """The segment of normalized text between special tokens; `first` says whether it begins the text."""
+        """Make the segment of normalized text between special tokens; `first` says whether it begins the text."""
         return Segment(bytes(self.put_prefix(data, first)), self)
 
     def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
-        """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one."""
+        """Put a space before `data` if `add_prefix_space` is set and `data` does not begin with one."""
         del first
         if self.add_prefix_space and len(data) and data[0] != 0x20:
             return b" " + data
         return data
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens of a segment: two int64 arrays of byte offsets."""
+        """Find the starts and the ends of the pretokens of a segment: two int64 arrays of byte offsets."""
         if self.scanner is not None:
             return _scanner.spans(self.scanner, data)
-        whole = np.array([0, len(data)], dtype=np.int64)
-        return self.spans_of_texts(data, whole[:1], whole[1:])
+        bounds = np.array([0, len(data)], dtype=np.int64)
+        return self.find_spans_of_texts(data, bounds[:1], bounds[1:])
 
-    def spans_of_texts(
+    def find_spans_of_texts(
         self, data: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and ends of the pretokens in the texts `data[starts[i]:ends[i]]`, without a scanner.
+        """Find the starts and ends of the pretokens in the texts `data[starts[i]:ends[i]]`, without a scanner.
 
         They are in order within a text; the texts may be in another order.
         """
-        found: list[NDArray[np.int64]] = [starts[:0]]
-        found_ends: list[NDArray[np.int64]] = [ends[:0]]
-        left = np.arange(len(starts))
+        all_starts: list[NDArray[np.int64]] = [starts[:0]]
+        all_ends: list[NDArray[np.int64]] = [ends[:0]]
+        remaining = np.arange(len(starts))
         if self.gaps == "keep" and len(data):
             if self.pattern in UNIT_PATTERNS:
-                return unit_spans(_unit_rules(self.pattern), data, starts, ends)
+                return find_unit_spans(_make_unit_rules(self.pattern), data, starts, ends)
             if self.pattern in WORD_PATTERNS:
-                first, last, left = _word_scanner.spans(WORD_PATTERNS[self.pattern], data, starts, ends)
-                found.append(first)
-                found_ends.append(last)
-        for start, end in zip(starts[left].tolist(), ends[left].tolist(), strict=True):
-            first, last = self.spans_by_regex(bytes(data[start:end]))
-            found.append(first + start)
-            found_ends.append(last + start)
-        return np.concatenate(found), np.concatenate(found_ends)
+                starts_of_text, ends_of_text, remaining = _word_scanner.spans(
+                    WORD_PATTERNS[self.pattern], data, starts, ends
+                )
+                all_starts.append(starts_of_text)
+                all_ends.append(ends_of_text)
+        for start, end in zip(starts[remaining].tolist(), ends[remaining].tolist(), strict=True):
+            starts_of_text, ends_of_text = self.find_spans_by_regex(bytes(data[start:end]))
+            all_starts.append(starts_of_text + start)
+            all_ends.append(ends_of_text + start)
+        return np.concatenate(all_starts), np.concatenate(all_ends)
 
-    def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find_spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find pretokens by the `regex` package, for any pattern, which sees an invalid byte as a lone surrogate."""
         from bpe.text.character_sets import masked
         from bpe.text.matching import find_matches, run_within_time
 
         text = escape(data)
-        seen = text if self.name is not None else masked(text, self.pattern)
+        masked_text = text if self.name is not None else masked(text, self.pattern)
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:
-            matches = find_matches(compiled_pattern, seen, timeout)
+            matches = find_matches(compiled_pattern, masked_text, timeout)
             return np.fromiter((bound for match in matches for bound in match.span()), dtype=np.int64)
 
-        found = run_within_time(self.pattern, text, self.timeout, match_bounds)
-        starts, ends = found[0::2], found[1::2]
+        bounds = run_within_time(self.pattern, text, self.timeout, match_bounds)
+        starts, ends = bounds[0::2], bounds[1::2]
         if self.gaps == "keep":
-            bounds = np.concatenate((np.zeros(1, dtype=np.int64), found, np.array([len(text)], dtype=np.int64)))
+            bounds = np.concatenate((np.zeros(1, dtype=np.int64), bounds, np.array([len(text)], dtype=np.int64)))
             starts, ends = bounds[:-1], bounds[1:]
         elif int((ends - starts).sum()) < len(text) and self.name is None:
             self._report_gap(text, starts, ends)
         nonempty = starts < ends
         starts, ends = starts[nonempty], ends[nonempty]
         if len(text) != len(data):
-            offsets = byte_offsets(text)
+            offsets = compute_byte_offsets(text)
             starts, ends = offsets[starts], offsets[ends]
         return starts, ends
 
@@ -283,7 +285,7 @@ class Pretokenizer:
         return compiled(expression)
 
     def to_json(self) -> dict[str, Any]:
-        """The pretokenizer as a JSON object, for `from_json`."""
+        """Return the pretokenizer as a JSON object, for `from_json`."""
         if self.name is not None:
             return {"name": self.name, "add_prefix_space": self.add_prefix_space}
         return {"pattern": self.pattern, "gaps": self.gaps, "add_prefix_space": self.add_prefix_space}
@@ -330,9 +332,9 @@ def _rebuild(
 ) -> Pretokenizer:
     if name is None:
         return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=add_prefix_space, timeout=timeout)
-    made = Pretokenizer(name, add_prefix_space=add_prefix_space).with_timeout(timeout)
-    check_unicode_version(made, unicode_version)
-    return made
+    pretokenizer = Pretokenizer(name, add_prefix_space=add_prefix_space).with_timeout(timeout)
+    check_unicode_version(pretokenizer, unicode_version)
+    return pretokenizer
 
 
 def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) -> None:
@@ -342,10 +344,10 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
         ValueError: for another version.
 
     """
-    own = None if pretokenizer is None else pretokenizer.unicode_version
-    if version not in (None, own):
+    current = None if pretokenizer is None else pretokenizer.unicode_version
+    if version not in (None, current):
         raise ValueError(
-            f"unicode_version is {short_repr(version)}; in this release it is {own!r} for {pretokenizer!r}, and "
+            f"unicode_version is {short_repr(version)}; in this release it is {current!r} for {pretokenizer!r}, and "
             "characters assigned in the later version may be split differently; use a release with that version, or "
             "remove unicode_version to use this one"
         )
@@ -377,13 +379,13 @@ class PipelinePretokenizer(Pretokenizer):
     pipeline: Pipeline
 
     def __init__(self, *steps: Step, letters: bool = False) -> None:
-        spelled = letters
+        in_letters = letters
         for step in steps:
             if not isinstance(step, Step):
                 raise TypeError(f"a step is {describe(step)}; it must be one of bpe.pretokenizers")
-            if spelled and isinstance(step, (ByteLevel, Metaspace)):
+            if in_letters and isinstance(step, (ByteLevel, Metaspace)):
                 raise ValueError(f"{step!r} follows a ByteLevel, after which the text is spelled in letters; move it")
-            spelled = spelled or isinstance(step, ByteLevel)
+            in_letters = in_letters or isinstance(step, ByteLevel)
         self._set_steps(steps, bool(letters), None)
 
     def _set_steps(self, steps: tuple[Step, ...], letters: bool, timeout: float | None) -> None:
@@ -406,7 +408,7 @@ class PipelinePretokenizer(Pretokenizer):
     def scanner(self) -> int | None:
         """The number of the scanner that finds the pretokens after `put_prefix`; None for most steps."""
         step = self._metaspace
-        return None if step is None else METASPACE if step.split else WHOLE
+        return None if step is None else METASPACE if step.split else WHOLE_TEXT
 
     @cached_property
     def _metaspace(self) -> Metaspace | None:
@@ -415,23 +417,23 @@ class PipelinePretokenizer(Pretokenizer):
         return step if isinstance(step, Metaspace) and (step.replacement == "▁" or not step.split) else None
 
     def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
-        """For a Metaspace alone, the text with its character for spaces; else the text itself."""
+        """For a Metaspace alone, replace spaces by its character and prepend it; else return the text itself."""
         step = self._metaspace
         if step is None or not len(data):
             return data
         mark = step.replacement.encode()
-        changed = bytes(data).replace(b" ", mark)
-        wanted = step.prepend_scheme == "always" or (step.prepend_scheme == "first" and first)
-        return mark + changed if wanted and not changed.startswith(mark) else changed
+        marked_text = bytes(data).replace(b" ", mark)
+        adds_mark = step.prepend_scheme == "always" or (step.prepend_scheme == "first" and first)
+        return mark + marked_text if adds_mark and not marked_text.startswith(mark) else marked_text
 
     def segment(self, data: Bytes, first: bool = True) -> Segment:
-        """The segment of normalized text between special tokens; `first` says whether it begins the text."""
+        """Make the segment of normalized text between special tokens; `first` says whether it begins the text."""
         if self.scanner is not None:
             return super().segment(data, first)
         return self.pipeline.split(escape(bytes(data)), first)
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens of a segment, where the steps have a scanner.
+        """Find the starts and the ends of the pretokens of a segment, where the steps have a scanner.
 
         Raises:
             TypeError: for other steps, which change the text while they split it: use `segment`.
@@ -446,26 +448,26 @@ class PipelinePretokenizer(Pretokenizer):
 
         None means 10 s plus 1 s for each 10,000 characters.
         """
-        made = type(self).__new__(type(self))
-        made._set_steps(self.steps, self.letters, check_timeout(timeout))
-        return made
+        pretokenizer = type(self).__new__(type(self))
+        pretokenizer._set_steps(self.steps, self.letters, check_timeout(timeout))
+        return pretokenizer
 
     def to_json(self) -> dict[str, Any]:
-        """The pretokenizer as a JSON object, for `Pretokenizer.from_json`."""
+        """Return the pretokenizer as a JSON object, for `Pretokenizer.from_json`."""
         return {"steps": [step.to_json() for step in self.steps], "letters": self.letters}
 
     def _key(self) -> Any:
         return self.steps, self.letters
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _steps, (self.steps, self.letters, self.timeout)
+        return _rebuild_pipeline, (self.steps, self.letters, self.timeout)
 
     def __repr__(self) -> str:
         inside = ", ".join(map(repr, self.steps))
         return f"PipelinePretokenizer({inside}{', letters=True' if self.letters else ''})"
 
 
-def _steps(steps: tuple[Step, ...], letters: bool, timeout: float | None = None) -> PipelinePretokenizer:
+def _rebuild_pipeline(steps: tuple[Step, ...], letters: bool, timeout: float | None = None) -> PipelinePretokenizer:
     return PipelinePretokenizer(*steps, letters=letters).with_timeout(timeout)
 
 
@@ -491,9 +493,9 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
     )
 
 
-def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
-    """The number of the scanner of a pretokenizer; None if the `regex` package matches its pattern."""
-    return WHOLE if pretokenizer is None else pretokenizer.scanner
+def get_scanner(pretokenizer: Pretokenizer | None) -> int | None:
+    """Return the number of the scanner of a pretokenizer; None if the `regex` package matches its pattern."""
+    return WHOLE_TEXT if pretokenizer is None else pretokenizer.scanner
 
 
 __all__ = [
@@ -503,7 +505,7 @@ __all__ = [
     "PretokenizerLike",
     "as_pretokenizer",
     "check_unicode_version",
-    "scanner_of",
+    "get_scanner",
 ]
 
 
@@ -513,18 +515,18 @@ def _check_intersections(pattern: str) -> None:
 
     if regex.match(r"\(\?\w*V1", pattern):
         return
-    for found in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
-        if "&&" in regex.sub(r"\\.", "", found[0], flags=regex.DOTALL):
+    for character_class in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
+        if "&&" in regex.sub(r"\\.", "", character_class[0], flags=regex.DOTALL):
             raise ValueError(
-                f"pattern is {short_repr(pattern)}; its class {short_repr(found[0])} has &&, which is two "
+                f"pattern is {short_repr(pattern)}; its class {short_repr(character_class[0])} has &&, which is two "
                 "characters in `regex` and an intersection in other engines; put (?V1) in front for an intersection, "
                 r"or write \& for each &"
             )
 
 
 @cache
-def _unit_rules(pattern: str) -> PieceRules:
-    """How the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by these rules."""
+def _make_unit_rules(pattern: str) -> PieceRules:
+    """Make the rules by which the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by them."""
     from bpe.text.character_sets import find_character_classes
 
     none = np.zeros(256, dtype=np.uint8)

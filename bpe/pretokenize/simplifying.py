@@ -19,66 +19,66 @@ BYTES = ByteLevel(use_regex=False)
 
 @cache
 def words() -> Pretokenizer:
-    """Hugging Face's `Whitespace`."""
+    """Make the pretokenizer of Hugging Face's `Whitespace`."""
     return Pretokenizer.from_regex(r"\w+|[^\w\s]+")
 
 
 @cache
 def prefixed() -> Pretokenizer:
-    """ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space."""
+    """Make ByteLevel(use_regex=false, add_prefix_space=true): the text after a space is one pretoken."""
     return Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 
 
-def simplify(steps: PipelinePretokenizer, byte: bool) -> Pretokenizer | None:
-    """The pretokenizer that these steps are; None if the whole text is one word.
+def simplify(steps: PipelinePretokenizer, is_byte_model: bool) -> Pretokenizer | None:
+    """Simplify steps to the pretokenizer that they are; None if the whole text is one word.
 
     Args:
         steps: the steps.
-        byte: whether they are of a byte model, whose steps end with a ByteLevel unless the text is in letters.
+        is_byte_model: whether they are of a byte model, whose steps end with a ByteLevel unless the text is in letters.
 
     Raises:
         ValueError: for steps with a ByteLevel that are not of a byte model.
 
-    >>> simplify(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), byte=True)
+    >>> simplify(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), is_byte_model=True)
     Pretokenizer('starcoder')
 
     """
-    if steps.byte_level and not byte:
+    if steps.byte_level and not is_byte_model:
         raise ValueError("a character model's pretokenizer has a ByteLevel; only a byte model can have one")
     if steps.letters:
         return steps
-    listed = list(steps.steps)
-    if byte and not steps.byte_level:
-        listed.append(BYTES)
-    level = listed.pop() if byte and isinstance(listed[-1], ByteLevel) else None
-    if byte and level is None:
+    step_list = list(steps.steps)
+    if is_byte_model and not steps.byte_level:
+        step_list.append(BYTES)
+    byte_level = step_list.pop() if is_byte_model and isinstance(step_list[-1], ByteLevel) else None
+    if is_byte_model and byte_level is None:
         return steps
-    if isinstance(level, ByteLevel) and level != BYTES:
-        if not listed and level.use_regex:
-            return Pretokenizer("gpt2", add_prefix_space=level.add_prefix_space)
-        if not listed:
+    if isinstance(byte_level, ByteLevel) and byte_level != BYTES:
+        if not step_list and byte_level.use_regex:
+            return Pretokenizer("gpt2", add_prefix_space=byte_level.add_prefix_space)
+        if not step_list:
             return prefixed()
-        if listed == [Digits(individual_digits=True)] and level == ByteLevel():
+        if step_list == [Digits(individual_digits=True)] and byte_level == ByteLevel():
             return Pretokenizer("starcoder")
-        return PipelinePretokenizer(*listed, level)
-    if not listed:
+        return PipelinePretokenizer(*step_list, byte_level)
+    if not step_list:
         return None
-    patterns = [_isolated(step) for step in listed]
-    found = Pretokenizer("deepseek_v3") if patterns in DEEPSEEK_SPLITS else None
-    if len(listed) == 1:
-        found = _single(listed[0])
-    if found is not None:
-        return found
-    return PipelinePretokenizer(*listed, BYTES) if byte else PipelinePretokenizer(*listed)
+    patterns = [_find_isolated_pattern(step) for step in step_list]
+    pretokenizer = Pretokenizer("deepseek_v3") if patterns in DEEPSEEK_SPLITS else None
+    if len(step_list) == 1:
+        pretokenizer = _simplify_step(step_list[0])
+    if pretokenizer is not None:
+        return pretokenizer
+    return PipelinePretokenizer(*step_list, BYTES) if is_byte_model else PipelinePretokenizer(*step_list)
 
 
-def _isolated(step: Step) -> str | None:
-    """The pattern of a Split that keeps unmatched text; None for any other step."""
+def _find_isolated_pattern(step: Step) -> str | None:
+    """Return the pattern of a Split that keeps unmatched text; None for any other step."""
     return step.pattern if isinstance(step, Split) and step.behavior == "Isolated" and not step.literal else None
 
 
-def _single(step: Step) -> Pretokenizer | None:
-    """The pretokenizer that gives the same pretokens as one step; None if only `PipelinePretokenizer` does."""
+def _simplify_step(step: Step) -> Pretokenizer | None:
+    """Find the pretokenizer that equals one step; None if only `PipelinePretokenizer` does."""
     from bpe.text.oniguruma import escaped, means_the_same
 
     if isinstance(step, WhitespaceSplit):

@@ -16,7 +16,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.records import dataclass, fields
-from bpe.base.utf8 import byte_offsets, unescape
+from bpe.base.utf8 import compute_byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner
 from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
@@ -47,55 +47,55 @@ class Step:
         """Check the fields."""
 
     def edit(self, text: str, first: bool) -> tuple[str, int]:
-        """The piece before it is cut, and the number of characters that were put in front of it."""
+        """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
         del first
         return text, 0
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of an edited text that is not empty, as spans."""
+        """Split an edited text, which is not empty, into spans."""
         return [(0, len(text))]
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces of an edited text that is not empty."""
+        """Split an edited text, which is not empty, into pieces."""
         return [text[start:end] for start, end in self.spans(text)]
 
     def to_json(self) -> dict[str, Any]:
-        """The step as tokenizer.json has it."""
+        """Return the step as tokenizer.json has it."""
         names = (field.name for field in fields(self))  # type: ignore[arg-type]
         return {"type": type(self).__name__, **{name: getattr(self, name) for name in names}}
 
 
 def merge_matches(matches: Iterable[Span], n: int, behavior: Behavior, invert: bool = False) -> list[Span]:
-    """The pieces of a text of length `n`, given the matches of a pattern in it.
+    """Split a text of length `n` into spans, given the matches of a pattern in it.
 
     >>> merge_matches([(1, 2), (2, 3)], 4, "Isolated"), merge_matches([(1, 2), (2, 3)], 4, "MergedWithPrevious")
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 2), (2, 3), (3, 4)])
     """
-    found: list[tuple[Span, bool]] = []  # the matches and the gaps between them, in order
-    done = 0
+    parts: list[tuple[Span, bool]] = []  # the matches and the gaps between them, in order
+    gap_start = 0
     for start, end in matches:
-        if done < start:
-            found.append(((done, start), invert))
-        found.append(((start, end), not invert))
-        done = end
-    if done < n:
-        found.append(((done, n), invert))
+        if gap_start < start:
+            parts.append(((gap_start, start), invert))
+        parts.append(((start, end), not invert))
+        gap_start = end
+    if gap_start < n:
+        parts.append(((gap_start, n), invert))
     if behavior == "Isolated":
-        return [span for span, _ in found]
+        return [span for span, _ in parts]
     if behavior == "Removed":
-        return [span for span, matched in found if not matched]
+        return [span for span, is_match in parts if not is_match]
     if behavior == "MergedWithNext":
-        found.reverse()
+        parts.reverse()
     pieces: list[Span] = []
     previous = False
-    for span, matched in found:
-        joins = matched == previous if behavior == "Contiguous" else matched and not previous
-        if joins and pieces:
+    for span, is_match in parts:
+        joins_previous = is_match == previous if behavior == "Contiguous" else is_match and not previous
+        if joins_previous and pieces:
             last = pieces[-1]
             pieces[-1] = (min(last[0], span[0]), max(last[1], span[1]))
         else:
             pieces.append(span)
-        previous = matched
+        previous = is_match
     return pieces[::-1] if behavior == "MergedWithNext" else pieces
 
 
@@ -144,7 +144,7 @@ class Split(Step):
         check_choice("behavior", self.behavior, get_args(Behavior))
         if not self.pattern:
             raise ValueError("pattern is empty; it must match something")
-        self._found  # noqa: B018 (compiles the pattern now)
+        self._compiled_translation  # noqa: B018 (compiles the pattern now)
 
     @cached_property
     def _scanner(self) -> int | None:
@@ -153,7 +153,7 @@ class Split(Step):
         return None if name in (None, "clip", "whitespace", "starcoder") else PATTERNS[str(name)].scanner
 
     @cached_property
-    def _found(self) -> tuple[Any, Translation] | None:
+    def _compiled_translation(self) -> tuple[Any, Translation] | None:
         """The compiled pattern and its translation; None for one that a scanner matches."""
         from bpe.text.matching import compiled
         from bpe.text.oniguruma import Translation, UntranslatableError, escaped, translate
@@ -169,7 +169,7 @@ class Split(Step):
         return compiled(translation.expression), translation
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of a text, as spans."""
+        """Split a text into spans."""
         from bpe.text.matching import Deadline, compute_time_limit
 
         return self.find_spans_within(text, Deadline(compute_time_limit(len(text), None), len(text)))
@@ -180,45 +180,54 @@ class Split(Step):
         from bpe.text.matching import compiled
 
         isolates = self.behavior == "Isolated" or (self.behavior == "Removed" and not self.invert)
-        if not isolates or self._found is None or self._found[1].empty != "never" or self._found[0].groups:
+        if (
+            not isolates
+            or self._compiled_translation is None
+            or self._compiled_translation[1].empty != "never"
+            or self._compiled_translation[0].groups
+        ):
             return None
-        expression = self._found[1].expression
+        expression = self._compiled_translation[1].expression
         flag = "(?V1)" * expression.startswith("(?V1)")
         return compiled(f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression)
 
-    def _masked(self, text: str) -> str:
+    def _mask_text(self, text: str) -> str:
         from bpe.text.character_sets import masked
 
-        return text if self._found is None or self.literal else masked(text, self._found[1].expression, translated=True)
+        return (
+            text
+            if self._compiled_translation is None or self.literal
+            else masked(text, self._compiled_translation[1].expression, translated=True)
+        )
 
     def split_within(self, text: str, deadline: Deadline) -> list[str]:
-        """The pieces of a text."""
+        """Split a text into pieces; raises TimeoutError if matching takes longer."""
         divider = self._divider
-        if divider is None or self._masked(text) is not text:
+        if divider is None or self._mask_text(text) is not text:
             return [text[start:end] for start, end in self.find_spans_within(text, deadline)]
         pieces: list[str] = deadline.run(self.pattern, text, lambda limit: divider.split(text, timeout=limit))
         return [piece for piece in pieces if piece]
 
     def find_spans_within(self, text: str, deadline: Deadline) -> list[Span]:
-        """The pieces of a text, as spans; raises TimeoutError if matching takes longer."""
+        """Split a text into spans; raises TimeoutError if matching takes longer."""
         from bpe.text.oniguruma import find_spans
 
-        if self._found is None:
+        if self._compiled_translation is None:
             assert self._scanner is not None
             data = unescape(text)
             bounds = [bound.tolist() for bound in _scanner.spans(self._scanner, data)]
             if len(data) != len(text):
-                offsets = byte_offsets(text)
+                offsets = compute_byte_offsets(text)
                 bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]
             return merge_matches(zip(*bounds, strict=True), len(text), self.behavior, self.invert)
-        pattern, translation = self._found
-        seen = self._masked(text)
-        matches = find_spans(pattern, translation, seen, lambda match: deadline.run(self.pattern, text, match))
+        pattern, translation = self._compiled_translation
+        masked_text = self._mask_text(text)
+        matches = find_spans(pattern, translation, masked_text, lambda match: deadline.run(self.pattern, text, match))
         pieces = merge_matches(matches, len(text), self.behavior, self.invert)
         return pieces if translation.empty == "never" else [span for span in pieces if span[0] < span[1]]
 
     def to_json(self) -> dict[str, Any]:
-        """The step as tokenizer.json has it."""
+        """Return the step as tokenizer.json has it."""
         kind = "String" if self.literal else "Regex"
         return {
             "type": "Split",
@@ -248,7 +257,7 @@ class Digits(_ByCharacters):
 
 @cache
 def _make_alternation(name: str, repeat: str) -> re.Pattern[str]:
-    """A pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
+    """Compile a pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
     from bpe.text.character_sets import make_char_class
 
     inside = make_char_class(name)
@@ -269,7 +278,7 @@ class Punctuation(Step):
         check_choice("behavior", self.behavior, get_args(Behavior))
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of a text, as spans."""
+        """Split a text into spans."""
         from bpe.text.character_sets import compile_char_class
 
         matches = (match.span() for match in compile_char_class("PUNCTUATION").finditer(text))
@@ -299,15 +308,15 @@ class Whitespace(_ByCharacters):
 
     @property
     def _pieces(self) -> re.Pattern[str]:
-        return _words()
+        return _compile_word_pattern()
 
 
 @cache
-def _words() -> re.Pattern[str]:
+def _compile_word_pattern() -> re.Pattern[str]:
     from bpe.text.unicode_data import WORD
 
-    ends = [[f"\\U{int(end, 16):08x}" for end in item.split("-")] for item in WORD.split()]
-    word = "".join(f"{each[0]}-{each[-1]}" for each in ends)
+    ranges = [[f"\\U{int(end, 16):08x}" for end in item.split("-")] for item in WORD.split()]
+    word = "".join(f"{bounds[0]}-{bounds[-1]}" for bounds in ranges)
     return re.compile(f"[{word}]+|[^{word}{WHITE_SPACE}]+")
 
 
@@ -321,11 +330,11 @@ class BertPreTokenizer(_ByCharacters):
 
     @property
     def _pieces(self) -> re.Pattern[str]:
-        return _bert()
+        return _compile_bert_pattern()
 
 
 @cache
-def _bert() -> re.Pattern[str]:
+def _compile_bert_pattern() -> re.Pattern[str]:
     from bpe.text.character_sets import make_char_class
 
     inside = make_char_class("PUNCTUATION")
@@ -346,13 +355,13 @@ class CharDelimiterSplit(Step):
         _check_character("delimiter", self.delimiter)
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of a text, as spans."""
-        found, at = [], 0
+        """Split a text into spans."""
+        spans, start = [], 0
         for part in text.split(self.delimiter):
             if part:
-                found.append((at, at + len(part)))
-            at += len(part) + 1
-        return found
+                spans.append((start, start + len(part)))
+            start += len(part) + 1
+        return spans
 
 
 @dataclass(frozen=True)
@@ -366,16 +375,16 @@ class UnicodeScripts(Step):
     """
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of a text, as spans."""
+        """Split a text into spans."""
         from bpe.text.character_sets import find_script
 
-        last, bounds = None, []
+        last_script, bounds = None, []
         for i, char in enumerate(text):
-            found = find_script(char)
-            if found is not None:
-                if found != last:
+            char_script = find_script(char)
+            if char_script is not None:
+                if char_script != last_script:
                     bounds.append(i)
-                last = found
+                last_script = char_script
         return list(pairwise([*bounds, len(text)]))
 
 
@@ -393,7 +402,7 @@ class FixedLength(Step):
         check_int("length", self.length, 1)
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of a text, as spans."""
+        """Split a text into spans."""
         return [(start, min(start + self.length, len(text))) for start in range(0, len(text), self.length)]
 
 
@@ -416,27 +425,27 @@ class Metaspace(Step):
         object.__setattr__(self, "split", bool(self.split))
 
     def edit(self, text: str, first: bool) -> tuple[str, int]:
-        """The piece before it is cut, and the number of characters that were put in front of it."""
+        """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
         text = text.replace(" ", self.replacement)
-        wanted = self.prepend_scheme == "always" or (self.prepend_scheme == "first" and first)
-        if not wanted or not text or text.startswith(self.replacement):
+        adds_mark = self.prepend_scheme == "always" or (self.prepend_scheme == "first" and first)
+        if not adds_mark or not text or text.startswith(self.replacement):
             return text, 0
         return self.replacement + text, 1
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of an edited text, as spans."""
+        """Split an edited text into spans."""
         if not self.split:
             return [(0, len(text))]
-        found = [match.start() for match in re.finditer(re.escape(self.replacement), text)]
-        return list(pairwise([*([] if found[:1] == [0] else [0]), *found, len(text)]))
+        starts = [match.start() for match in re.finditer(re.escape(self.replacement), text)]
+        return list(pairwise([*([] if starts[:1] == [0] else [0]), *starts, len(text)]))
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces of an edited text."""
+        """Split an edited text into pieces."""
         if not self.split:
             return [text]
-        before, *parts = text.split(self.replacement)
-        found = [self.replacement + part for part in parts]
-        return [before, *found] if before else found
+        prefix, *parts = text.split(self.replacement)
+        pieces = [self.replacement + part for part in parts]
+        return [prefix, *pieces] if prefix else pieces
 
 
 @dataclass(frozen=True)
@@ -457,18 +466,18 @@ class ByteLevel(Step):
     use_regex: bool = True
 
     def edit(self, text: str, first: bool) -> tuple[str, int]:
-        """The piece before it is cut, and the number of characters that were put in front of it."""
+        """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
         del first
         if not self.add_prefix_space or not text or text.startswith(" "):
             return text, 0
         return " " + text, 1
 
     def spans(self, text: str) -> list[Span]:
-        """The pieces of an edited text, as spans."""
-        return _GPT2().spans(text) if self.use_regex else [(0, len(text))]
+        """Split an edited text into spans."""
+        return _make_gpt2_split().spans(text) if self.use_regex else [(0, len(text))]
 
     def to_json(self) -> dict[str, Any]:
-        """The step as tokenizer.json has it."""
+        """Return the step as tokenizer.json has it."""
         return {
             "type": "ByteLevel",
             "add_prefix_space": self.add_prefix_space,
@@ -478,7 +487,7 @@ class ByteLevel(Step):
 
 
 @cache
-def _GPT2() -> Split:  # noqa: N802 (a constant that is made when it is first used)
+def _make_gpt2_split() -> Split:
     return Split(SPELLED["gpt2"])
 
 
@@ -499,7 +508,7 @@ STEPS: dict[str, type[Step]] = {kind.__name__: kind for kind in _KINDS}
 
 
 def step_from_json(data: dict[str, Any]) -> Step:
-    """The step that `Step.to_json` wrote.
+    """Make the step that `Step.to_json` wrote.
 
     Raises:
         TypeError, ValueError: for anything else.

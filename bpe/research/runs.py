@@ -113,7 +113,7 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, MarkedWords]:
     """Make an engine that gives pretokens that are one of some tokens a second id, and list these ids."""
     tables, marked_words = build_marked(spec, tokens)
-    return Engine(spec, model=EngineModel(tables, marked_words)), marked_words
+    return Engine(spec, parts=EngineModel(tables, marked_words)), marked_words
 
 
 def find_runs(
@@ -221,7 +221,7 @@ def _encode_corpus(
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
             while (
-                part := encode_some_blocks(engine, blocks, threads, size, allowed=special_tokens, most=bytes_per_step)
+                part := encode_some_blocks(engine, blocks, threads, size, allowed=special_tokens, max_bytes=bytes_per_step)
             ) is not None:
                 yield part.ids, part.lengths, part.size or part.n_bytes
         return

@@ -74,24 +74,24 @@ def test_threads_that_fork_at_once_release_their_own_locks() -> None:
     owner, ready, go = Owner(), threading.Event(), threading.Event()
 
     def fork() -> None:
-        forks._before()
+        forks._acquire_locks()
         ready.set()
         go.wait()
-        forks._after_in_parent()
+        forks._release_locks()
 
     thread = threading.Thread(target=fork)
     thread.start()
     ready.wait()
-    forks._after_in_parent()
+    forks._release_locks()
     assert not owner._lock.acquire(blocking=False)
     go.set()
     thread.join()
     assert usable(owner)
-    assert forks._held == {}
+    assert forks._acquired == {}
 
 
 def test_a_lock_that_stays_held_is_new_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "PATIENCE", 0.1)
+    monkeypatch.setattr(forks, "FORK_TIMEOUT_SECONDS", 0.1)
     owner, other = Owner(), Owner("it is half changed")
     thread, done = held_elsewhere(owner._lock, None)
     thread_2, done_2 = held_elsewhere(other._lock, None)
@@ -123,7 +123,7 @@ def test_a_thread_may_fork_with_the_lock() -> None:
 
 
 def test_counts_that_another_thread_never_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "PATIENCE", 0.1)
+    monkeypatch.setattr(forks, "FORK_TIMEOUT_SECONDS", 0.1)
     counts = bpe.WordCounts()
     thread, done = held_elsewhere(counts._lock, None)
 

@@ -73,8 +73,8 @@ TEXT = b"low lower\nlowest newest " * 4000
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch, hooks: Any) -> None:
     """`threads` is the number of a job's threads, and 0 a call for one text. The workspace is returned."""
-    monkeypatch.setattr(_batch, "MAX_PART", 4000)
-    monkeypatch.setattr(_batch, "MIN_PART", 1000)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 4000)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 1000)
     tok = model("byte")
     kernel = tok._engine.kernel
     expected = tok.encode(text).tolist()
@@ -98,9 +98,9 @@ def test_spans_and_dropout_end_at_a_signal() -> None:
 def test_decoding_ends_at_a_signal() -> None:
     tokens = model("byte")._decoder
     ids = np.full((1 << 24) + (1 << 15), 65, dtype=np.uint32)
-    assert not with_signal(partial(tokens.bytes_with_final_space, ids))
+    assert not with_signal(partial(tokens.decode_with_final_space, ids))
     rows = np.arange(1 << 12)
-    assert not with_signal(partial(tokens.texts_of, bpe.TokenBatch(ids[: rows[-1]], rows), "replace"))
+    assert not with_signal(partial(tokens.decode_texts, bpe.TokenBatch(ids[: rows[-1]], rows), "replace"))
 
 
 def test_training_ends_at_a_signal() -> None:
@@ -144,7 +144,7 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
 
 
 def test_ctrl_c_is_not_lost_where_threads_are_freed() -> None:
-    """A callback of a weak reference cannot raise: an exception of a handler that runs in it is printed and forgotten."""
+    """A callback of a weak reference cannot raise: an exception of a handler that runs in it is shown and forgotten."""
     crews = [Crew(bool, 2)]
     with crews[0] as crew:
         crew.join()

@@ -122,11 +122,11 @@ def test_the_estimated_time_left_is_stable() -> None:
     """At a constant pace the estimate is exact. For merges, the first of which take longest, it is close and smooth."""
     clock = Clock()
     estimate = progress.Estimate("count", 1000, 0, clock)
-    assert estimate.left() is None
+    assert estimate.estimate_left() is None
     for done in range(1, 1000):
         clock.now += 2
         estimate.done += 1
-        assert estimate.left() == pytest.approx(2 * (1000 - done))
+        assert estimate.estimate_left() == pytest.approx(2 * (1000 - done))
     assert estimate.rate == pytest.approx(0.5)
 
     for power in (0.25, 0.35, 0.5):  # the exponents of other corpora
@@ -138,7 +138,7 @@ def test_the_estimated_time_left_is_stable() -> None:
             clock.now += cost
             most -= cost
             estimate.done += 1
-            left = estimate.left()
+            left = estimate.estimate_left()
             assert left is not None
             if 1000 < number < 32000:
                 assert 1 / 3 < left / most < 3, "a constant pace would be off by 13 times here"
@@ -149,10 +149,10 @@ def test_the_estimated_time_left_is_stable() -> None:
 def test_a_resumed_training_estimates_its_remaining_time() -> None:
     clock = Clock()
     estimate = progress.Estimate("merge", 2000, 1000, clock)
-    assert estimate.left() is None
+    assert estimate.estimate_left() is None
     clock.now += 10
     estimate.done += 500
-    left = estimate.left()
+    left = estimate.estimate_left()
     assert left is not None
     assert 8 < left < 10
     assert estimate.rate == 50
@@ -161,12 +161,12 @@ def test_a_resumed_training_estimates_its_remaining_time() -> None:
 def test_no_estimate_without_a_total() -> None:
     estimate = progress.Estimate("count", None, 0)
     estimate.done += 5
-    assert estimate.left() is None
+    assert estimate.estimate_left() is None
     clock = Clock()
     grown = progress.Estimate("count", 10, 0, clock)  # the file grew while it was read
     clock.now += 1
     grown.done += 20
-    assert grown.left() == 0
+    assert grown.estimate_left() == 0
 
 
 def test_progress_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_progress_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
 def test_progress_without_stderr(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program without a console on Windows has no stderr."""
     monkeypatch.setattr(sys, "stderr", None)
-    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(progress, "LINE_INTERVAL_SECONDS", 0.0)
     assert bpe.train(files=text, num_merges=3, progress=True) == bpe.train(files=text, num_merges=3)
 
 

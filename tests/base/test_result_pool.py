@@ -58,35 +58,35 @@ def test_results_never_share_memory(spec: bpe.vocab.TokenizerSpec, most: int, th
         choose.shuffle(alive)
         while alive and choose.random() < 0.55:
             alive.pop()
-        assert pool.kept <= most
+        assert pool.max_kept_bytes <= most
         for found, known in alive:
             assert np.array_equal(found, known)
     alive.clear()
-    assert (pool.kept > 0) == (most > 0)
+    assert (pool.max_kept_bytes > 0) == (most > 0)
 
 
 def test_kept_memory_is_used_again(spec: bpe.vocab.TokenizerSpec) -> None:
     tok, pool = tokenizer(spec, 15 * MB)
     text, expected = text_of(tok, 0, 30 * MB)
     result = tok.encode(text)
-    assert pool.kept == 0
+    assert pool.max_kept_bytes == 0
     assert not result.flags.owndata
     assert result.flags.writeable
     address = result.ctypes.data
     del result
-    assert pool.kept == 15 * MB
+    assert pool.max_kept_bytes == 15 * MB
     size = 2 * MB // len(LINES[0]) * len(LINES[0])
     small = tok.encode(text[:size])  # too small to use the kept memory
-    assert pool.kept == 15 * MB
+    assert pool.max_kept_bytes == 15 * MB
     assert np.array_equal(small, expected[: len(small)])
     result = tok.encode(text[: 20 * MB])
-    assert pool.kept == 0
+    assert pool.max_kept_bytes == 0
     assert result.ctypes.data == address
     other = tok.encode(text)
     del result, other, small
-    assert pool.kept == 15 * MB
+    assert pool.max_kept_bytes == 15 * MB
     assert tok.count_tokens(text) == len(expected)
-    assert pool.kept == 15 * MB
+    assert pool.max_kept_bytes == 15 * MB
     assert np.array_equal(tok.encode(text), expected)
 
 
@@ -100,10 +100,10 @@ def test_files_use_kept_memory_again(spec: bpe.vocab.TokenizerSpec, threads: int
     for _ in range(3):
         result = tok.encode_files(path, threads=threads).ids
         assert np.array_equal(result, expected)
-        assert pool.kept == 0
+        assert pool.max_kept_bytes == 0
         addresses.add(result.ctypes.data)
         del result
-        assert pool.kept == 15 * MB
+        assert pool.max_kept_bytes == 15 * MB
     assert len(addresses) == 1
 
 
@@ -119,7 +119,7 @@ def test_results_outlive_their_tokenizer(spec: bpe.vocab.TokenizerSpec) -> None:
     before = resident()
     size = expected.nbytes
     del view
-    assert pool.kept > 0
+    assert pool.max_kept_bytes > 0
     del pool
     assert before - resident() > 0.9 * size
 
@@ -134,7 +134,7 @@ def test_concurrent_calls_do_not_share_results(spec: bpe.vocab.TokenizerSpec) ->
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(check, range(8)))
-    assert pool.kept <= 12 * MB
+    assert pool.max_kept_bytes <= 12 * MB
 
 
 FORKING = """
@@ -143,7 +143,7 @@ tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=3)
 text = "low lower\\n" * 600_000
 ids = tok.encode(text)
 tok.encode(text)
-assert tok._engine.kernel.pool.kept
+assert tok._engine.kernel.pool.max_kept_bytes
 child = os.fork()
 for number in range(3):
     result = tok.encode_batch([text], threads=1 + number % 2).ids

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.base._utf8 import join_utf8
-from bpe.base.utf8 import MOST_BYTES, read_all, read_file, to_bytes
+from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
 
@@ -37,7 +37,7 @@ def test_no_file_is_read_without_an_end(tmp_path: Path) -> None:
         file.truncate(1 << 42)
     assert read_file(tmp_path / "whole") == read_file(tmp_path / "whole", 3) == b"low"
     assert read_all(io.BytesIO(b"low"), "stdin", 3) == b"low"
-    for name, most in (("sparse", MOST_BYTES), ("whole", 2)):
+    for name, most in (("sparse", MAX_FILE_BYTES), ("whole", 2)):
         with pytest.raises(OSError, match=rf"it has more than {most} bytes.*{name}"):
             read_file(tmp_path / name, most)
     with pytest.raises(OSError, match=r"it has more than 2097152 bytes.*stdin"), open("/dev/zero", "rb") as endless:

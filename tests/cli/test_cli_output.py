@@ -240,7 +240,7 @@ def test_other_output_names_get_lines(tmp_path, tokenizer_file, text_file, capsy
 def test_a_document_from_a_pipe_is_encoded_in_pieces(tmp_path, tokenizer_file, stdin, capsysbinary, monkeypatch, size):
     """The document is not held whole, and every output equals that of a file with the same bytes."""
     monkeypatch.setattr(reading, "MAX_READ", size)
-    monkeypatch.setattr("bpe.encode.streams.PIECE", size)
+    monkeypatch.setattr("bpe.encode.streams.MIN_BUFFERED_BYTES", size)
     paths = [str(tmp_path / name) for name in ("text", "ids.npy", "ids.offsets.npy")]
     for data in (b"", TEXT.encode() * 3 + b"\xff<|end|> low " * 20):
         Path(paths[0]).write_bytes(data)

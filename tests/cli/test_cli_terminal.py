@@ -149,7 +149,7 @@ def test_a_reader_of_stderr_that_leaves_does_not_end_the_work(folder: Path, monk
 
     read, write = os.pipe()
     os.close(read)
-    monkeypatch.setattr(progress, "LINE_EVERY", 0)
+    monkeypatch.setattr(progress, "LINE_INTERVAL_SECONDS", 0)
     (folder / "t.txt").write_text("low lower lowest\n" * 3)
     with open(write, "w") as broken:
         monkeypatch.setattr(sys, "stderr", broken)

@@ -107,7 +107,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
         patch.setattr(reading, "MAX_READ", size)
         patch.setattr(reading, "MIN_READ", max(size // 3, 1))
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
-        patch.setattr(blocks, "BLOCKS", 4)
+        patch.setattr(blocks, "MAX_BLOCKS", 4)
         batch = tok.encode_files(
             [path, path],
             separator=separator,

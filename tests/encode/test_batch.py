@@ -55,8 +55,8 @@ def texts_of(number: int) -> list[str | bytes]:
 @pytest.mark.parametrize("merges", [0, 20])
 def test_batches_of_texts_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without merges, there are more ids than the initial buffer holds."""
-    monkeypatch.setattr(_batch, "MAX_PART", 2000)
-    monkeypatch.setattr(_batch, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 2000)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 100)
     tok = bpe.train(texts=["low lower lowest 가나 나가 é猫"] * 3, num_merges=merges)
     texts = texts_of(merges)
     expected = [tok.encode(to_bytes(text)).tolist() for text in texts]
@@ -66,8 +66,8 @@ def test_batches_of_texts_of_all_widths(merges: int, monkeypatch: pytest.MonkeyP
 
 def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """It can be split at its newlines."""
-    monkeypatch.setattr(_batch, "MAX_PART", 2000)
-    monkeypatch.setattr(_batch, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 2000)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 100)
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
     for each in (text, text.encode(), "\U0001f431猫" + text):
@@ -79,8 +79,8 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
 
 def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the characters that are converted together, and with surrogate pairs, which become one character."""
-    monkeypatch.setattr(_batch, "MAX_PART", 2000)
-    monkeypatch.setattr(_batch, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 2000)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 100)
     tok = bpe.train(texts=["low lower 가나"] * 3, num_merges=10)
     for distance in (1022, 1023, 1024, 1025, 5000):
         for filler in ("1", "é1", "\ud83d\ude001", "\ud83d1"):
@@ -94,7 +94,7 @@ def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.M
 @pytest.mark.parametrize("joined", [1 << 18, 100, 0])
 def test_special_tokens_are_found_wherever_they_are_in_a_batch(joined: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts are searched together: also the last one, bytes, long ones and a subclass of str."""
-    monkeypatch.setattr(bpe.encode.engine, "_JOINED", joined)
+    monkeypatch.setattr(bpe.encode.engine, "_MAX_JOINED_CHARS", joined)
     tok = bpe.train(
         texts=["low lower"] * 3, num_merges=5, special_tokens=["<|end|>", "<a>", "<b>", "<c>", "<d>", "<e>"]
     )
@@ -141,8 +141,8 @@ def test_threads_share_the_words_of_one_table(hooks: Any, monkeypatch: pytest.Mo
 
     In tables that are full and replaced again and again, and in one that has room for all.
     """
-    monkeypatch.setattr(_batch, "MAX_PART", 4000)
-    monkeypatch.setattr(_batch, "MIN_PART", 1000)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 4000)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 1000)
     choose = random.Random(3)
     syllables = ["low", "er", "st", "é", "a", "q", "zz"]
     words = ["".join(choose.choices(syllables, k=choose.randint(1, 12))) for _ in range(6000)]

@@ -25,7 +25,7 @@ from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
-from bpe.encode.tables import pairs_in_words, pairs_of_merges
+from bpe.encode.tables import list_merge_pairs, list_word_pairs
 from bpe.evaluation._tally import BY_SPACES, COLUMNS, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
@@ -303,7 +303,7 @@ def held(tokens: list[bytes], text: bytes, place: int) -> bool:
 
 def add_word(split: SplitFilter, word: bytes) -> None:
     """Add all pairs inside a word that must not be split."""
-    split.add(pairs_in_words(word, np.array([0, len(word)]), np.array([0])))
+    split.add(list_word_pairs(word, np.array([0, len(word)]), np.array([0])))
 
 
 @settings(max_examples=200)
@@ -343,7 +343,7 @@ def test_merges_and_whole_tokens_fill_the_filter_alike(hooks: Any) -> None:
     )
     spec = merges.spec
     by_merges, by_tokens = SplitFilter(), SplitFilter()
-    by_merges.add(pairs_of_merges(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets))
+    by_merges.add(list_merge_pairs(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets))
     for token in spec.vocabulary.ids:
         add_word(by_tokens, token)
     text = "吾輩は猫である無輩영관화에서を名".encode() * 2
@@ -650,7 +650,7 @@ def test_every_vector_level_gives_the_same_ids(level: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents anywhere in a buffer: empty ones, overlapping ones, and one of several parts."""
-    monkeypatch.setattr(_batch, "MAX_PART", 1 << 16)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 1 << 16)
     tok = bpe.train(texts=[many_words(3, 2000).decode()], vocab_size=500, pretokenizer="gpt2")
     buffer = many_words(4, 20_000)
     random_ = random.Random(5)
@@ -658,7 +658,7 @@ def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: p
     starts = [0, 7, 7, len(buffer), *bounds[:-1]]
     ends = [len(buffer), 7, 9, len(buffer), *bounds[1:]]
     encoder = Engine(tok.spec)
-    assert len(buffer) > 3 * _batch.MAX_PART
+    assert len(buffer) > 3 * _batch.MAX_PART_BYTES
     batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
     assert batch == encoder.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
     assert np.array_equal(batch[0], tok.encode(buffer))

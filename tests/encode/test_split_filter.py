@@ -102,7 +102,11 @@ def test_tokenizers_without_split_points() -> None:
 @pytest.fixture
 def word(monkeypatch: pytest.MonkeyPatch) -> str:
     """A word of many parts."""
-    for module, name, size in ((_batch, "MAX_PART", 4000), (_batch, "MIN_PART", 500), (reading, "MAX_READ", 2000)):
+    for module, name, size in (
+        (_batch, "MAX_PART_BYTES", 4000),
+        (_batch, "MIN_PART_BYTES", 500),
+        (reading, "MAX_READ", 2000),
+    ):
         monkeypatch.setattr(module, name, size)
     return "".join(map(chr, np.random.default_rng(1).integers(0x4E00, 0x9FA6, 30_000)))
 
@@ -124,7 +128,7 @@ def test_one_word_in_a_file_has_the_same_ids(word: str, tmp_path: Path) -> None:
 
 
 def test_a_stream_holds_only_a_part_of_a_word(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "PIECE", 1000)
+    monkeypatch.setattr(streams, "MIN_BUFFERED_BYTES", 1000)
     tok = bpe.train(texts=[TEXT], num_merges=50, pretokenizer="o200k")
     came = 0
 

@@ -123,7 +123,7 @@ texts = st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_siz
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams encode as soon as text arrives."""
-    monkeypatch.setattr(streams, "PIECE", 1)
+    monkeypatch.setattr(streams, "MIN_BUFFERED_BYTES", 1)
 
 
 def joined(arrays: Iterator[Any]) -> list[int]:
@@ -183,7 +183,7 @@ def test_streams_hold_little_text_for_normalization(one: Normalizer, held: int) 
         for char in "lower and low\n":
             steps.push(char, final=False)
             lines.push(char, final=False)
-            most, by_lines = max(most, steps.held), max(by_lines, lines.held)
+            most, by_lines = max(most, steps.n_held), max(by_lines, lines.n_held)
     assert (most <= held) == (held < 15)
     assert by_lines <= 15
 
@@ -346,8 +346,8 @@ def test_many_documents_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_large_document_is_divided_among_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_batch, "MAX_PART", 500)
-    monkeypatch.setattr(_batch, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 500)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 100)
     path = tmp_path / "text.txt"
     text = f"{TEXT * 30}<|end|>low<|end|><|end|>{TEXT * 50}".replace("\0", "0")  # with NUL, it would be binary data
     path.write_text(text, encoding="utf-8")
@@ -685,10 +685,10 @@ def test_columns_of_plain_texts_are_those_of_traced_ones(text: str, name: str | 
     encoder = tok._offset_encoder
     for allowed in (frozenset[str](), frozenset(["<|end|>"])):
         for convention in ("whole", "tokenizers"):
-            found = encoder.encode_columns(text, allowed, unit, convention)
+            found = encoder.encode_untrimmed(text, allowed, unit, convention)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(OffsetEncoder, "_encode_own_bytes", lambda *given: None)
-                expected = encoder.encode_columns(text, allowed, unit, convention)
+                expected = encoder.encode_untrimmed(text, allowed, unit, convention)
             assert [each.tolist() for each in found[:3]] == [each.tolist() for each in expected[:3]]
             assert found[3] == expected[3]
 

@@ -17,9 +17,9 @@ from strategies import examples
 
 import bpe
 from bpe.base._cpu import set_vector_level
+from bpe.merge.superwords import find_units
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
-from bpe.pretokenize.unit_rules import find_units
 from bpe.training.superwords import SuperWords
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -166,7 +166,7 @@ def check_model(seed, n_texts=4, **fixed_fields):
 def check_columns(tok, text, expected, specials=frozenset()):
     """Compare offsets and word ids by the convention of `tokenizers`."""
     encoder = tok._offset_encoder
-    ids, spans, words = encoder.encode_words(text, specials, "char", "tokenizers")
+    ids, spans, words = encoder.encode_with_word_numbers(text, specials, "char", "tokenizers")
     assert ids.tolist() == expected.ids
     assert list(map(tuple, spans.tolist())) == expected.offsets
     assert words.tolist() == expected.word_ids

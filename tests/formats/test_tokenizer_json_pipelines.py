@@ -116,7 +116,9 @@ def check(theirs: Any, ours: bpe.Tokenizer, text: str) -> None:
     """Compare the results of both libraries for one text."""
     expected = theirs.encode(text, add_special_tokens=False)
     assert ours.encode(text, allowed_special="all").tolist() == expected.ids, (text, ours)
-    ids, spans, words = ours._offset_encoder.encode_words(text, frozenset(ours.special_tokens), "char", "tokenizers")
+    ids, spans, words = ours._offset_encoder.encode_with_word_numbers(
+        text, frozenset(ours.special_tokens), "char", "tokenizers"
+    )
     assert ids.tolist() == expected.ids
     assert [*map(tuple, spans.tolist())] == expected.offsets, (text, ours)
     assert words.tolist() == expected.word_ids, (text, ours)

@@ -259,7 +259,7 @@ def test_inconsistent_specs_are_not_written():
 
 def split_here(pretokenizer, text):
     data = pretokenizer.put_prefix(text.encode())
-    starts, ends = pretokenizer.spans_by_regex(data)
+    starts, ends = pretokenizer.find_spans_by_regex(data)
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 

@@ -72,7 +72,7 @@ def test_block_scanners_equal_character_scanners(name: str) -> None:
 def test_scanners_equal_the_expression(name: str) -> None:
     pretokenizer = Pretokenizer(name)
     for text in hostile(2, 300_000):
-        assert_equal(pretokenizer.spans(text), pretokenizer.spans_by_regex(text), text)
+        assert_equal(pretokenizer.spans(text), pretokenizer.find_spans_by_regex(text), text)
 
 
 def by_steps(text: str) -> list[str]:
@@ -102,7 +102,7 @@ def test_aliases_and_spellings_equal_the_named_pattern() -> None:
         assert Pretokenizer.from_regex(spelling).name == name
         for text in hostile(5, 20_000):
             own = Pretokenizer.from_regex(f"(?:){spelling}" if not spelling.startswith("(?") else spelling)
-            assert_equal(Pretokenizer(name).spans(text), own.spans_by_regex(text), text)
+            assert_equal(Pretokenizer(name).spans(text), own.find_spans_by_regex(text), text)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -61,5 +61,5 @@ def test_origins_of_bytes_and_characters() -> None:
     assert special.origin.locate_bytes(np.array([[0, 5]])).tolist() == [[0, 5]]
     assert segment.pretokens() == [" café".encode()]
     assert segment.origin.locate_bytes(np.array([[0, 4], [4, 6]])).tolist() == [[5, 9], [9, 12]]
-    assert segment.find_sources().tolist() == [0, 1, 2, 3, 4, 4]
+    assert segment.find_char_of_byte().tolist() == [0, 1, 2, 3, 4, 4]
     assert segment.origin.locate_characters(np.array([4]), np.array([5])).tolist() == [[9, 12]]

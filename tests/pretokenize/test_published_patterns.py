@@ -22,8 +22,8 @@ from reference import CL100K, CLIP, GPT2, O200K
 from strategies import SOAK, examples
 
 from bpe.pretokenize import _safe_points as cutting
-from bpe.pretokenize.patterns import NAMES, PATTERNS, SPELLINGS, WHOLE
-from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer, scanner_of
+from bpe.pretokenize.patterns import NAMES, PATTERNS, SPELLINGS, WHOLE_TEXT
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer, get_scanner
 
 # Characters of every class that a pattern distinguishes, of every length in UTF-8, and known difficult cases.
 REPRESENTATIVES = [
@@ -290,7 +290,7 @@ def test_split_points_are_frequent_in_text_without_spaces() -> None:
 
 
 def test_a_text_without_pretokenizer_has_no_split_points() -> None:
-    assert split_points(WHOLE, b"a b c d", 1) == [0, 7]
+    assert split_points(WHOLE_TEXT, b"a b c d", 1) == [0, 7]
     assert split_points(PATTERNS["gpt2"].scanner, b"", 1) == [0]
 
 
@@ -374,8 +374,8 @@ def test_identity() -> None:
 def test_as_pretokenizer() -> None:
     assert as_pretokenizer(None) is None
     assert as_pretokenizer("clip") == Pretokenizer("clip")
-    assert scanner_of(None) == WHOLE
-    assert scanner_of(Pretokenizer.from_regex("a")) is None
+    assert get_scanner(None) == WHOLE_TEXT
+    assert get_scanner(Pretokenizer.from_regex("a")) is None
 
 
 def test_invalid_arguments_are_refused() -> None:

@@ -12,7 +12,7 @@ import regex
 from numpy.typing import NDArray
 
 import bpe
-from bpe.base.utf8 import byte_offsets, escape
+from bpe.base.utf8 import compute_byte_offsets, escape
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.generate_unicode import BLOCK_SIZE, CLASS_PATTERNS, NEW, NUMERIC
 
@@ -85,5 +85,5 @@ def spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.
     shown = text.translate(stand_ins(pretokenizer.name))
     found = [match.span() for match in pretokenizer._compiled.finditer(shown)]
     spans = np.array([span for span in found if span[0] < span[1]], dtype=np.int64).reshape(-1, 2)
-    offsets = np.arange(len(text) + 1) if len(text) == len(data) else byte_offsets(text)
+    offsets = np.arange(len(text) + 1) if len(text) == len(data) else compute_byte_offsets(text)
     return offsets[spans[:, 0]], offsets[spans[:, 1]]

@@ -158,10 +158,10 @@ def test_the_units_scanner_finds_what_the_patterns_match(texts: list[str]) -> No
     offsets = offsets_of([len(data) for data in datas])
     for pattern in (SUPERBPE_WORDS, SUPERBPE_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_V2_UNITS):
         pretokenizer = bpe.Pretokenizer.from_regex(pattern, gaps="keep")
-        spans = zip(*pretokenizer.spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
+        spans = zip(*pretokenizer.find_spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
         expected = []
         for data, start in zip(datas, offsets, strict=False):
-            first, last = pretokenizer.spans_by_regex(data)
+            first, last = pretokenizer.find_spans_by_regex(data)
             expected += list(zip(first + start, last + start, strict=True))
         assert sorted(spans) == expected
 

@@ -299,8 +299,8 @@ class Encoding:
         """
         try:
             if type(tokens) is list:
-                return self._decoder.bytes_with_final_space(as_array(tokens))
-            return self._decoder.bytes_of(tokens)
+                return self._decoder.decode_with_final_space(as_array(tokens))
+            return self._decoder.decode_bytes(tokens)
         except (TypeError, ValueError, OverflowError):
             return b"".join(self._find_bytes(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
 
@@ -323,7 +323,7 @@ class Encoding:
 
         """
         table = self._decoder.short_table
-        data = None if table is None else table.token(token)
+        data = None if table is None else table.get_token(token)
         return self._find_bytes(token, "") if data is None else data
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:

@@ -37,18 +37,20 @@ class MarkedWords:
     first: int
     tokens: NDArray[np.uint32]
 
-    def find_last_split(self, data: Bytes, low: int) -> int:
-        """The last split point after a pretoken that has no second id, so that no run crosses it; else `low`."""
-        end = self.kernel.find_last_split(data, low)
-        while end > low:
-            begin = self.kernel.find_last_split(data[: end - 1], 0)  # where the last pretoken begins, or earlier
-            if begin <= 0:
-                return low
-            ids = self.kernel.encode(bytes(data[begin:end]))[0]
+    def find_last_split(self, data: Bytes, start: int) -> int:
+        """Find the last split point after a pretoken that has no second id, so that no run crosses it; else `start`."""
+        end = self.kernel.find_last_split(data, start)
+        while end > start:
+            pretoken_start = self.kernel.find_last_split(
+                data[: end - 1], 0
+            )  # where the last pretoken begins, or earlier
+            if pretoken_start <= 0:
+                return start
+            ids = self.kernel.encode(bytes(data[pretoken_start:end]))[0]
             if len(ids) and int(ids[-1]) < self.first:
                 return end
-            end = begin
-        return low
+            end = pretoken_start
+        return start
 
 
 class AcrossWordMerger:
@@ -57,11 +59,11 @@ class AcrossWordMerger:
     def __init__(self, spec: TokenizerSpec, marked_words: MarkedWords) -> None:
         assert spec.word_merges is not None
         self._pairs, self._results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
-        self._marked_words = marked_words
-        second_ids = np.arange(spec.vocabulary.limit, dtype=np.int32)
-        second_ids[marked_words.tokens] = np.arange(len(marked_words.tokens), dtype=np.int32) + marked_words.first
+        self._second_ids = marked_words
+        id_of_word = np.arange(spec.vocabulary.limit, dtype=np.int32)
+        id_of_word[marked_words.tokens] = np.arange(len(marked_words.tokens), dtype=np.int32) + marked_words.first
         results = self._results.astype(np.int32)
-        self._merger = SuperMerger(second_ids[self._pairs], results, marked_words.first, marked_words.tokens)
+        self._merger = SuperMerger(id_of_word[self._pairs], results, marked_words.first, marked_words.tokens)
 
     def merge(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
@@ -70,31 +72,34 @@ class AcrossWordMerger:
         return self._merger.merge(np.asarray(ids, dtype=np.uint32), offsets)
 
     def find_unreachable(self, unreachable_words: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-        """The ids that encoding never produces, given those that the first level never does.
+        """Find the ids that encoding never produces, given those that the first level never does.
 
         A supertoken is produced if all its words are, and if a run of these words becomes it.
         """
-        never = np.zeros(limit, dtype=np.bool_)
-        never[unreachable_words] = True
+        is_unreachable = np.zeros(limit, dtype=np.bool_)
+        is_unreachable[unreachable_words] = True
         parts: dict[int, list[int]] = {}
         for (left, right), token in zip(self._pairs.tolist(), self._results.tolist(), strict=True):
             parts[token] = [word for part in (left, right) for word in parts.get(part, [part])]
         if parts:
-            words, offsets = np.concatenate(list(parts.values())), offsets_of([len(each) for each in parts.values()])
-            ids = np.searchsorted(self._marked_words.tokens, words).astype(np.uint32) + np.uint32(
-                self._marked_words.first
+            words, offsets = (
+                np.concatenate(list(parts.values())),
+                offsets_of([len(leaves) for leaves in parts.values()]),
             )
-            made, lengths = self._merger.merge(ids, offsets)
-            firsts = made[offsets_of(lengths)[:-1]]
+            ids = np.searchsorted(self._second_ids.tokens, words).astype(np.uint32) + np.uint32(self._second_ids.first)
+            merged_ids, lengths = self._merger.merge(ids, offsets)
+            firsts = merged_ids[offsets_of(lengths)[:-1]]
             tokens = np.array(list(parts))
-            never[tokens] = (lengths != 1) | (firsts != tokens) | np.logical_or.reduceat(never[words], offsets[:-1])
-        return np.flatnonzero(never)
+            is_unreachable[tokens] = (
+                (lengths != 1) | (firsts != tokens) | np.logical_or.reduceat(is_unreachable[words], offsets[:-1])
+            )
+        return np.flatnonzero(is_unreachable)
 
 
 def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, MarkedWords, AcrossWordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
-    leaves = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
-    tables, marked_words = build_marked(spec, leaves, cache_memory)
+    single_words = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
+    tables, marked_words = build_marked(spec, single_words, cache_memory)
     return tables, marked_words, AcrossWordMerger(spec, marked_words)
 
 
@@ -106,26 +111,26 @@ def build_marked(
     data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
     array, offsets = join_slices(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
     blob = array.tobytes()
-    larger = Vocabulary.from_arrays(
+    extended_vocabulary = Vocabulary.from_arrays(
         vocabulary.blob + blob,
         np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
         np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
     )
-    tables = build_tables(replace(drop_merges_across_words(spec), vocabulary=larger), cache_memory)
+    tables = build_tables(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
     kernel, marked_words = tables.kernel, MarkedWords(tables.kernel, first, tokens.astype(np.uint32))
-    wanted = np.zeros(first, dtype=np.uint8)
-    wanted[marked_words.tokens] = 1
-    unreachable = kernel.select_unreachable(np.concatenate((wanted, np.zeros(len(tokens), dtype=np.uint8))))
+    is_listed = np.zeros(first, dtype=np.uint8)
+    is_listed[marked_words.tokens] = 1
+    unreachable = kernel.select_unreachable(np.concatenate((is_listed, np.zeros(len(tokens), dtype=np.uint8))))
     if unreachable is None:
-        spelled = zip(pairwise(offsets.tolist()), marked_words.tokens.tolist(), strict=True)
-        kept = np.flatnonzero(
-            [kernel.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in spelled]
+        bounds_and_ids = zip(pairwise(offsets.tolist()), marked_words.tokens.tolist(), strict=True)
+        reachable = np.flatnonzero(
+            [kernel.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in bounds_and_ids]
         )
     else:
-        wanted[unreachable] = 0
-        kept = np.flatnonzero(wanted[marked_words.tokens])
-    kept_words, bounds = join_slices(array, offsets[:-1][kept], np.diff(offsets)[kept])
+        is_listed[unreachable] = 0
+        reachable = np.flatnonzero(is_listed[marked_words.tokens])
+    reachable_words, bounds = join_slices(array, offsets[:-1][reachable], np.diff(offsets)[reachable])
     kernel.keep_pretokens_whole()
-    kernel.set_whole_words(kept_words.tobytes(), bounds, (kept + first).astype(np.uint32), True)
+    kernel.set_whole_words(reachable_words.tobytes(), bounds, (reachable + first).astype(np.uint32), True)
     kernel.finish()
     return tables, marked_words

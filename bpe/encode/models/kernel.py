@@ -10,8 +10,8 @@ import numpy as np
 from bpe.encode._encoder import Encoder
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
-from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
-from bpe.pretokenize.pretokenizer import scanner_of
+from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE_TEXT
+from bpe.pretokenize.pretokenizer import get_scanner
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import WordSymbols, unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, find_spelled
@@ -46,20 +46,20 @@ def build_tables(
     symbols = word_symbols(spec)
     # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
     # arrays of the spec.
-    known = spec.ignore_merges and spec.unreachable is not None
+    has_unreachable = spec.ignore_merges and spec.unreachable is not None
     ranks = np.arange(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks
     merges = MergeList(
         np.array(spec.merges, dtype=np.int32, order="C"),
         np.array(spec.merge_results, dtype=np.int32),
         np.array(ranks, dtype=np.int32),
         spec.vocabulary.limit,
-        np.array(spec.unreachable, dtype=np.int32) if known else None,
+        np.array(spec.unreachable, dtype=np.int32) if has_unreachable else None,
     )
     tables = SymbolTables(
         symbols.inner,
         symbols.last,
         symbols.mark,
-        unknown_id(spec),
+        get_unknown_id(spec),
         spec.fuse_unk,
         spec.model == "char",
         symbols.first,
@@ -75,34 +75,33 @@ def build_tables(
         ends[:] = spec.ends_word
     mark_size = 0 if spec.end_of_word is None else len(spec.end_of_word.encode())
     tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends, mark_size)
-    scanner = scanner_of(spec.pretokenizer)
-    if scanner == WHOLE and _can_split_at_spaces(spec, symbols, merger):
+    scanner = get_scanner(spec.pretokenizer)
+    if scanner == WHOLE_TEXT and _can_split_at_spaces(spec, symbols, merger):
         scanner = SPACE_RUNS
     superwords, finds_units = None, False
     if may_have_superwords and make_merger is Merger and _has_long_units(spec, merger):
         superwords, finds_units = _find_superwords(spec, merges, tables)
     if superwords is not None:
-        scanner = WHOLE
+        scanner = WHOLE_TEXT
     kernel = Encoder(merger, tokens, -1 if scanner is None else scanner, cache_memory, superwords)
     return KernelTables(kernel, merger, symbols, finds_units)
 
 
-def unknown_id(spec: TokenizerSpec) -> int:
-    """The id of the unknown token; NO_TOKEN without one."""
+def get_unknown_id(spec: TokenizerSpec) -> int:
+    """Return the id of the unknown token; NO_TOKEN without one."""
     return NO_TOKEN if spec.unk_token is None else unk_id(spec)
 
 
 def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:
     """Whether pretokens may be long and may be split anywhere, as those of a superword vocabulary."""
-    if scanner_of(spec.pretokenizer) not in (None, WHOLE) or spec.model == "char" or spec.end_of_word is not None:
+    if get_scanner(spec.pretokenizer) not in (None, WHOLE_TEXT) or spec.model == "char" or spec.end_of_word is not None:
         return False
     return not (spec.ignore_merges or spec.unk_token is not None or spec.drop_unknown) and merger.can_split
 
 
 def _find_superwords(spec: TokenizerSpec, merges: MergeList, tables: SymbolTables) -> tuple[Superwords | None, bool]:
-    """The two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
-    from bpe.merge.superwords import find_superwords
-    from bpe.pretokenize.unit_rules import find_units
+    """Find the two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
+    from bpe.merge.superwords import find_superwords, find_units
 
     units = find_units(spec.pretokenizer)
     superwords = find_superwords(merges, tables, spec.vocabulary, units)
@@ -133,5 +132,5 @@ def _fuses_only(spec: TokenizerSpec) -> bool:
     """Whether pieces cannot be split anywhere because unknown symbols are fused, and for no other reason."""
     if not spec.fuse_unk or spec.drop_unknown or spec.byte_fallback or spec.subword_prefix:
         return False
-    unknown = unknown_id(spec)
-    return not np.any(spec.merges == unknown) and not np.any(spec.merge_results == unknown)
+    unk = get_unknown_id(spec)
+    return not np.any(spec.merges == unk) and not np.any(spec.merge_results == unk)

@@ -75,15 +75,15 @@ def build_model(
 
 
 def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bool_]:
-    """With `ignore_merges`, by id: whether merging the bytes of an ordinary token may give another id."""
-    vocabulary, known = spec.vocabulary, spec.unreachable
+    """Find, with `ignore_merges`, the ordinary tokens whose bytes may be merged to another id: bool by id."""
+    vocabulary, unreachable = spec.vocabulary, spec.unreachable
     ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
     if spec.end_of_word_glued:
         return ordinary
-    if known is None:
-        known = kernel.select_unreachable(ordinary.astype(np.uint8))
-    if known is None:
+    if unreachable is None:
+        unreachable = kernel.select_unreachable(ordinary.astype(np.uint8))
+    if unreachable is None:
         return ordinary
     unmerged = np.zeros(vocabulary.limit, dtype=np.bool_)
-    unmerged[known] = True
+    unmerged[unreachable] = True
     return unmerged

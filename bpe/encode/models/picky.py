@@ -65,54 +65,58 @@ class EventTables:
             merges, tables, EventList(self._line.split_at, self._tokens, self._line.offsets, self._parts, width)
         )
 
-    def explain(self, named: Sequence[tuple[bytes, int]]) -> Iterator[str]:
-        """A line for the symbols of a pretoken, (name, id) each, and one for every event that changes it; slow."""
-        state, unknown = [token_id for _, token_id in named], {token_id: name for name, token_id in named}
+    def explain(self, symbols: Sequence[tuple[bytes, int]]) -> Iterator[str]:
+        """Yield a line for the symbols of a pretoken, (name, id) each, and one for each event that changes it."""
+        state, unknown = [token_id for _, token_id in symbols], {token_id: name for name, token_id in symbols}
 
         def spell(tokens: Iterable[int]) -> list[str]:
-            return spell_together(unknown[each] if each == NO_TOKEN else self.vocabulary[each] for each in tokens)
+            return spell_together(unknown[token] if token == NO_TOKEN else self.vocabulary[token] for token in tokens)
 
         yield "  " + " ".join(spell(state))
         event = -1
         while True:
-            soon = [self._next_event((each,), event) for each in state]
-            soon += [self._next_event(pair, event) for pair in pairwise(state)]
-            found = min((each for each in soon if each is not None), default=None)
-            if found is None:
+            next_events = [self._find_next_event((token,), event) for token in state]
+            next_events += [self._find_next_event(pair, event) for pair in pairwise(state)]
+            next_event = min((token for token in next_events if token is not None), default=None)
+            if next_event is None:
                 break
-            event, what, parts = found
-            state = _replace(state, what, parts)
-            names = spell((*what, *parts))
-            before, after = names[: len(what)], names[len(what) :]
-            kind = f"merge, {self._describe(parts[0])}" if len(what) == 2 else "deletion"
-            yield f"  {' + '.join(before)} -> {' '.join(after)}  (event {event}, {kind})    {' '.join(spell(state))}"
+            event, replaced, parts = next_event
+            state = _replace(state, replaced, parts)
+            names = spell((*replaced, *parts))
+            old, new = " + ".join(names[: len(replaced)]), " ".join(names[len(replaced) :])
+            kind = f"merge, {self._describe(parts[0])}" if len(replaced) == 2 else "deletion"
+            yield f"  {old} -> {new}  (event {event}, {kind})    {' '.join(spell(state))}"
 
-    def _describe(self, token: int) -> str:
-        return f"id {token}" if token < self._limit else "deleted later"
+    def _describe(self, token_id: int) -> str:
+        return f"id {token_id}" if token_id < self._limit else "deleted later"
 
-    def _next_event(self, what: tuple[int, ...], event: int) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-        """The first event of a pair or of a token after an event: its index, the pair or token, what it becomes."""
-        found = next((each for each in self._events.get(what, ()) if each[0] > event), None)
-        return None if found is None else (found[0], what, found[1])
+    def _find_next_event(
+        self, tokens: tuple[int, ...], last_event: int
+    ) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+        """Find the next event of a pair or of a token: its index, the pair or token, what it becomes."""
+        match = next((candidate for candidate in self._events.get(tokens, ()) if candidate[0] > last_event), None)
+        return None if match is None else (match[0], tokens, match[1])
 
     @cached_property
     def _events(self) -> dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]]:
         """Pair or token → the events that concern it in order: their indices, and the tokens that it becomes."""
-        line, found = self._line, defaultdict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]](list)
-        for at, pair, token in zip(line.merge_at.tolist(), self._pairs.tolist(), self._results.tolist(), strict=True):
-            found[tuple(pair)].append((at, (token,)))
+        line, events_of = self._line, defaultdict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]](list)
+        for event, pair, token in zip(
+            line.merge_at.tolist(), self._pairs.tolist(), self._results.tolist(), strict=True
+        ):
+            events_of[tuple(pair)].append((event, (token,)))
         bounds = pairwise(line.offsets.tolist())
-        for at, token, (first, last) in zip(line.split_at.tolist(), self._tokens.tolist(), bounds, strict=True):
-            found[(token,)].append((at, tuple(self._parts[first:last].tolist())))
-        return found
+        for event, token, (first, last) in zip(line.split_at.tolist(), self._tokens.tolist(), bounds, strict=True):
+            events_of[(token,)].append((event, tuple(self._parts[first:last].tolist())))
+        return events_of
 
 
-def _replace(state: list[int], what: tuple[int, ...], parts: tuple[int, ...]) -> list[int]:
-    """Tokens with every occurrence of some of them, from left to right, replaced."""
-    found: list[int] = []
-    at = 0
-    while at < len(state):
-        matches = tuple(state[at : at + len(what)]) == what
-        found += parts if matches else state[at : at + 1]
-        at += len(what) if matches else 1
-    return found
+def _replace(state: list[int], replaced: tuple[int, ...], parts: tuple[int, ...]) -> list[int]:
+    """Replace every occurrence of some tokens, from left to right."""
+    new_state: list[int] = []
+    index = 0
+    while index < len(state):
+        matches = tuple(state[index : index + len(replaced)]) == replaced
+        new_state += parts if matches else state[index : index + 1]
+        index += len(replaced) if matches else 1
+    return new_state
