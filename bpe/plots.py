@@ -15,7 +15,7 @@ that titles and scales can be changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.drawing import draw_tokens
 from bpe.encode.explain import merge_steps
 from bpe.errors import pluralize
-from bpe.show.axes import new_axes
 from bpe.show.views import MergeSteps
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -140,11 +139,48 @@ def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int,
         from the next larger one, which is half the work of truncating the whole one each time.
 
     """
-    size, smaller = len(to_bytes(text)), tokenizer
-    found: list[tuple[int, float]] = []
+    size, truncated = len(to_bytes(text)), tokenizer
+    sizes: list[tuple[int, float]] = []
     with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
         for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
             if 2**power < tokenizer.vocab_size:
-                smaller, _ = smaller.truncate_vocab(2**power)
-            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
-    return found[::-1]
+                truncated, _ = truncated.truncate_vocab(2**power)
+            sizes.append((truncated.vocab_size, size / max(1, truncated.count_tokens(text))))
+    return sizes[::-1]
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    """The given axes, or new ones.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+
+    """
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot as plt
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("plots need matplotlib: pip install 'bytepair[plot]'") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def plot_bars(
+    values: Mapping[str, Mapping[str, tuple[float, float, float]]], label: str, ax: Axes | None = None
+) -> Axes:
+    """Groups of horizontal bars with intervals: by group and series, (value, low, high)."""
+    ax = new_axes(ax)
+    names = list(dict.fromkeys(name for series in values.values() for name in series))
+    height = 0.8 / max(1, len(names))
+    for i, name in enumerate(names):
+        rows = [(row, series[name]) for row, series in enumerate(values.values()) if name in series]
+        at = [row + i * height for row, _ in rows]
+        middle = [value for _, (value, _, _) in rows]
+        whiskers = [[value - low for _, (value, low, _) in rows], [high - value for _, (value, _, high) in rows]]
+        ax.barh(at, middle, height, xerr=whiskers, label=name)
+    ax.set_yticks([row + 0.4 - height / 2 for row in range(len(values))], list(values))
+    ax.invert_yaxis()
+    ax.set_xlabel(label)
+    if len(names) > 1:
+        ax.legend()
+    return ax

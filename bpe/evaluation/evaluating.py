@@ -18,15 +18,15 @@ from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
 from bpe.evaluation.corpora import name_corpora
 from bpe.evaluation.metrics import ALPHA
-from bpe.evaluation.morphemes import Morphemes, check_morphemes, compare_boundaries
 from bpe.evaluation.result import ResampledSums, Settings, TokenizerResult
 from bpe.evaluation.tallying import tally_corpus
+from bpe.evaluation.vocabulary_metrics import Morphemes, check_morphemes, compare_boundaries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What a word is, by name.
-WORDS = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
+WORD_RULES = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
 Words = Literal["script", "spaces", "characters"]
 
 #: A corpus given by files: paths, globs, directories, or `Sources`.
@@ -53,8 +53,8 @@ class Evaluation(Sequence[TokenizerResult]):
         self.corpora = list(results[0].corpora)
         for result in results:
             result.total.compare_with(results[0].total)
-            for name, each in result.corpora.items():
-                each.compare_with(results[0].corpora[name])
+            for name, corpus in result.corpora.items():
+                corpus.compare_with(results[0].corpora[name])
 
     def __len__(self) -> int:
         return len(self.results)
@@ -71,7 +71,9 @@ class Evaluation(Sequence[TokenizerResult]):
                 return result
         if len(self.results) == 1:
             return self.results[0][key]
-        raise KeyError(f"{short_repr(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
+        raise KeyError(
+            f"{short_repr(key)} is no tokenizer; there are {', '.join(result.name for result in self.results)}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
@@ -101,7 +103,7 @@ class Evaluation(Sequence[TokenizerResult]):
             ValueError: for a metric that is not there, or is no number.
 
         """
-        from bpe.show.axes import plot_bars
+        from bpe.plots import plot_bars
         from bpe.show.metrics import by_tokenizer, collect_bars, to_label
 
         bars = collect_bars(by_tokenizer(self.to_dict()), metric)
@@ -195,33 +197,38 @@ def evaluate(
     """
     check_progress(progress)
     adapters = adapt_all(tokenizers)
-    found = name_corpora(corpora, files, texts)
-    names = [corpus.name for corpus in found]
+    named_corpora = name_corpora(corpora, files, texts)
+    names = [corpus.name for corpus in named_corpora]
     if reference is not None and reference not in names:
         raise ValueError(f"reference is {short_repr(reference)}; it must be one of the corpora, {', '.join(names)}")
-    mode = WORDS[check_choice("words", words, ("script", "spaces", "characters"))]
+    mode = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
     settings = Settings(
-        alpha=_number("alpha", alpha, 0, math.inf),
+        alpha=_check_number("alpha", alpha, 0, math.inf),
         rare=check_int("rare", rare, 1),
         resamples=check_int("resamples", resamples, 0, 1_000_000),
-        confidence=_number("confidence", confidence, 0, 1),
+        confidence=_check_number("confidence", confidence, 0, 1),
         seed=check_int("seed", seed, 0),
         reference=reference,
         parallel=parallel,
     )
     segments = None if morphemes is None else check_morphemes(morphemes)
-    sizes = [corpus.size for corpus in found]
+    sizes = [corpus.size for corpus in named_corpora]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
-        tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
+        tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in named_corpora]
     if parallel:
-        _check_parallel({name: each[0].groups.documents for name, each in zip(names, tallies, strict=True)})
-    draws = [ResampledSums(each, settings) for each in tallies]
+        _check_parallel(
+            {name: corpus_tally[0].groups.documents for name, corpus_tally in zip(names, tallies, strict=True)}
+        )
+    resampled = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
     results = []
     for index, adapter in enumerate(adapters):
-        own = {name: (each[index], drawn) for name, each, drawn in zip(names, tallies, draws, strict=True)}
+        corpus_tallies = {
+            name: (corpus_tally[index], sums)
+            for name, corpus_tally, sums in zip(names, tallies, resampled, strict=True)
+        }
         alignment = None if segments is None else compare_boundaries(adapter, segments)
-        results.append(TokenizerResult(adapter, index, own, settings, alignment))
+        results.append(TokenizerResult(adapter, index, corpus_tallies, settings, alignment))
     return Evaluation(results, settings)
 
 
@@ -233,32 +240,32 @@ def adapt_all(tokenizers: Any) -> list[Adapter]:
 
     """
     if isinstance(tokenizers, Mapping):
-        found = [adapt(each, str(name)) for name, each in tokenizers.items()]
+        adapters = [adapt(tokenizer, str(name)) for name, tokenizer in tokenizers.items()]
     elif isinstance(tokenizers, (list, tuple)):
-        found = [adapt(each) for each in tokenizers]
+        adapters = [adapt(tokenizer) for tokenizer in tokenizers]
     else:
-        found = [adapt(tokenizers)]
-    if not found:
+        adapters = [adapt(tokenizers)]
+    if not adapters:
         raise ValueError("tokenizers is empty; give at least one")
-    seen: dict[str, int] = {}
-    for adapter in found:
-        seen[adapter.name] = seen.get(adapter.name, 0) + 1
-        if seen[adapter.name] > 1:
-            adapter.name = f"{adapter.name} ({seen[adapter.name]})"
-    return found
+    n_by_name: dict[str, int] = {}
+    for adapter in adapters:
+        n_by_name[adapter.name] = n_by_name.get(adapter.name, 0) + 1
+        if n_by_name[adapter.name] > 1:
+            adapter.name = f"{adapter.name} ({n_by_name[adapter.name]})"
+    return adapters
 
 
 def _check_parallel(documents: Mapping[str, int]) -> None:
     """Raise ValueError unless there are several corpora with equally many documents."""
     if len(documents) < 2 or len(set(documents.values())) > 1:
-        given = ", ".join(f"{name or 'the only one'} has {n}" for name, n in documents.items())
+        sizes = ", ".join(f"{name or 'the only one'} has {n}" for name, n in documents.items())
         raise ValueError(
-            f"parallel is True, but of the documents {given}; parallel corpora are at least two, and say the same "
+            f"parallel is True, but of the documents {sizes}; parallel corpora are at least two, and say the same "
             "document by document"
         )
 
 
-def _number(name: str, value: object, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least < value <= most:
-        raise ValueError(f"{name} is {describe(value)}; it must be a number above {least:g}, and at most {most:g}")
+def _check_number(name: str, value: object, minimum: float, maximum: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not minimum < value <= maximum:
+        raise ValueError(f"{name} is {describe(value)}; it must be a number above {minimum:g}, and at most {maximum:g}")
     return float(value)

@@ -1,4 +1,4 @@
-"""The definitions of the metrics, from counts and sums.
+"""The definitions of the metrics, from counts and sums, and of their intervals (the bootstrap over documents).
 
 N tokens, B bytes, C characters, W words; p is the distribution of tokens over the text. A metric whose denominator is
 zero is None.
@@ -18,13 +18,13 @@ ALPHA, SCORER_ALPHA = 2.5, 3.0
 MASS_FROM, MASS_TO = 0.03, 0.83
 
 
-def ratio(part: float, whole: float) -> float | None:
+def ratio(numerator: float, denominator: float) -> float | None:
     """A quotient; None if the whole is zero.
 
     >>> ratio(1, 2), ratio(1, 0)
     (0.5, None)
     """
-    return float(part) / float(whole) if whole else None
+    return float(numerator) / float(denominator) if denominator else None
 
 
 def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
@@ -73,12 +73,12 @@ def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: fl
     used = np.sort(counts[counts > 0])[::-1]
     if not len(used):
         return None
-    first, last = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
-    if first == last:
-        first = max(0, first - 1)
-    if first == last:
-        last = min(len(used) - 1, last + 1)
-    return float(used[first:last].sum() / used.sum())
+    first_rank, last_rank = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
+    if first_rank == last_rank:
+        first_rank = max(0, first_rank - 1)
+    if first_rank == last_rank:
+        last_rank = min(len(used) - 1, last_rank + 1)
+    return float(used[first_rank:last_rank].sum() / used.sum())
 
 
 def gini(costs: Sequence[float]) -> float | None:
@@ -113,3 +113,32 @@ def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
     if len(used) and ranks[-1] != len(used):
         ranks.append(len(used))
     return [(rank, int(used[rank - 1])) for rank in ranks]
+
+
+def resample(rows: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64] | None:
+    """Sums of as many rows as there are, drawn with replacement; shape (resamples, columns). None for fewer than 2.
+
+    The draws depend on the number of rows and the seed alone, so that tokenizers are compared on the same documents.
+    """
+    n = len(rows)
+    if n < 2 or not resamples:
+        return None
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, n])))
+    sums = np.empty((resamples, rows.shape[1]))
+    step = max(1, (1 << 20) // n)
+    for start in range(0, resamples, step):
+        count = min(step, resamples - start)
+        rows_drawn = generator.integers(0, n, size=(count, n), dtype=np.int32)
+        rows_drawn += np.arange(count, dtype=np.int32)[:, None] * n
+        weights = np.bincount(rows_drawn.ravel(), minlength=count * n).reshape(count, n)
+        sums[start : start + count] = weights @ rows
+    return sums
+
+
+def percentile_interval(values: NDArray[np.float64], confidence: float) -> list[float] | None:
+    """The central interval of resampled values that holds this share of them; None if some are undefined."""
+    if not len(values) or not np.isfinite(values).all():
+        return None
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return [float(low), float(high)]

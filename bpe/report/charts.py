@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from bpe.report.parts import scroll
-from bpe.show.html import Heading, Html, number, table, to_html
+from bpe.show.html import Heading, Html, number, scroll, table, to_html
 
 WIDTH, HEIGHT = 400, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 44

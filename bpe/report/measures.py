@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from bpe.report.charts import bar_chart
-from bpe.report.parts import columns, scroll
-from bpe.show.html import Html, number, to_html
+from bpe.show.html import Html, columns, number, scroll, to_html
 from bpe.show.metrics import (
     Facts,
     collect_bars,

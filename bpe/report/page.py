@@ -27,9 +27,8 @@ from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
 from bpe.report.charts import line_chart, pick_ranks
 from bpe.report.panels import Panels, cut_beginning
-from bpe.report.parts import columns, note, scroll, section
 from bpe.report.subjects import Subject, Tokenizers, name_subjects
-from bpe.show.html import Heading, Html, table, to_html
+from bpe.show.html import Heading, Html, columns, note, scroll, section, table, to_html
 from bpe.show.metrics import Facts, by_tokenizer
 
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]

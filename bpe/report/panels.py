@@ -11,9 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import pluralize
-from bpe.report.parts import columns, note, scroll
 from bpe.report.subjects import Details, Subject
-from bpe.show.html import Html, Token, format_tokens, list_tokens, number, separate, table, to_hex, to_html
+from bpe.show.html import (
+    Html,
+    Token,
+    columns,
+    format_tokens,
+    list_tokens,
+    note,
+    number,
+    scroll,
+    separate,
+    table,
+    to_hex,
+    to_html,
+)
 
 #: The tokens that the table under a panel lists.
 _LISTED = 200

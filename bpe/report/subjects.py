@@ -51,7 +51,7 @@ class Subject:
         self.kind = f"{module}.{given.__name__}" if self.native is None else describe_model(self.native.spec)
         self.limit, self.vocab_size = adapter.limit, adapter.vocab_size
         self.lengths = adapter.tokens.lengths
-        self.ordinary = np.flatnonzero(adapter.tokens.ordinary)
+        self.ordinary = np.flatnonzero(adapter.tokens.is_ordinary)
 
     def token(self, token_id: int) -> bytes:
         """The bytes of a token."""
@@ -63,7 +63,7 @@ class Subject:
             return draw_text(self.native, text)
         with self._lock:
             found = self._adapter.encode(text, np.zeros(1, np.int64), np.array([len(text)]))
-        sizes, ids = found.token_sizes(self._adapter), found.ids.tolist()
+        sizes, ids = found.measure_tokens(self._adapter), found.ids.tolist()
         if int(sizes.sum()) != len(text):
             return self.draw_ids(ids)
         bounds = pairwise(accumulate(sizes.tolist(), initial=0))
@@ -76,7 +76,7 @@ class Subject:
         return [self._token(self.token(token_id), token_id) for token_id in ids]
 
     def _token(self, data: bytes, token_id: int) -> Token:
-        return Token(data, token_id, None, not self._adapter.tokens.ordinary[token_id])
+        return Token(data, token_id, None, not self._adapter.tokens.is_ordinary[token_id])
 
     def counts(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
         """How often each id occurs in documents, and the number of tokens, with those that have no id."""

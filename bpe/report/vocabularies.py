@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from bpe.report.charts import column_chart
 from bpe.report.panels import examples
-from bpe.report.parts import columns, note, panel, scroll
 from bpe.report.subjects import Subject
-from bpe.show.html import Heading, Html, number, table
+from bpe.show.html import Heading, Html, columns, note, number, panel, scroll, table
 from bpe.vocab.comparing import compare_settings
 
 Counts = Mapping[str, NDArray[np.int64]]

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import bpe
 import bpe.report
 from bpe.base.utf8 import to_bytes
-from bpe.evaluation import corpora, grouping, metrics
-from bpe.evaluation._tally import LONGEST
+from bpe.evaluation import corpora, metrics, tallying
+from bpe.evaluation._tally import MAX_TOKEN_BYTES
 from bpe.evaluation.adapters import adapt
 from bpe.evaluation.evaluating import Evaluation
 
@@ -211,7 +211,7 @@ def test_texts_of_all_kinds_and_sizes(
     found = bpe.evaluate([tok, other], texts=texts, resamples=20)
     assert found.to_dict() == expected
     assert found[0].total.sums["tokens"] == sum(len(tok.encode(text)) for text in data)
-    monkeypatch.setattr(corpora, "_HANDED", 100)
+    monkeypatch.setattr(corpora, "_GROUP_BYTES", 100)
     for threads in (1, 3):
         assert bpe.evaluate([tok, other], texts=iter(texts), threads=threads, resamples=20).to_dict() == expected
 
@@ -229,7 +229,7 @@ def test_documents_are_cut_where_every_tokenizer_allows_it_and_no_word_is_cut(
         data = text.encode()
         for group in ((tok,), (tok, other), (other, whole, tok)):
             for end in range(len(data), max(len(data) - 300, 0), -7):
-                at = find_common_cuts(*group).last(data[:end], 5)
+                at = find_common_cuts(*group).find_last(data[:end], 5)
                 assert 5 <= at < end
                 if at > 5:
                     assert data[at - 1 : at].isspace() or data[at : at + 1].isspace()
@@ -249,7 +249,7 @@ def test_a_document_that_continues_in_other_blocks_has_the_same_metrics(
     tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, step: int
 ) -> None:
     """From plain files, which a kernel reads, and from compressed ones; an empty document at the end is none."""
-    monkeypatch.setattr(corpora, "_STEP", step)
+    monkeypatch.setattr(corpora, "_READ_BYTES", step)
     long = "low lower lowest\n\n" * 4000
     for separator, rest in (
         ("<doc>", long),
@@ -311,9 +311,9 @@ def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(200):
         rows = generator.gamma(2, 1, (60, 2)) * [2, 1]
-        drawn = grouping.resample(rows, 300, 0)
+        drawn = metrics.resample(rows, 300, 0)
         assert drawn is not None
-        low, high = grouping.interval(drawn[:, 0] / drawn[:, 1], 0.95) or (0, 0)
+        low, high = metrics.percentile_interval(drawn[:, 0] / drawn[:, 1], 0.95) or (0, 0)
         hits += low <= 2 <= high
     assert 175 <= hits <= 199
 
@@ -322,7 +322,7 @@ def test_groups_keep_the_sums_and_bound_the_rows() -> None:
     generator = np.random.default_rng(0)
     for n in (0, 1, 7, 8, 9, 100, 1001):
         rows = generator.integers(0, 100, (n, 3)).astype(np.float64)
-        at_once, by_one, groups = grouping.Groups(3, 4), grouping.Groups(3, 4), grouping.Groups(3, 4)
+        at_once, by_one, groups = tallying.DocumentSums(3, 4), tallying.DocumentSums(3, 4), tallying.DocumentSums(3, 4)
         at_once.add(rows)
         for row in rows:
             by_one.add(row[None])
@@ -331,9 +331,9 @@ def test_groups_keep_the_sums_and_bound_the_rows() -> None:
         assert at_once.documents == n
         for each in (at_once, by_one, groups):
             assert each.size == at_once.size
-            assert len(each.rows()) <= 9
+            assert len(each.to_array()) <= 9
             expected = [rows[start : start + each.size].sum(axis=0) for start in range(0, n, each.size)]
-            assert each.rows().tolist() == [row.tolist() for row in expected]
+            assert each.to_array().tolist() == [row.tolist() for row in expected]
 
 
 # Published figures ----------------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_reachability() -> None:
 
     wider = bpe.Tokenizer(dataclasses.replace(spec, vocabulary=Vocabulary(tokens)))
     found = bpe.evaluate(wider, texts=["low"])[0].vocab.reachability
-    assert (found.unreachable, found.several, found.single) == ([260], [260], [])
+    assert (found.unreachable, found.as_several, found.as_one) == ([260], [260], [])
     assert 261 in found.undecodable
     assert bpe.evaluate(wider, texts=["low"]).to_dict()["unreachable_tokens"] == 1
 
@@ -573,7 +573,7 @@ def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bp
 
 def test_tokens_too_long_for_the_table_of_counts_have_their_length() -> None:
     tok = bpe.train(texts=["ab" * 1024] * 3, vocab_size=266, pretokenizer=None)
-    assert max(tok.token_byte_lengths) > LONGEST
+    assert max(tok.token_byte_lengths) > MAX_TOKEN_BYTES
     text = "ab" * 700 + " abab"
     (found,) = bpe.evaluate(tok, texts=[text])
     assert found.to_dict()["tokens"] == len(tok.encode(text))
@@ -582,7 +582,7 @@ def test_tokens_too_long_for_the_table_of_counts_have_their_length() -> None:
 
 def test_files_with_a_tokenizer_whose_tokens_are_too_long_for_the_table(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     long = bpe.train(texts=["ab" * 1024] * 3, vocab_size=266, pretokenizer="gpt2")
-    assert max(long.token_byte_lengths) > LONGEST
+    assert max(long.token_byte_lengths) > MAX_TOKEN_BYTES
     text = f"low {'ab' * 700} lower {'ab' * 1024}\n" * 9
     path = tmp_path / "a.txt"
     path.write_text(text)
@@ -617,7 +617,7 @@ def test_evaluations_and_specs_are_pickled_and_copied() -> None:
 def test_the_tokens_that_save_most_are_those_of_a_twin(
     tok: bpe.Tokenizer, other: bpe.Tokenizer, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bpe.evaluation.savings, "_TOGETHER", together)
+    monkeypatch.setattr(bpe.evaluation.result, "_TOKENS_PER_CALL", together)
     texts = {"a": [*CORPUS, "low lowest"], "b": ["lowest 가나다 low"]}
     found = bpe.evaluate({"tok": tok, "other": other}, texts)
     for ours, theirs, each, baseline in (

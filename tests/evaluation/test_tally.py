@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
-from bpe.evaluation._tally import COLUMNS, LONGEST, TokenTally
+from bpe.evaluation._tally import COLUMNS, MAX_TOKEN_BYTES, TokenTally
 from bpe.evaluation.adapters import NO_SIZES, index_tokens
-from bpe.evaluation.shapes import NAMES, find_shapes
+from bpe.evaluation.vocabulary_metrics import SCRIPT_NAMES, find_shapes
 
 VECTORS = vector_level()
 MODES = ("script", "spaces", "characters")
@@ -79,7 +79,7 @@ def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: 
         assert found.counts().tolist() == np.bincount(ids, minlength=16).tolist()
 
 
-@pytest.mark.parametrize("longest", [LONGEST, 5000])
+@pytest.mark.parametrize("longest", [MAX_TOKEN_BYTES, 5000])
 @pytest.mark.parametrize("level", LEVELS)
 def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: int) -> None:
     """Texts that end near the ends of windows and of chunks of blocks; tokens that reach over several of them."""
@@ -92,7 +92,7 @@ def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: in
     try:
         set_vector_level(LEVELS[level])
         found = begun(documents, "script", np.arange(longest + 1))
-        found.add(ids, np.cumsum([0, *map(len, rows)]), NO_SIZES if longest == LONGEST else ids)
+        found.add(ids, np.cumsum([0, *map(len, rows)]), NO_SIZES if longest == MAX_TOKEN_BYTES else ids)
     finally:
         set_vector_level(VECTORS)
     for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
@@ -101,13 +101,13 @@ def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: in
         assert found.rows[number, TOKENS].tolist() == [len(row), 1, *cut]
 
 
-@pytest.mark.parametrize("size", [700, 900, LONGEST])
+@pytest.mark.parametrize("size", [700, 900, MAX_TOKEN_BYTES])
 def test_tokens_that_reach_over_two_windows_keep_their_boundaries(size: int) -> None:
     """Eight tokens are counted before the window is looked at; the last ones begin after the next window."""
     data = ("ab, " * 30_000).encode()
     row = tokens_of(data, [1, 2, 3, *[size] * 61])
     lengths = np.array([len(token) for token in row], dtype=np.uint32)
-    found = begun([data], "script", np.arange(LONGEST + 1))
+    found = begun([data], "script", np.arange(MAX_TOKEN_BYTES + 1))
     found.add(np.append(lengths, [1] * 200).astype(np.uint32), np.array([0, len(row)]), NO_SIZES)
     cut, _ = naive.cut_sums(data, naive.cuts_of(row), "script")
     assert found.rows[0, TOKENS].tolist() == [len(row), 1, *cut]
@@ -196,10 +196,10 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     shapes = find_shapes(index_tokens(vocab, len(tokens), without=set()))
     for token, number in vocab.items():
         whole = reference.is_whole(token)
-        assert shapes.whole[number] == whole
-        assert shapes.crossing[number] == (not whole and naive.crosses(token))
-        assert shapes.leading_space[number] == (whole and naive.leading_space(token))
-        assert shapes.inner_space[number] == (whole and naive.inner_space(token))
+        assert shapes.is_whole[number] == whole
+        assert shapes.is_crossing[number] == (not whole and naive.crosses(token))
+        assert shapes.has_leading_space[number] == (whole and naive.leading_space(token))
+        assert shapes.has_inner_space[number] == (whole and naive.inner_space(token))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
 )
 def test_scripts(token: str, script: str) -> None:
     shapes = find_shapes(index_tokens({token.encode(): 0, b"\xed\x95": 1}, 2, without=set()))
-    assert [NAMES[number] for number in shapes.script.tolist()] == [script, "Partial"]
+    assert [SCRIPT_NAMES[number] for number in shapes.scripts.tolist()] == [script, "Partial"]
 
 
 def test_scripts_without_spaces_have_a_word_for_each_character() -> None:
