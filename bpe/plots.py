@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_compression", "plot_frequencies", "plot_lengths", "show_merges"]
 
 #: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
-LONGEST = 10_000
+MAX_TEXT_BYTES = 10_000
 
 
 def __dir__() -> list[str]:
@@ -54,7 +54,7 @@ def plot_lengths(tokenizer: Tokenizer, ax: Axes | None = None) -> Axes:
 
     """
     check_tokenizer(tokenizer)
-    ax = new_axes(ax)
+    ax = get_axes(ax)
     lengths = tokenizer.token_byte_lengths
     counts = np.bincount(lengths[lengths > 0])
     used = np.flatnonzero(counts)
@@ -76,7 +76,7 @@ def plot_frequencies(tokenizer: Tokenizer, texts: Iterable[TextLike], ax: Axes |
 
     """
     check_tokenizer(tokenizer)
-    ax = new_axes(ax)
+    ax = get_axes(ax)
     counts = np.bincount(tokenizer.encode_batch(texts).ids)
     ordered = np.sort(counts[counts > 0])[::-1]
     ax.loglog(np.arange(1, len(ordered) + 1), ordered)
@@ -100,7 +100,7 @@ def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = Non
     check_tokenizer(tokenizer)
     if not to_bytes(text):
         raise ValueError("the text is empty; give one with at least one byte")
-    ax = new_axes(ax)
+    ax = get_axes(ax)
     ax.plot(*zip(*measure_compression(tokenizer, text), strict=True), marker="o")
     ax.set(xscale="log", xlabel="vocabulary size", ylabel="bytes per token", title="Compression by vocabulary size")
     return ax
@@ -121,8 +121,8 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
 
     """
     check_tokenizer(tokenizer)
-    if (size := len(to_bytes(text))) > LONGEST:
-        raise ValueError(f"the text has {pluralize(size, 'byte')}; show_merges takes at most {LONGEST}")
+    if (size := len(to_bytes(text))) > MAX_TEXT_BYTES:
+        raise ValueError(f"the text has {pluralize(size, 'byte')}; show_merges takes at most {MAX_TEXT_BYTES}")
     return MergeSteps(
         [
             (merge, draw_tokens(tokenizer, [(data, None if i == NO_TOKEN else i) for data, i in tokens]))
@@ -132,7 +132,7 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
 
 
 def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
-    """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
+    """Measure the bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
 
     Returns:
         (vocabulary size, bytes per token), from the smallest vocabulary to the whole one. Each vocabulary is truncated
@@ -149,8 +149,8 @@ def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int,
     return sizes[::-1]
 
 
-def new_axes(ax: Axes | None) -> Axes:
-    """The given axes, or new ones.
+def get_axes(ax: Axes | None) -> Axes:
+    """Return the given axes, or new ones.
 
     Raises:
         ModuleNotFoundError: without matplotlib.
@@ -168,8 +168,8 @@ def new_axes(ax: Axes | None) -> Axes:
 def plot_bars(
     values: Mapping[str, Mapping[str, tuple[float, float, float]]], label: str, ax: Axes | None = None
 ) -> Axes:
-    """Groups of horizontal bars with intervals: by group and series, (value, low, high)."""
-    ax = new_axes(ax)
+    """Draw groups of horizontal bars with intervals: by group and series, (value, low, high)."""
+    ax = get_axes(ax)
     names = list(dict.fromkeys(name for series in values.values() for name in series))
     height = 0.8 / max(1, len(names))
     for i, name in enumerate(names):

@@ -36,7 +36,7 @@ class SimpleTokenizer(Protocol):
     """
 
     def encode_batch(self, texts: Sequence[str], /) -> Iterable[Any]:
-        """The ids of each text: sequences of int, or objects with such a sequence as `ids`."""
+        """Return the ids of each text: sequences of int, or objects with such a sequence as `ids`."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class EncodedDocuments(NamedTuple):
     sizes: NDArray[np.uint32]
 
     def measure_tokens(self, adapter: Adapter) -> NDArray[np.uint32]:
-        """The bytes of text of each token."""
+        """Return the bytes of text of each token."""
         return self.sizes if len(self.sizes) else adapter.lengths[self.ids]
 
 
@@ -115,11 +115,11 @@ class Adapter:
         return self.tokens.lengths.astype(np.uint32)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
-        """The ids of documents in one buffer, in the caller's thread."""
+        """Encode documents in one buffer, in the caller's thread."""
         raise NotImplementedError
 
     def look_up_sizes(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The bytes of tokens of the vocabulary, for `EncodedDocuments`."""
+        """Return the sizes of ids for `EncodedDocuments`, from the vocabulary's lengths."""
         return self.lengths[ids] if self.lengths.max(initial=0) > MAX_TOKEN_BYTES else NO_SIZES
 
     def tally(
@@ -129,15 +129,15 @@ class Adapter:
         tally.add(*self.encode(text, starts, ends))
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
+        """Encode texts."""
         raise NotImplementedError
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself; a token that is not whole characters has U+FFFD."""
+        """Decode each id by itself; a token that is not whole characters has U+FFFD."""
         raise NotImplementedError
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         raise NotImplementedError
 
 
@@ -179,7 +179,7 @@ class NativeAdapter(Adapter):
         return np.array(self.tokenizer.token_byte_lengths)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
-        """The ids of documents in one buffer."""
+        """Encode documents in one buffer."""
         specials = self.engine.specials
         if self._own_bytes:
             if specials.always and specials.occur(text, specials.always):
@@ -207,20 +207,20 @@ class NativeAdapter(Adapter):
             super().tally(text, starts, ends, tally)
 
     def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
-        """Whether the tokens of each document have as many bytes as the document."""
+        """Return whether the tokens of each document have as many bytes as the document."""
         starts = offsets_of(self.lengths[batch.ids])
         return np.array_equal(np.diff(starts[batch.offsets]), sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
+        """Encode texts."""
         return cast("TokenBatch", self.tokenizer.encode_batch(texts))
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself."""
+        """Decode each id by itself."""
         return self.decode_all(TokenBatch(np.array(token_ids, dtype=np.uint32), np.arange(len(token_ids) + 1)))
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         return cast("list[str]", self.tokenizer.decode_batch(rows))
 
 
@@ -240,7 +240,7 @@ class HuggingFaceAdapter(Adapter):
         return index_tokens(self._vocab, self.limit, letters="ByteLevel" in steps, without=special)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
-        """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
+        """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
         texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows, sizes = [], []
         for document, n, encoding in zip(
@@ -258,16 +258,16 @@ class HuggingFaceAdapter(Adapter):
         return _join_rows(rows, sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
+        """Encode texts."""
         encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return TokenBatch.from_lists([encoding.ids for encoding in encodings])
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself."""
+        """Decode each id by itself."""
         return cast("list[str]", self.tokenizer.decode_batch([[n] for n in token_ids], skip_special_tokens=False))
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         return cast("list[str]", self.tokenizer.decode_batch(rows.to_list(), skip_special_tokens=False))
 
 
@@ -293,14 +293,14 @@ class SimpleAdapter(Adapter):
         return index_tokens(self._vocab, self.limit, without=set(special.values()) if special else set())
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
-        """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
+        """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         rows = self.encode_texts([str(text[start:end], "utf-8", "replace") for start, end in pairs])
         ids = rows.ids.astype(np.uint32, copy=False)
         return EncodedDocuments(ids, rows.offsets, self.look_up_sizes(ids))
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
+        """Encode texts."""
         encodings = self._encode(texts)
         rows = encodings if isinstance(encodings, TokenBatch) else [getattr(row, "ids", row) for row in encodings]
         if len(rows) != len(texts):
@@ -314,18 +314,18 @@ class SimpleAdapter(Adapter):
         return batch
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself."""
+        """Decode each id by itself."""
         return [self.tokens[token_id].decode("utf-8", "replace") for token_id in token_ids]
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         if callable(getattr(self.tokenizer, "decode", None)):
             return [str(self.tokenizer.decode(row)) for row in rows.to_list()]
         return [b"".join(map(self.tokens.__getitem__, row)).decode("utf-8", "replace") for row in rows.to_list()]
 
 
 def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
-    """The adapter of a tokenizer.
+    """Return the adapter of a tokenizer.
 
     Raises:
         TypeError: for an object that is none.
@@ -364,7 +364,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
 
 
 def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> TokenTable:
-    """The tokens of a mapping; those in GPT-2's letters with `letters`. The ids in `without` are special tokens."""
+    """Arrange the tokens of a mapping by id, spelled in GPT-2's letters with `letters`; `without` has special ids."""
     tokens: list[bytes] = [b""] * limit
     is_ordinary = np.zeros(limit, dtype=np.bool_)
     for token, token_id in vocab.items():
@@ -379,7 +379,7 @@ def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False,
 
 
 def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
-    """The bytes from the start of each token to that of the next one; the first begins and the last ends the text."""
+    """Measure from the start of each token to that of the next; the first token begins and the last ends the text."""
     if not len(starts):
         return NO_SIZES
     bounds = np.maximum.accumulate(np.append(starts, n))
@@ -388,7 +388,7 @@ def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
 
 
 def locate_characters(text: str) -> NDArray[np.int64]:
-    """The byte at which each character begins, and the end of the text."""
+    """Find the byte at which each character begins, and the end of the text."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     return offsets_of(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
 

@@ -48,7 +48,7 @@ class Corpus:
         return None if self.sources is None else self.sources.text_size
 
     def blocks(self, cuts: CommonCuts | None, threads: int) -> Iterator[Block | FileReader | list[str | bytes]]:
-        """Its documents in blocks, plain text files as readers of blocks, and texts; without `cuts`, in blocks only."""
+        """Yield blocks of documents, readers of plain text files, and lists of texts; without `cuts`, only blocks."""
         if self.sources is not None:
             sources = self.sources.with_ending_separators()
             if cuts is None:
@@ -66,7 +66,7 @@ class Corpus:
 
 
 def name_corpora(corpora: Any, files: Any, texts: Any) -> list[Corpus]:
-    """The corpora that the arguments of `bpe.evaluate` name.
+    """Make the corpora that the arguments of `bpe.evaluate` name.
 
     Raises:
         TypeError, ValueError: unless exactly one of the three is given, and for values that are no corpora.
@@ -97,7 +97,7 @@ def name_corpora(corpora: Any, files: Any, texts: Any) -> list[Corpus]:
 
 
 def _names_files(value: Any) -> bool:
-    """Whether a corpus is given by files: `Sources`, a str, a path, or several paths (but a list of str is texts)."""
+    """Return whether a corpus is files: `Sources`, a str, a path, or several paths (but a list of str is texts)."""
     if isinstance(value, (Sources, str, os.PathLike)):
         return True
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(path, Path) for path in value)
@@ -113,7 +113,7 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def find_common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
-    """Where documents may be cut: where no tokenizer and no word is. None if some tokenizer allows no cut."""
+    """Find where documents may be cut for all tokenizers, between words. None if some tokenizer allows no cut."""
     for adapter in adapters:
         if not (
             isinstance(adapter, NativeAdapter)

@@ -63,7 +63,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return iter(self.results)
 
     def __getitem__(self, key: Any) -> Any:
-        """A tokenizer's result by number or name; with one tokenizer, also a metric or a corpus by name."""
+        """Return a tokenizer's result by index or name; with one tokenizer, also a metric or a corpus by name."""
         if not isinstance(key, str):
             return self.results[key]
         for result in self.results:
@@ -76,7 +76,7 @@ class Evaluation(Sequence[TokenizerResult]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
+        """Return the metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
 
         With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An
         interval of a metric is `name_interval`: [low, high]. What is undefined is None.
@@ -86,7 +86,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return {"tokenizers": [result.to_dict() for result in self.results]}
 
     def _repr_html_(self) -> str:
-        """Tables of the metrics, for notebooks."""
+        """Draw tables of the metrics, for notebooks."""
         from bpe.show.metrics import draw_evaluation
 
         return draw_evaluation(self.to_dict())
@@ -104,15 +104,15 @@ class Evaluation(Sequence[TokenizerResult]):
 
         """
         from bpe.plots import plot_bars
-        from bpe.show.metrics import by_tokenizer, collect_bars, to_label
+        from bpe.show.metrics import collect_bars, group_by_tokenizer, to_label
 
-        bars = collect_bars(by_tokenizer(self.to_dict()), metric)
+        bars = collect_bars(group_by_tokenizer(self.to_dict()), metric)
         if not any(bars.values()):
             raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
         return plot_bars(bars, to_label(metric), ax)
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.
+        """Return a `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together); needs pandas.
 
         Raises:
             ModuleNotFoundError: without pandas.
@@ -123,7 +123,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return pd.DataFrame(table.make_records(self))
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each tokenizer and corpus (needs the extra `arrow`).
+        """Return a `pyarrow.Table` with a row for each tokenizer and corpus; needs the extra `arrow`.
 
         Raises:
             ModuleNotFoundError: without pyarrow.
@@ -132,7 +132,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return load_pyarrow().Table.from_pylist(table.make_records(self))
 
     def __str__(self) -> str:
-        """A table for people, with intervals in brackets."""
+        """Format a table for people, with intervals in brackets."""
         return table.format_table(self)
 
     def __repr__(self) -> str:
@@ -233,7 +233,7 @@ def evaluate(
 
 
 def adapt_all(tokenizers: Any) -> list[Adapter]:
-    """The adapters of one or several tokenizers, with distinct names.
+    """Adapt one or several tokenizers, with distinct names.
 
     Raises:
         TypeError, ValueError: for objects that are no tokenizers; for none.

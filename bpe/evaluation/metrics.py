@@ -19,7 +19,7 @@ MASS_FROM, MASS_TO = 0.03, 0.83
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
-    """A quotient; None if the whole is zero.
+    """Divide; None if the denominator is zero.
 
     >>> ratio(1, 2), ratio(1, 0)
     (0.5, None)
@@ -28,7 +28,9 @@ def ratio(numerator: float, denominator: float) -> float | None:
 
 
 def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
-    """The Rényi entropy of tokens with these counts, in bits: log2(Σ p^alpha) / (1 − alpha); Shannon's for alpha 1.
+    """Return the Rényi entropy of tokens with these counts, in bits: log2(Σ p^alpha) / (1 − alpha).
+
+    With alpha 1, it is Shannon's.
 
     >>> renyi_entropy(np.array([1, 1, 1, 1, 0])), renyi_entropy(np.array([2, 2]), 1)
     (2.0, 1.0)
@@ -45,7 +47,7 @@ def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
 
 
 def efficiency(counts: NDArray[np.int64], size: int | None = None, alpha: float = ALPHA) -> float | None:
-    """The Rényi entropy divided by the largest possible one, log2(size) (Zouhar et al. 2023).
+    """Divide the Rényi entropy by the largest possible one, log2(size) (Zouhar et al. 2023).
 
     Args:
         counts: how often each token occurs.
@@ -62,7 +64,7 @@ def efficiency(counts: NDArray[np.int64], size: int | None = None, alpha: float 
 
 
 def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: float = MASS_TO) -> float | None:
-    """The share of the text whose tokens have a rank by frequency between two fractions of the types that occur.
+    """Return the share of the text whose tokens rank by frequency between two fractions of the types that occur.
 
     As in `tokenization-scorer`: of n types in order of falling frequency, those from int(n·start) up to, but without,
     int(n·end), both at most n − 1; at least one where there are two.
@@ -82,7 +84,7 @@ def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: fl
 
 
 def gini(costs: Sequence[float]) -> float | None:
-    """The Gini coefficient of the costs of languages: Σ_ij |c_i − c_j| / (2 n² μ); 0 if all are equal.
+    """Return the Gini coefficient of the costs of languages: Σ_ij |c_i − c_j| / (2 n² μ); 0 if all are equal.
 
     >>> gini([1, 1, 1]), gini([1, 3])
     (0.0, 0.25)
@@ -94,7 +96,7 @@ def gini(costs: Sequence[float]) -> float | None:
 
 
 def premiums(costs: Mapping[str, float], reference: str) -> dict[str, float | None]:
-    """The cost of each corpus relative to one of them: of parallel texts, the premium of Petrov et al. 2023.
+    """Divide the cost of each corpus by that of one of them: of parallel texts, the premium of Petrov et al. 2023.
 
     >>> premiums({"en": 100, "ko": 240}, "en")
     {'en': 1.0, 'ko': 2.4}
@@ -103,7 +105,7 @@ def premiums(costs: Mapping[str, float], reference: str) -> dict[str, float | No
 
 
 def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """(rank, count) of the tokens at the ranks 1, 2, 4, 8, … by frequency, and at the last one that occurs.
+    """List (rank, count) of the tokens at the ranks 1, 2, 4, 8, … by frequency, and at the last one that occurs.
 
     >>> frequency_by_rank(np.array([5, 0, 9, 1]))
     [(1, 9), (2, 5), (3, 1)]
@@ -116,7 +118,7 @@ def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def resample(rows: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64] | None:
-    """Sums of as many rows as there are, drawn with replacement; shape (resamples, columns). None for fewer than 2.
+    """Sum as many rows as there are, drawn with replacement; shape (resamples, columns). None for fewer than 2.
 
     The draws depend on the number of rows and the seed alone, so that tokenizers are compared on the same documents.
     """
@@ -136,7 +138,7 @@ def resample(rows: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np
 
 
 def percentile_interval(values: NDArray[np.float64], confidence: float) -> list[float] | None:
-    """The central interval of resampled values that holds this share of them; None if some are undefined."""
+    """Find the central interval of resampled values that holds this share of them; None if some are undefined."""
     if not len(values) or not np.isfinite(values).all():
         return None
     tail = 50 * (1 - confidence)

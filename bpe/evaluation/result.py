@@ -67,7 +67,7 @@ class ResampledSums:
         return None if draws is None else np.split(draws, len(self.rows), axis=1)
 
     def get_sums(self, index: int) -> NDArray[np.float64] | None:
-        """The sums of one tokenizer."""
+        """Return the sums of one tokenizer."""
         return None if self.sums is None else self.sums[index]
 
 
@@ -129,11 +129,11 @@ class CorpusResult:
         return self._draws()
 
     def renyi_efficiency(self, alpha: float = metrics.ALPHA, vocab_size: int | None = None) -> float | None:
-        """The Rényi efficiency for any order; `vocab_size` None takes the tokens that occur as the vocabulary."""
+        """Return the Rényi efficiency for any order; without `vocab_size`, the tokens that occur are the vocabulary."""
         return metrics.efficiency(self.counts, vocab_size, alpha)
 
     def find_interval(self, name: str) -> list[float] | None:
-        """The interval of a metric in RATIOS; None where there are too few documents."""
+        """Find the interval of a metric in RATIOS; None where there are too few documents."""
         if self.draws is None:
             return None
         numerator, denominator = (self.draws[:, INDEX[column]] for column in RATIOS[name])
@@ -147,7 +147,7 @@ class CorpusResult:
         self.__dict__.pop("_metrics", None)
 
     def savings(self, most: int = 10, baseline: CorpusResult | None = None) -> list[Saving]:
-        """The tokens that save most, compared with the first tokenizer, or with `baseline`; the first saves most.
+        """List the tokens that save most, compared with the first tokenizer or with `baseline`, the best first.
 
         Each is counted as the tokens that the other tokenizer has for its text by itself, so that the sum over all
         tokens differs from the difference between both numbers of tokens.
@@ -162,7 +162,7 @@ class CorpusResult:
         )
 
     def _compare_length(self) -> dict[str, Any]:
-        """The number of tokens relative to that of the first tokenizer, with its interval."""
+        """Divide the number of tokens by that of the first tokenizer; the ratio with its interval."""
         draws, baseline_draws = self.draws, self._baseline.draws
         relative = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
         column, interval = INDEX["tokens"], None
@@ -215,11 +215,11 @@ class CorpusResult:
         values["single_token_words_interval"] = None if interval is None else [1 - interval[1], 1 - interval[0]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded."""
+        """Return the metrics by name, not rounded."""
         return dict(self._metrics)
 
     def __getitem__(self, name: str) -> Any:
-        """A metric by its name in `to_dict`."""
+        """Return a metric by its name in `to_dict`."""
         if name not in self._metrics:
             raise KeyError(
                 f"{name!r} is no metric; to_dict() has all of them, such as {', '.join(list(self._metrics)[:8])}"
@@ -230,7 +230,7 @@ class CorpusResult:
 def find_savings(
     counts: NDArray[np.int64], adapter: Adapter, baseline: Adapter, is_whole: NDArray[np.bool_], max_savings: int
 ) -> list[Saving]:
-    """The tokens that save most, the first saves most; fewer than `max_savings` if no others save anything.
+    """Find the tokens that save most, the best first; fewer than `max_savings` if no others save anything.
 
     Args:
         counts: how often each token occurs, by id.
@@ -285,7 +285,7 @@ class Vocab:
 def _add_draws(
     results: Sequence[CorpusResult], totals: Sequence[NDArray[np.float64]], settings: Settings
 ) -> NDArray[np.float64] | None:
-    """The sums of all corpora: each is resampled by itself; one that cannot be counts as it is."""
+    """Add up the resampled sums of all corpora; a corpus of fewer than two documents counts as it is."""
     parts = [result.draws for result in results]
     if all(part is None for part in parts):
         return None
@@ -341,7 +341,7 @@ class TokenizerResult:
         return f"<TokenizerResult {self.name}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
 
     def __getitem__(self, name: str) -> Any:
-        """A metric of all corpora together by its name, or the result of a corpus by its name."""
+        """Return a metric of all corpora together by its name, or the result of a corpus by its name."""
         if name in self.corpora:
             return self.corpora[name]
         if name in self.total.to_dict():
@@ -350,7 +350,7 @@ class TokenizerResult:
         raise KeyError(f"{name!r} is no metric{corpora}; to_dict() has all metrics")
 
     def costs(self) -> dict[str, float]:
-        """The tokens of each corpus per byte."""
+        """Return the tokens per byte of each corpus."""
         return {
             name: result.sums["tokens"] / result.sums["bytes"]
             for name, result in self.corpora.items()
@@ -358,7 +358,7 @@ class TokenizerResult:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded; those of each corpus under "corpora"."""
+        """Return the metrics by name, not rounded; those of each corpus under "corpora"."""
         values: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.size}
         values |= self.total.to_dict()
         values |= self.vocab.reachability.to_dict()
@@ -371,7 +371,7 @@ class TokenizerResult:
         return values
 
     def _compare_corpora(self) -> dict[str, Any]:
-        """What compares the corpora."""
+        """Return the metrics that compare the corpora."""
         costs = self.costs()
         values: dict[str, Any] = {"gini": metrics.gini(list(costs.values())) if len(costs) > 1 else None}
         values["parallel"] = self.settings.parallel

@@ -101,7 +101,7 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
 
 
 def has_failure(findings: Iterable[Finding]) -> bool:
-    """Whether some finding is a failure."""
+    """Return whether some finding is a failure."""
     return any(finding.level == "failure" for finding in findings)
 
 
@@ -128,7 +128,7 @@ def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
 
 
 def _find_never_merged(adapter: Adapter, token_ids: list[int]) -> list[int]:
-    """Those of the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
+    """Find the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
     if not isinstance(adapter, NativeAdapter):
         return token_ids
     with suppress(ValueError):  # tokens that are not spelled as text
@@ -188,7 +188,7 @@ def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
 
 
 def _measure_tokens(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
-    """The sizes of the tokens of each text."""
+    """Measure the tokens of each text."""
     data = [text.encode() for text in texts]
     bounds = offsets_of([len(text_bytes) for text_bytes in data])
     encoded = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
@@ -197,7 +197,7 @@ def _measure_tokens(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]
 
 
 def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
-    """A text of ASCII with | between its tokens, which have these sizes."""
+    """Put | between the tokens of a text of ASCII, which have these sizes."""
     bounds = pairwise(accumulate(sizes, initial=0))
     return "|".join(text[start:end] for start, end in bounds)
 

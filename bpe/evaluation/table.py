@@ -45,7 +45,7 @@ VOCABULARY_ROWS = (
 
 
 def format_value(value: Any, how: str) -> str:
-    """A number as the table writes it; – for None.
+    """Format a number as the table writes it; – for None.
 
     >>> format_value(0.12345, "%"), format_value(1234567, "d"), format_value(None, "d")
     ('12.35%', '1,234,567', '–')
@@ -56,7 +56,7 @@ def format_value(value: Any, how: str) -> str:
 
 
 def format_metric(result: CorpusResult, name: str, how: str) -> str:
-    """A metric with its interval, if it has one."""
+    """Format a metric with its interval, if it has one."""
     text, range_ = format_value(result[name], how), result.to_dict().get(f"{name}_interval")
     if range_ is None or range_[0] == range_[1]:
         return text
@@ -64,7 +64,7 @@ def format_metric(result: CorpusResult, name: str, how: str) -> str:
 
 
 def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Rows of cells as lines; the first column to the left, the others to the right.
+    """Format rows of cells as lines; the first column to the left, the others to the right.
 
     If they need more than `width` columns, intervals go below their values, and then some columns below the others.
 
@@ -94,7 +94,7 @@ def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> li
 
 
 def _fold_intervals(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The rows with intervals in rows of their own."""
+    """Move intervals to rows of their own."""
     folded = []
     for heading, *cells in rows[1:]:
         parts = [cell.partition(" [") for cell in cells]
@@ -105,14 +105,14 @@ def _fold_intervals(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def measure_width(text: str) -> int:
-    """The columns that a text takes on a terminal."""
+    """Count the columns that a text takes on a terminal."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
 def format_table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
-    """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
+    """Format the whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
 
     It fits in `width` columns, if that is possible.
     """
@@ -150,7 +150,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
 
 
 def _is_shown(name: str, results: Sequence[TokenizerResult]) -> bool:
-    """Whether a metric is shown: of one tokenizer, there is nothing to compare with the first."""
+    """Return whether a metric is shown: with one tokenizer, there is nothing to compare with the first."""
     return name != "normalized_sequence_length" or len(results) > 1
 
 
@@ -195,7 +195,7 @@ def _format_change(relative: float, interval: Sequence[float] | None) -> str:
 
 
 def _explain(baseline: CorpusResult, result: CorpusResult) -> str:
-    """What else differs: cut words, split characters, used tokens."""
+    """Explain what else differs: cut words, split characters, used tokens."""
     changes = []
     for name, meaning in (
         ("continued_words", "of the words are cut"),
@@ -213,7 +213,7 @@ def _explain(baseline: CorpusResult, result: CorpusResult) -> str:
 
 
 def _list_savings(baseline_name: str, baseline: CorpusResult, name: str, result: CorpusResult) -> str:
-    """Which tokens of the one that takes fewer save most; empty if there are none."""
+    """List which tokens save most, of the tokenizer that takes fewer; empty if there are none."""
     (better, fewer), (_, more) = sorted(
         ((baseline_name, baseline), (name, result)), key=lambda named: named[1].sums["tokens"]
     )
@@ -233,7 +233,7 @@ def _format_times(count: int) -> str:
 
 
 def make_records(results: Sequence[TokenizerResult]) -> list[dict[str, Any]]:
-    """A row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
+    """Make a row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
     records = []
     for result in results:
         tokenizer_values = {

@@ -88,7 +88,7 @@ class DocumentSums:
             start += n_documents
 
     def to_array(self) -> NDArray[np.float64]:
-        """The sums of the groups; float64, shape (n, columns)."""
+        """Return the sums of the groups; float64, shape (n, columns)."""
         open_sums = [self._open[None]] if self._filled else []
         return np.concatenate([self._rows[: self._n], *open_sums])
 
@@ -120,7 +120,7 @@ class _BlockSums:
 def tally_corpus(
     corpus: Corpus, adapters: Sequence[Adapter], mode: int, threads: int, advance: Callable[[int], Any]
 ) -> list[Tally]:
-    """Read a corpus once; the tally of each tokenizer.
+    """Read a corpus once, and return the tally of each tokenizer.
 
     Args:
         corpus: the corpus.
@@ -164,7 +164,7 @@ def tally_corpus(
 
 
 def _number_blocks(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
-    """The blocks with their numbers; a reader, which comes again and again, with that of its first block."""
+    """Number the blocks; a reader, which is yielded again and again, has the index of its first block."""
     index, reader = 0, None
     for block in blocks:
         if reader is not None and block is not reader:
@@ -176,7 +176,7 @@ def _number_blocks(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
 
 
 def _order_blocks(results: Iterator[list[tuple[int, _BlockSums]]]) -> Iterator[_BlockSums]:
-    """The results in the order of their blocks."""
+    """Yield the results in the order of their blocks."""
     waiting: dict[int, _BlockSums] = {}
     next_index = 0
     for block_sums in results:  # an empty list if another thread has read the rest of a file
@@ -189,7 +189,7 @@ def _order_blocks(results: Iterator[list[tuple[int, _BlockSums]]]) -> Iterator[_
 def _add_block(
     groups: Sequence[DocumentSums], sums: _BlockSums, open_rows: list[NDArray[np.float64]] | None
 ) -> list[NDArray[np.float64]] | None:
-    """Add the documents of a block; returns the row of a last one that is not over."""
+    """Add the documents of a block; return the row of its last document if it continues in the next block."""
     rows = sums.rows
     if open_rows is not None and not sums.begins and len(rows[0]):
         for open_row, row in zip(open_rows, rows, strict=True):
@@ -219,7 +219,7 @@ class _ThreadTallies:
         self._lock = threading.Lock()
 
     def get_own(self) -> tuple[list[TokenTally], FileBlock]:
-        """The tables of this thread."""
+        """Return the tallies of this thread, and its memory for a block."""
         tables: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "tables", None)
         if tables is None:
             tallies = [TokenTally(adapter.lengths, self._mode) for adapter in self._adapters]
@@ -229,7 +229,7 @@ class _ThreadTallies:
         return tables
 
     def add_up_counts(self) -> list[NDArray[np.int64]]:
-        """The counts of all threads, by tokenizer; called once, since they are added up in place."""
+        """Add up the counts of all threads, by tokenizer; called once, since counts are added up in place."""
         if not self._all:
             self.get_own()
         totals, *more_counts = [[tally.counts() for tally in tallies] for tallies in self._all]
@@ -277,7 +277,7 @@ def _tally(
     adapters: Sequence[Adapter],
     tables: _ThreadTallies,
 ) -> list[NDArray[np.float64]]:
-    """Encode and tally documents for each tokenizer; the sums of each."""
+    """Encode and tally documents for each tokenizer; return the sums of each."""
     rows = []
     for adapter, tally in zip(adapters, tables.get_own()[0], strict=True):
         tally.begin(text, starts, ends, valid)

@@ -71,7 +71,7 @@ class Shapes:
     lengths: NDArray[np.int64]
 
     def measure_text(self, counts: NDArray[np.int64]) -> dict[str, Any]:
-        """The shares of the tokens of a text, by these counts."""
+        """Return the shares of the tokens of a text with these counts."""
         weights = counts * self.is_ordinary
         total = int(weights.sum())
         return {
@@ -84,7 +84,7 @@ class Shapes:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The shares of the tokens of the vocabulary."""
+        """Return the shares of the tokens of the vocabulary."""
         weights = self.is_ordinary.astype(np.int64)
         return {f"vocabulary_{name}": value for name, value in self.measure_text(weights).items()}
 
@@ -93,13 +93,13 @@ class Shapes:
         return {SCRIPT_NAMES[index]: metrics.ratio(sums[index], total) for index in np.flatnonzero(sums).tolist()}
 
     def _count_lengths(self, weights: NDArray[np.int64]) -> list[int]:
-        """How many tokens have 1, 2, … bytes; the last number is for 32 bytes and more."""
+        """Count the tokens of 1, 2, … bytes; the last count is of 32 bytes and more."""
         sums = np.bincount(np.minimum(self.lengths, HISTOGRAM_BYTES), weights=weights, minlength=HISTOGRAM_BYTES + 1)
         return [int(count) for count in sums[1:]]
 
 
 def find_shapes(tokens: TokenTable) -> Shapes:
-    """The shapes of the tokens of a vocabulary."""
+    """Find the shapes of the tokens of a vocabulary."""
     n = len(tokens.is_ordinary)
     flags, scripts = np.empty(n, dtype=np.uint8), np.empty(n, dtype=np.uint8)
     find_token_shapes(tokens.blob, tokens.offsets, _make_script_table(), _PARTIAL, _MIXED, flags, scripts)
@@ -113,7 +113,7 @@ def find_shapes(tokens: TokenTable) -> Shapes:
 
 @cache
 def _make_script_table() -> NDArray[np.uint8]:
-    """By code point: 0 for no script of its own (Common, Inherited, unassigned), else an index into SCRIPT_NAMES."""
+    """Map code points to an index into SCRIPT_NAMES; 0 for no script of its own (Common, Inherited, unassigned)."""
     table = np.zeros(0x110000, dtype=np.uint8)
     characters = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x40000))))  # no letters beyond
     for match in regex.finditer(r"[^\p{Script=Common}\p{Script=Inherited}\p{Script=Unknown}]+", characters):
@@ -147,7 +147,7 @@ class Reachability:
         return sorted([*self.as_one, *self.as_several])
 
     def to_dict(self) -> dict[str, Any]:
-        """How many there are of each."""
+        """Return the number of tokens of each kind."""
         return {
             "unreachable_tokens": len(self.as_one) + len(self.as_several),
             "unreachable_as_one_token": len(self.as_one),
@@ -183,14 +183,14 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
 
 
 def _find_never_made(adapter: Adapter) -> set[int] | None:
-    """With an end-of-word mark, no text is a token inside words: the ids that no word has. None without a mark."""
+    """Find the ids that no word has, for a tokenizer with an end-of-word mark; None without a mark."""
     if not isinstance(adapter, NativeAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None
     return set(adapter.tokenizer.unreachable().tolist())
 
 
 def _encode_after_quote(adapter: Adapter, texts: list[str]) -> list[list[int] | None]:
-    """The ids of each text with `«` before it, without those of `«`; None where `«` changes or has no id."""
+    """Encode each text with `«` before it, and drop the ids of `«`; None where `«` changes or has no id."""
     try:
         quote_ids = adapter.encode_texts([_QUOTE]).to_list()[0]
         rows = adapter.encode_texts([_QUOTE + text for text in texts]).to_list()
@@ -220,7 +220,7 @@ class Alignment:
     n_shared: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics: the share of the words that are cut, and precision and recall of all boundaries."""
+        """Return the share of the cut words that are aligned, and precision and recall of all boundaries."""
         return {
             "morpheme_words": self.n_words,
             "morphological_alignment": metrics.ratio(self.n_aligned, self.n_cut),
@@ -230,7 +230,7 @@ class Alignment:
 
 
 def check_morphemes(morphemes: Morphemes) -> list[list[str]]:
-    """The morphemes of each word.
+    """Check words with morphemes, and return the morphemes of each word.
 
     Raises:
         TypeError, ValueError: for anything else, and for morphemes that do not spell their word.

@@ -11,8 +11,8 @@ from hostile import HOSTILE
 
 import bpe
 from bpe.report import page_html, write_page
-from bpe.report.charts import Axis, bar_chart, column_chart, line_chart
-from bpe.report.page import escape_json, policy
+from bpe.report.charts import Axis, draw_bar_chart, draw_column_chart, draw_line_chart
+from bpe.report.page import escape_json, make_policy
 from bpe.report.panels import cut_beginning
 
 TEXTS = {"en": "low lower lowest & <b>", "ko": "한국어 한국 사람 👩\u200d💻"}
@@ -179,7 +179,7 @@ def test_policy_names_the_style_and_the_script():
     assert re.fullmatch(
         r"default-src 'none'; style-src 'sha256-[\w+/=]{44}'; script-src 'sha256-[\w+/=]{44}'; base-uri 'none'; "
         r"form-action 'none'",
-        policy(),
+        make_policy(),
     )
 
 
@@ -187,18 +187,18 @@ def test_policy_names_the_style_and_the_script():
 
 
 def test_charts_of_nothing_and_of_single_values():
-    assert line_chart("t", {"a": []}, ("x", "y")) == ""
-    assert bar_chart("t", {}, "x") == ""
+    assert draw_line_chart("t", {"a": []}, ("x", "y")) == ""
+    assert draw_bar_chart("t", {}, "x") == ""
     for value in (0, 1, -3, 1e-9, 1e12):
-        elements(line_chart("t", {"a": [(1, value)]}, ("x", "y")))
-        elements(column_chart("t", ["g"], {"a": [value]}, ("x", "y")))
-        elements(bar_chart("t", {"g": {"a": (value, value, value)}}, "x"))
-    elements(line_chart("t", {"a": [(0, 0), (1, 1), (10, 5)]}, ("x", "y"), log_x=True, log_y=True))
+        elements(draw_line_chart("t", {"a": [(1, value)]}, ("x", "y")))
+        elements(draw_column_chart("t", ["g"], {"a": [value]}, ("x", "y")))
+        elements(draw_bar_chart("t", {"g": {"a": (value, value, value)}}, "x"))
+    elements(draw_line_chart("t", {"a": [(0, 0), (1, 1), (10, 5)]}, ("x", "y"), log_x=True, log_y=True))
 
 
 @pytest.mark.parametrize("values", [[0, 1], [3, 3], [0, 0], [0.001, 0.0013], [1, 1e6], [-5, 5], [7, 123456]])
 @pytest.mark.parametrize("from_zero", [True, False])
 def test_axes_hold_their_values(values, from_zero):
     axis = Axis(values, (0, 100), from_zero=from_zero)
-    assert all(-1e-6 <= axis.at(value) <= 100 + 1e-6 for value in [*values, *axis.ticks])
+    assert all(-1e-6 <= axis.position(value) <= 100 + 1e-6 for value in [*values, *axis.ticks])
     assert 2 <= len(axis.ticks) <= 12

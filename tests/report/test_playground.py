@@ -14,7 +14,7 @@ from serving import served
 
 import bpe
 from bpe.report import Playground, playground
-from bpe.report.playground import MOST_BYTES
+from bpe.report.playground import MAX_BODY_BYTES
 
 TOKENIZER = bpe.train(texts=["low lower lowest 한국어"] * 3, vocab_size=270)
 
@@ -112,7 +112,8 @@ def test_bad_bodies(server, body, status):
 
 
 @pytest.mark.parametrize(
-    ("length", "status"), [(str(MOST_BYTES + 1), 413), ("9" * 30, 413), ("-1", 411), ("x", 411), ("²", 411), ("", 411)]
+    ("length", "status"),
+    [(str(MAX_BODY_BYTES + 1), 413), ("9" * 30, 413), ("-1", 411), ("x", 411), ("²", 411), ("", 411)],
 )
 def test_lengths(server, length, status):
     headers = [("Content-Type", "application/json"), ("Content-Length", length.encode())]
@@ -149,7 +150,7 @@ def test_large_headers_are_refused(server):
 
 def test_requests_that_trickle_are_closed(server, monkeypatch, capfd):
     """A part arrives often, but the whole takes too long."""
-    monkeypatch.setattr(playground, "_SECONDS", 0.3)
+    monkeypatch.setattr(playground, "_TIMEOUT_SECONDS", 0.3)
     head = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
     for first, rest in ((b"GET / HTTP/1.1\r\n", b"X-A: 1\r\n"), (f"POST /tokens HTTP/1.1\r\n{head}".encode(), b" ")):
         assert raw(server, first, *[rest] * 12, pause=0.05) == b""
@@ -170,9 +171,9 @@ def test_other_addresses_need_a_flag():
             Playground(TOKENIZER, host, 0)
     with Playground(TOKENIZER, "0.0.0.0", 0, network=True) as server:
         port = server.server_port
-        assert server.allows(f"192.168.0.7:{port}")
-        assert server.allows(f"127.0.0.1:{port}")
-        assert not server.allows(f"example.org:{port}")
+        assert server.is_own_host(f"192.168.0.7:{port}")
+        assert server.is_own_host(f"127.0.0.1:{port}")
+        assert not server.is_own_host(f"example.org:{port}")
     with Playground(TOKENIZER, port=0) as server:
-        assert not server.allows(f"192.168.0.7:{server.server_port}")
+        assert not server.is_own_host(f"192.168.0.7:{server.server_port}")
         assert server.url == f"http://127.0.0.1:{server.server_port}/"

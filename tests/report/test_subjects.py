@@ -60,7 +60,7 @@ def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None
     documents = [text.encode() for text in TEXTS]
     own, other = as_subject(tok), as_subject(hugging_face(tok))
     assert (own.limit, own.vocab_size, own.lengths.tolist()) == (other.limit, other.vocab_size, other.lengths.tolist())
-    assert own.ordinary.tolist() == other.ordinary.tolist()
+    assert own.ordinary_ids.tolist() == other.ordinary_ids.tolist()
     for text in documents:
         assert [token[:2] for token in own.draw_text(text)] == [token[:2] for token in other.draw_text(text)]
     counts, total = own.counts(documents)
@@ -85,7 +85,7 @@ def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> N
 
 def test_the_playground_takes_them_too(tok: bpe.Tokenizer) -> None:
     with Playground([tok, hugging_face(tok)], port=0) as server:
-        html, details = server.panels("lowest 한국")
+        html, details = server.draw_panels("lowest 한국")
     assert set(details) == {"0", "1"}
     own, other = html.split('data-tokens="1"')
     ids = tok.encode("lowest 한국").tolist()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpe.show.colours import render
-from bpe.show.pieces import is_drawn_whole, label, split_pieces, visible
+from bpe.show.pieces import is_drawn_whole, label_hidden, show_hidden, split_pieces
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 
@@ -87,8 +87,8 @@ def test_labels_of_all_hidden_characters_are_visible():
     for code in range(0x110000):
         character = chr(code)
         if unicodedata.category(character)[0] in "CZ" and code < 0x3000:
-            assert label(character).isprintable()
-    assert visible("a b\n\u202e") == "a b⏎U+202E"
+            assert label_hidden(character).isprintable()
+    assert show_hidden("a b\n\u202e") == "a b⏎U+202E"
 
 
 @pytest.mark.parametrize(
