@@ -73,9 +73,9 @@ def test_no_hidden_character_is_drawn_and_no_token_is_lost(tokens):
 @settings(max_examples=100)
 @given(st.text(), st.lists(st.integers(0, 40), max_size=6))
 def test_text_of_whole_clusters_is_unchanged(text, cuts):
-    clusters = [each for each in regex.findall(r"\X", text) if is_drawn_whole(each)]
-    whole = "".join(clusters)
-    clusters = regex.findall(r"\X", whole)
+    clusters = [cluster for cluster in regex.findall(r"\X", text) if is_drawn_whole(cluster)]
+    text_of_clusters = "".join(clusters)
+    clusters = regex.findall(r"\X", text_of_clusters)
     if not all(map(is_drawn_whole, clusters)):
         return  # neighbours became one cluster
     bounds = sorted({0, *(cut % (len(clusters) + 1) for cut in cuts), len(clusters)})
