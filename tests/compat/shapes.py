@@ -25,12 +25,12 @@ def _train(model: Any, trainer: dict[str, Any], **components: Any) -> Any:
     from tokenizers import Tokenizer
     from tokenizers.trainers import BpeTrainer
 
-    made = Tokenizer(model)
+    tokenizer = Tokenizer(model)
     for name, component in components.items():
         if name != "post_processor":
-            setattr(made, name, component)
-    made.train_from_iterator(TEXTS * 5, BpeTrainer(vocab_size=400, show_progress=False, **trainer))
-    return made
+            setattr(tokenizer, name, component)
+    tokenizer.train_from_iterator(TEXTS * 5, BpeTrainer(vocab_size=400, show_progress=False, **trainer))
+    return tokenizer
 
 
 @cache
@@ -41,8 +41,8 @@ def shape(name: str) -> str:
     byte_level = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
     special = {**byte_level, "special_tokens": ["<s>", "</s>", "<pad>", "<unk>"]}
     if name == "gpt2":
-        made = _train(models.BPE(), special, pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False))
-        made.decoder, made.post_processor = decoders.ByteLevel(), processors.ByteLevel(trim_offsets=False)
+        tokenizer = _train(models.BPE(), special, pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False))
+        tokenizer.decoder, tokenizer.post_processor = decoders.ByteLevel(), processors.ByteLevel(trim_offsets=False)
     elif name == "llama3":
         pattern = (
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
@@ -52,46 +52,46 @@ def shape(name: str) -> str:
             pre_tokenizers.Split(Regex(pattern), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
-        made = _train(models.BPE(ignore_merges=True), special, pre_tokenizer=pre_tokenizers.Sequence(steps))
-        made.decoder = decoders.ByteLevel()
+        tokenizer = _train(models.BPE(ignore_merges=True), special, pre_tokenizer=pre_tokenizers.Sequence(steps))
+        tokenizer.decoder = decoders.ByteLevel()
         template = processors.TemplateProcessing(
-            single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", made.token_to_id("<s>"))]
+            single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
         )
-        made.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), template])
+        tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), template])
     elif name == "roberta":
-        made = _train(models.BPE(), special, pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=True))
-        made.decoder = decoders.ByteLevel()
-        made.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=True)
-        made.add_tokens([AddedToken("<mask>", lstrip=True, special=True), "C++"])
+        tokenizer = _train(models.BPE(), special, pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=True))
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=True)
+        tokenizer.add_tokens([AddedToken("<mask>", lstrip=True, special=True), "C++"])
     elif name == "bert":
-        made = _train(models.BPE(), special, pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False))
-        made.decoder = decoders.ByteLevel()
-        made.post_processor = processors.BertProcessing(("</s>", 1), ("<s>", 0))
+        tokenizer = _train(models.BPE(), special, pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False))
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.post_processor = processors.BertProcessing(("</s>", 1), ("<s>", 0))
     elif name == "nfc":
-        made = _train(
+        tokenizer = _train(
             models.BPE(), special, normalizer=normalizers.NFC(),
             pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
         )  # fmt: skip
-        made.decoder = decoders.ByteLevel()
-        made.add_tokens(["C++", AddedToken("<mask>", rstrip=True, special=True)])
-        made.post_processor = processors.TemplateProcessing(
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.add_tokens(["C++", AddedToken("<mask>", rstrip=True, special=True)])
+        tokenizer.post_processor = processors.TemplateProcessing(
             single="$A:2 </s>", pair="$B:4 </s> $A:3 </s>:1", special_tokens=[("</s>", 1)]
         )
     elif name == "characters":
-        made = _train(
+        tokenizer = _train(
             models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"),
             {"special_tokens": ["<s>", "</s>", "<pad>", "<unk>"], "end_of_word_suffix": "</w>"},
             pre_tokenizer=pre_tokenizers.WhitespaceSplit(),
         )
-        made.decoder = decoders.BPEDecoder()
+        tokenizer.decoder = decoders.BPEDecoder()
     else:
         assert name == "words"  # a model without tokens of its own
         from tokenizers import Tokenizer
 
-        made = Tokenizer(models.BPE())
-        made.add_tokens(["my", "name", "is", "john", "pair"])
-    json.loads(made.to_str())
-    text: str = made.to_str()
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.add_tokens(["my", "name", "is", "john", "pair"])
+    json.loads(tokenizer.to_str())
+    text: str = tokenizer.to_str()
     return text
 
 

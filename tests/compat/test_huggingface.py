@@ -25,7 +25,7 @@ from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Toke
 from bpe.compat.state import State
 from bpe.formats import huggingface as format_huggingface
 
-theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+hf_tokenizers = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 sys.path.insert(0, str(Path(__file__).parent))
 from shapes import HOSTILE, SHAPES, shape  # noqa: E402
 
@@ -44,31 +44,31 @@ def tok() -> Tokenizer:
 def test_few_ids_are_decoded_as_many(name: str) -> None:
     """By a kernel or not, after added tokens and another decoder too, and as `tokenizers` does."""
     data, rng = shape(name), random.Random(name)
-    ours, other = Tokenizer.from_str(data), theirs.Tokenizer.from_str(data)
+    tok, peer = Tokenizer.from_str(data), hf_tokenizers.Tokenizer.from_str(data)
     for change in ("none", "tokens", "decoder"):
         if change == "tokens":
-            for each in (ours, other):
-                each.add_tokens(["<more>"])
-                each.add_special_tokens(["<special>"])
+            for tokenizer in (tok, peer):
+                tokenizer.add_tokens(["<more>"])
+                tokenizer.add_special_tokens(["<special>"])
         elif change == "decoder":
-            for each in (ours, other):
-                each.decoder = theirs.decoders.ByteLevel()
-        n = other.get_vocab_size()
+            for tokenizer in (tok, peer):
+                tokenizer.decoder = hf_tokenizers.decoders.ByteLevel()
+        n = peer.get_vocab_size()
         for size in (0, 1, 2, 5, 40, 1100):
             ids = [rng.randrange(n + 2) for _ in range(size)]
-            for given in (ids, tuple(ids), np.array(ids, dtype=np.int64), [np.int64(number) for number in ids]):
+            for id_list in (ids, tuple(ids), np.array(ids, dtype=np.int64), [np.int64(token_id) for token_id in ids]):
                 for skip in (True, False):
-                    expected = other.decode(ids, skip)
-                    assert ours.decode(given, skip) == inspect.unwrap(Tokenizer.decode)(ours, given, skip) == expected
-                    assert ours.decode(given, skip_special_tokens=skip) == expected
-        for wrong in ([-1], [0, 2**32], ["a"], [None], [1.5], 5, None):
+                    expected = peer.decode(ids, skip)
+                    assert tok.decode(id_list, skip) == inspect.unwrap(Tokenizer.decode)(tok, id_list, skip) == expected
+                    assert tok.decode(id_list, skip_special_tokens=skip) == expected
+        for bad_ids in ([-1], [0, 2**32], ["a"], [None], [1.5], 5, None):
             with pytest.raises((TypeError, OverflowError)):
-                ours.decode(wrong)  # type: ignore[arg-type]
+                tok.decode(bad_ids)  # type: ignore[arg-type]
 
 
 def columns(encoding: Any) -> dict[str, Any]:
-    found = {name: getattr(encoding, name) for name in COLUMNS}
-    return {**found, "length": len(encoding), "overflowing": [columns(each) for each in encoding.overflowing]}
+    values = {name: getattr(encoding, name) for name in COLUMNS}
+    return {**values, "length": len(encoding), "overflowing": [columns(part) for part in encoding.overflowing]}
 
 
 def outcome(call: Any) -> Any:
@@ -96,21 +96,21 @@ def configure(tokenizer: Any, rng: random.Random) -> None:
 
 
 def encodings(tokenizer: Any, rng: random.Random) -> Any:
-    one, two, rows = rng.choice(HOSTILE), rng.choice(HOSTILE), rng.sample(HOSTILE, 5)
+    text, second_text, rows = rng.choice(HOSTILE), rng.choice(HOSTILE), rng.sample(HOSTILE, 5)
     add = rng.random() < 0.7
     kind = rng.randrange(6)
     if kind == 0:
-        return outcome(lambda: [tokenizer.encode(one, add_special_tokens=add)])
+        return outcome(lambda: [tokenizer.encode(text, add_special_tokens=add)])
     if kind == 1:
-        return outcome(lambda: [tokenizer.encode(one, two, add_special_tokens=add)])
+        return outcome(lambda: [tokenizer.encode(text, second_text, add_special_tokens=add)])
     if kind == 2:
         return outcome(lambda: tokenizer.encode_batch(rows, add_special_tokens=add))
     if kind == 3:
         pairs = [(a, b) for a, b in zip(rows, rows[::-1], strict=True)]
         return outcome(lambda: tokenizer.encode_batch(pairs, add_special_tokens=add))
     if kind == 4:
-        return outcome(lambda: [tokenizer.encode(one.split(), is_pretokenized=True, add_special_tokens=add)])
-    words = [one.split(), (one.split(), two.split())]
+        return outcome(lambda: [tokenizer.encode(text.split(), is_pretokenized=True, add_special_tokens=add)])
+    words = [text.split(), (text.split(), second_text.split())]
     return outcome(lambda: tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=add))
 
 
@@ -119,35 +119,39 @@ def test_encodings_are_those_of_tokenizers(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # so that its error is that of the first text with one
     for seed in range(30):
         results = []
-        for made in (theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))):
+        for tokenizer in (hf_tokenizers.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))):
             rng = random.Random(f"{name}{seed}")
-            configure(made, rng)
-            found = encodings(made, rng)
-            if isinstance(found, list):
-                asked = [position for each in found for position in positions(each)]
-                texts = [made.decode(each.ids, skip_special_tokens=skip) for each in found for skip in (True, False)]
-                found = [*map(columns, found), asked, texts]
-            results.append(found)
+            configure(tokenizer, rng)
+            values = encodings(tokenizer, rng)
+            if isinstance(values, list):
+                asked = [position for encoding in values for position in positions(encoding)]
+                texts = [
+                    tokenizer.decode(encoding.ids, skip_special_tokens=skip)
+                    for encoding in values
+                    for skip in (True, False)
+                ]
+                values = [*map(columns, values), asked, texts]
+            results.append(values)
         assert results[1] == results[0]
 
 
 def positions(encoding: Any) -> list[Any]:
-    found = []
+    spans = []
     for i in range(9):
-        found.append((encoding.token_to_sequence(i), encoding.token_to_chars(i), encoding.token_to_word(i)))
+        spans.append((encoding.token_to_sequence(i), encoding.token_to_chars(i), encoding.token_to_word(i)))
         for sequence in (0, 1):
-            found.append((encoding.char_to_token(i, sequence), encoding.char_to_word(i, sequence)))
-            found.append((encoding.word_to_tokens(i, sequence), encoding.word_to_chars(i, sequence)))
-    return found
+            spans.append((encoding.char_to_token(i, sequence), encoding.char_to_word(i, sequence)))
+            spans.append((encoding.word_to_tokens(i, sequence), encoding.word_to_chars(i, sequence)))
+    return spans
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_added_tokens_and_streams_are_those_of_tokenizers(name: str) -> None:
     for seed in range(8):
         logs: list[list[Any]] = [[], []]
-        made = [theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))]
-        streams = [theirs.decoders.DecodeStream, DecodeStream]
-        for tokenizer, stream, log in zip(made, streams, logs, strict=True):
+        tokenizers_pair = [hf_tokenizers.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))]
+        streams = [hf_tokenizers.decoders.DecodeStream, DecodeStream]
+        for tokenizer, stream, log in zip(tokenizers_pair, streams, logs, strict=True):
             add_tokens(tokenizer, random.Random(seed), log)
             ids = tokenizer.encode("naïve 한국어 😀<s> the").ids
             for skip in (True, False):
@@ -159,7 +163,7 @@ def test_added_tokens_and_streams_are_those_of_tokenizers(name: str) -> None:
 
 
 def add_tokens(tokenizer: Any, rng: random.Random, log: list[Any]) -> None:
-    added = theirs.AddedToken
+    added = hf_tokenizers.AddedToken
     for _ in range(3):
         candidates = [
             "<x>", "the", "C++", "<s>", " low", "", "é", "Ġz", added("<m>", lstrip=True, rstrip=rng.random() < 0.5),
@@ -167,68 +171,68 @@ def add_tokens(tokenizer: Any, rng: random.Random, log: list[Any]) -> None:
         ]  # fmt: skip
         tokens = [rng.choice(candidates) for _ in range(rng.randint(1, 3))]
         log.append(rng.choice([tokenizer.add_tokens, tokenizer.add_special_tokens])(tokens))
-        log.append((tokenizer.get_vocab_size(), [tokenizer.token_to_id(each) for each in ("<x>", "the", "zzz")]))
-        log.append({number: repr(token) for number, token in tokenizer.get_added_tokens_decoder().items()})
+        log.append((tokenizer.get_vocab_size(), [tokenizer.token_to_id(content) for content in ("<x>", "the", "zzz")]))
+        log.append({token_id: repr(token) for token_id, token in tokenizer.get_added_tokens_decoder().items()})
     for text in ("the <x> low <m> C++<y>x <y> the é Ġz", "<s>the <m> "):
-        found = tokenizer.encode(text)
-        log.append((found.ids, found.tokens, found.offsets, found.word_ids))
-        log.append([tokenizer.decode(found.ids, skip_special_tokens=skip) for skip in (True, False)])
+        results = tokenizer.encode(text)
+        log.append((results.ids, results.tokens, results.offsets, results.word_ids))
+        log.append([tokenizer.decode(results.ids, skip_special_tokens=skip) for skip in (True, False)])
     log.append(json.loads(tokenizer.to_str())["added_tokens"])
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_files_components_and_vocabulary(name: str, tmp_path: Path) -> None:
-    other, own = theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))
-    assert json.loads(own.to_str()) == json.loads(other.to_str()) == json.loads(own.to_str(pretty=True))
-    own.save(str(tmp_path / "tokenizer.json"))
-    assert theirs.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).to_str() == other.to_str()
-    assert json.loads(Tokenizer.from_file(str(tmp_path / "tokenizer.json")).to_str()) == json.loads(own.to_str())
-    assert own.get_vocab() == other.get_vocab()
-    assert own.get_vocab(with_added_tokens=False) == other.get_vocab(with_added_tokens=False)
-    assert own.get_vocab_size(with_added_tokens=False) == other.get_vocab_size(with_added_tokens=False)
-    assert [own.id_to_token(i) for i in range(405)] == [other.id_to_token(i) for i in range(405)]
-    assert [own.num_special_tokens_to_add(pair) for pair in (False, True)] == [
-        other.num_special_tokens_to_add(pair) for pair in (False, True)
+    peer, tok = hf_tokenizers.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))
+    assert json.loads(tok.to_str()) == json.loads(peer.to_str()) == json.loads(tok.to_str(pretty=True))
+    tok.save(str(tmp_path / "tokenizer.json"))
+    assert hf_tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).to_str() == peer.to_str()
+    assert json.loads(Tokenizer.from_file(str(tmp_path / "tokenizer.json")).to_str()) == json.loads(tok.to_str())
+    assert tok.get_vocab() == peer.get_vocab()
+    assert tok.get_vocab(with_added_tokens=False) == peer.get_vocab(with_added_tokens=False)
+    assert tok.get_vocab_size(with_added_tokens=False) == peer.get_vocab_size(with_added_tokens=False)
+    assert [tok.id_to_token(i) for i in range(405)] == [peer.id_to_token(i) for i in range(405)]
+    assert [tok.num_special_tokens_to_add(pair) for pair in (False, True)] == [
+        peer.num_special_tokens_to_add(pair) for pair in (False, True)
     ]
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
-        component, expected = getattr(own, part), getattr(other, part)
+        component, expected = getattr(tok, part), getattr(peer, part)
         assert type(component) is type(expected)
         if component is not None:
             assert component.__getstate__() == expected.__getstate__()
-    if own.pre_tokenizer is not None:
+    if tok.pre_tokenizer is not None:
         text = "the lowest café"
-        assert own.pre_tokenizer.pre_tokenize_str(text) == other.pre_tokenizer.pre_tokenize_str(text)
-        assert own.decoder.decode(["Ġlow", "er"]) == other.decoder.decode(["Ġlow", "er"])
+        assert tok.pre_tokenizer.pre_tokenize_str(text) == peer.pre_tokenizer.pre_tokenize_str(text)
+        assert tok.decoder.decode(["Ġlow", "er"]) == peer.decoder.decode(["Ġlow", "er"])
 
 
 def test_components_are_set_and_changed_in_place() -> None:
-    own, other = Tokenizer.from_str(shape("gpt2")), theirs.Tokenizer.from_str(shape("gpt2"))
-    for made in (own, other):
-        made.normalizer = theirs.normalizers.Lowercase()
-        made.pre_tokenizer.add_prefix_space = True
-        made.post_processor = theirs.processors.TemplateProcessing("<s> $A", "$A $B", [("<s>", 0)])
-    assert columns(own.encode("The LOW")) == columns(other.encode("The LOW"))
-    assert own.to_str() == other.to_str()
-    for made in (own, other):
-        made.normalizer = made.post_processor = None
-        made.decoder = theirs.decoders.Fuse()
-    assert columns(own.encode("The LOW")) == columns(other.encode("The LOW"))
-    assert own.decode([80, 81]) == other.decode([80, 81])
+    tok, peer = Tokenizer.from_str(shape("gpt2")), hf_tokenizers.Tokenizer.from_str(shape("gpt2"))
+    for tokenizer in (tok, peer):
+        tokenizer.normalizer = hf_tokenizers.normalizers.Lowercase()
+        tokenizer.pre_tokenizer.add_prefix_space = True
+        tokenizer.post_processor = hf_tokenizers.processors.TemplateProcessing("<s> $A", "$A $B", [("<s>", 0)])
+    assert columns(tok.encode("The LOW")) == columns(peer.encode("The LOW"))
+    assert tok.to_str() == peer.to_str()
+    for tokenizer in (tok, peer):
+        tokenizer.normalizer = tokenizer.post_processor = None
+        tokenizer.decoder = hf_tokenizers.decoders.Fuse()
+    assert columns(tok.encode("The LOW")) == columns(peer.encode("The LOW"))
+    assert tok.decode([80, 81]) == peer.decode([80, 81])
 
 
 def test_merge_truncate_and_pad_encodings() -> None:
-    own, other = Tokenizer.from_str(shape("roberta")), theirs.Tokenizer.from_str(shape("roberta"))
+    tok, peer = Tokenizer.from_str(shape("roberta")), hf_tokenizers.Tokenizer.from_str(shape("roberta"))
     for growing in (True, False):
-        found = []
-        for made, kind in ((own, Encoding), (other, theirs.Encoding)):
-            parts = [made.encode(text) for text in ("the low", "lower prices", "<mask> x")]
+        results = []
+        for tokenizer, kind in ((tok, Encoding), (peer, hf_tokenizers.Encoding)):
+            parts = [tokenizer.encode(text) for text in ("the low", "lower prices", "<mask> x")]
             merged = kind.merge(parts, growing)
             merged.truncate(7, stride=2, direction="left")
             merged.pad(9, pad_id=3, pad_token="?", direction="left", pad_type_id=1)
             merged.set_sequence_id(1)
-            found.append(columns(merged))
-        assert found[0] == found[1]
-    encoding = own.encode("the low")
+            results.append(columns(merged))
+        assert results[0] == results[1]
+    encoding = tok.encode("the low")
     with pytest.raises(ValueError, match="Invalid truncation direction value : up"):
         encoding.truncate(1, direction="up")
     with pytest.raises(ValueError, match="stride is 3; it must be less than max_length, which is 2"):
@@ -239,33 +243,33 @@ def test_merge_truncate_and_pad_encodings() -> None:
 
 @pytest.mark.parametrize("name", ["llama3", "nfc"])
 def test_pickles_and_copies(name: str) -> None:
-    made = Tokenizer.from_str(shape(name))
-    made.enable_truncation(8, stride=1)
-    made.enable_padding(pad_id=2, pad_token="<pad>")
-    for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made), copy.copy(made)):
-        assert other.to_str() == made.to_str()
+    tok = Tokenizer.from_str(shape(name))
+    tok.enable_truncation(8, stride=1)
+    tok.enable_padding(pad_id=2, pad_token="<pad>")
+    for copied in (pickle.loads(pickle.dumps(tok)), copy.deepcopy(tok), copy.copy(tok)):
+        assert copied.to_str() == tok.to_str()
         for text in HOSTILE:
-            assert columns(other.encode(text)) == columns(made.encode(text))
-        other.add_tokens(["new"])
-        other.no_truncation()
-        assert made.token_to_id("new") is None
-        assert made.truncation is not None
-    encoding = made.encode("the lowest price of the lazy dog", "a pair")
+            assert columns(copied.encode(text)) == columns(tok.encode(text))
+        copied.add_tokens(["new"])
+        copied.no_truncation()
+        assert tok.token_to_id("new") is None
+        assert tok.truncation is not None
+    encoding = tok.encode("the lowest price of the lazy dog", "a pair")
     assert columns(pickle.loads(pickle.dumps(encoding))) == columns(encoding)
-    merged = Encoding.merge([made.encode("the lowest price of the lazy dog") for _ in range(3)])
+    merged = Encoding.merge([tok.encode("the lowest price of the lazy dog") for _ in range(3)])
     assert columns(pickle.loads(pickle.dumps(merged))) == columns(merged)
 
 
 def test_post_process_is_that_of_tokenizers() -> None:
-    found = []
-    for made in (Tokenizer.from_str(shape("bert")), theirs.Tokenizer.from_str(shape("bert"))):
-        made.enable_padding(length=12)
-        parts = [made.encode(text, add_special_tokens=False) for text in ("the low", "price")]
-        made.no_padding()
-        parts = [made.encode(text, add_special_tokens=False) for text in ("the low", "price")]
-        made.enable_padding(length=12)
-        found.append([columns(made.post_process(parts[0])), columns(made.post_process(*parts))])
-    assert found[0] == found[1]
+    results = []
+    for tokenizer in (Tokenizer.from_str(shape("bert")), hf_tokenizers.Tokenizer.from_str(shape("bert"))):
+        tokenizer.enable_padding(length=12)
+        parts = [tokenizer.encode(text, add_special_tokens=False) for text in ("the low", "price")]
+        tokenizer.no_padding()
+        parts = [tokenizer.encode(text, add_special_tokens=False) for text in ("the low", "price")]
+        tokenizer.enable_padding(length=12)
+        results.append([columns(tokenizer.post_process(parts[0])), columns(tokenizer.post_process(*parts))])
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("bad", [None, 3, ["a"], b"a"])
@@ -304,36 +308,38 @@ def test_the_call_of_one_text_is_made_once() -> None:
     """An encoding of one text keeps its ids until its call is asked for, which all columns share from then on."""
     tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
     for add_special_tokens in (True, False):
-        found = tok.encode("lowest é" * 40, add_special_tokens=add_special_tokens)
-        assert found.call is found.call
-        assert found.call.texts == "lowest é" * 40
-        assert found.call.ids.tolist() == found.ids == tok.native.encode("lowest é" * 40).tolist()
-        assert len(found.tokens) == len(found.ids)
+        encodings = tok.encode("lowest é" * 40, add_special_tokens=add_special_tokens)
+        assert encodings.call is encodings.call
+        assert encodings.call.texts == "lowest é" * 40
+        assert encodings.call.ids.tolist() == encodings.ids == tok.native.encode("lowest é" * 40).tolist()
+        assert len(encodings.tokens) == len(encodings.ids)
 
 
 def test_the_call_of_one_pair_is_made_once() -> None:
     tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
     for texts in (("lowest é", "low"), ("low", ""), ("", "lowest"), ("low한" * 2000, "é" * 5000)):
-        found = tok.encode(*texts)
-        assert found.call is found.call
-        assert found.call.texts == texts
-        assert found.ids == [number for text in texts for number in tok.native.encode(text).tolist()]
-        assert (found.n_sequences, len(found)) == (2, len(found.ids))
+        encodings = tok.encode(*texts)
+        assert encodings.call is encodings.call
+        assert encodings.call.texts == texts
+        assert encodings.ids == [token_id for text in texts for token_id in tok.native.encode(text).tolist()]
+        assert (encodings.n_sequences, len(encodings)) == (2, len(encodings.ids))
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_pairs_are_those_of_tokenizers(name: str) -> None:
     """One by one, in a batch, of long texts, with special tokens in either text."""
-    other, own = theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))
-    for tokenizer in (other, own):
+    peer, tok = hf_tokenizers.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))
+    for tokenizer in (peer, tok):
         tokenizer.add_special_tokens(["<s>", "<sep>"])
-    known = [text for text in HOSTILE if isinstance(outcome(lambda text=text: other.encode(text)), theirs.Encoding)]
-    texts = [*known, "the <s> low", "lowest<sep>", "the lowest price " * 400]
+    known_texts = [
+        text for text in HOSTILE if isinstance(outcome(lambda text=text: peer.encode(text)), hf_tokenizers.Encoding)
+    ]
+    texts = [*known_texts, "the <s> low", "lowest<sep>", "the lowest price " * 400]
     pairs = list(zip(texts, texts[::-1], strict=True))
     for add in (True, False):
-        expected = [columns(other.encode(*pair, add_special_tokens=add)) for pair in pairs]
-        assert [columns(own.encode(*pair, add_special_tokens=add)) for pair in pairs] == expected
-        assert list(map(columns, own.encode_batch(list(map(list, pairs)), add_special_tokens=add))) == expected
+        expected = [columns(peer.encode(*pair, add_special_tokens=add)) for pair in pairs]
+        assert [columns(tok.encode(*pair, add_special_tokens=add)) for pair in pairs] == expected
+        assert list(map(columns, tok.encode_batch(list(map(list, pairs)), add_special_tokens=add))) == expected
 
 
 @pytest.mark.parametrize(
@@ -351,9 +357,9 @@ def test_a_token_that_is_normalized_away_is_left_to_tokenizers(normalizer: dict[
     value["added_tokens"] = [dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)]
     value["added_tokens"][0] |= {"id": 260, "content": name, "normalized": True}
     text = json.dumps(value)
-    other, own = theirs.Tokenizer.from_str(text), Tokenizer.from_str(text)
-    for each in ("low low", "lowest", ""):  # tokenizers panics on texts that are not ASCII
-        assert columns(own.encode(each)) == columns(other.encode(each))
+    peer, tok = hf_tokenizers.Tokenizer.from_str(text), Tokenizer.from_str(text)
+    for sample in ("low low", "lowest", ""):  # tokenizers panics on texts that are not ASCII
+        assert columns(tok.encode(sample)) == columns(peer.encode(sample))
     with pytest.raises(bpe.FormatError, match="splits every text at the empty string"):
         format_huggingface.read(text.encode())
 
@@ -371,15 +377,15 @@ def test_added_tokens_get_the_ids_that_tokenizers_gives_them(vocab: list[int]) -
             {"id": rng.randrange(12), "content": name, **{flag: rng.random() < 0.3 for flag in flags}} for name in names
         ]
         text = json.dumps({"version": "1.0", "added_tokens": added, "model": model})
-        found = []
-        for made in (theirs.Tokenizer.from_str(text), Tokenizer.from_str(text)):
-            tokens = {number: repr(token) for number, token in made.get_added_tokens_decoder().items()}
-            ids = [made.token_to_id(name) for name in ("a", "<x>", "<y>", "<z>", "")]
-            of_ids = [(made.id_to_token(number), made.decode([number], False)) for number in range(14)]
-            more = made.add_tokens(["b", "<new>", "ab"]), made.token_to_id("<new>")
-            encoded = made.encode("a<x>b<y>ab<z><new>").ids
-            found.append([tokens, ids, of_ids, more, encoded, made.get_vocab(), made.get_vocab_size()])
-        assert found[1] == found[0]
+        results = []
+        for tokenizer in (hf_tokenizers.Tokenizer.from_str(text), Tokenizer.from_str(text)):
+            tokens = {token_id: repr(token) for token_id, token in tokenizer.get_added_tokens_decoder().items()}
+            ids = [tokenizer.token_to_id(name) for name in ("a", "<x>", "<y>", "<z>", "")]
+            of_ids = [(tokenizer.id_to_token(token_id), tokenizer.decode([token_id], False)) for token_id in range(14)]
+            more = tokenizer.add_tokens(["b", "<new>", "ab"]), tokenizer.token_to_id("<new>")
+            encoded = tokenizer.encode("a<x>b<y>ab<z><new>").ids
+            results.append([tokens, ids, of_ids, more, encoded, tokenizer.get_vocab(), tokenizer.get_vocab_size()])
+        assert results[1] == results[0]
 
 
 @pytest.mark.parametrize("token", ["é", "a", "x", "th", "the", "<unk>"])
@@ -389,15 +395,15 @@ def test_the_text_of_a_special_token_may_be_a_symbol_of_characters(token: str, i
     document = json.loads(shape("characters"))
     document["pre_tokenizer"] = None
     document["model"] |= {"end_of_word_suffix": None, "unk_token": None, "ignore_merges": ignore_merges}
-    found = []
-    for made in (theirs.Tokenizer, Tokenizer):
-        tok = made.from_str(json.dumps(document))
+    results = []
+    for tokenizer_class in (hf_tokenizers.Tokenizer, Tokenizer):
+        tok = tokenizer_class.from_str(json.dumps(document))
         tok.add_special_tokens([token])
         for as_text in (False, True):
             tok.encode_special_tokens = as_text
             texts = ["naïve café the x <unk>", token, f"{token}{token}a"]
-            found.append([(each.ids, each.offsets) for each in tok.encode_batch(texts)])
-    assert found[:2] == found[2:]
+            results.append([(encoding.ids, encoding.offsets) for encoding in tok.encode_batch(texts)])
+    assert results[:2] == results[2:]
 
 
 @pytest.mark.parametrize("tokens", [["é"], ["x̂"], ["☃", "the"], ["the", "☃"], ["a", "☃", "the", " "]])
@@ -409,19 +415,21 @@ def test_files_keep_which_special_tokens_of_characters_text_can_spell(
     document = json.loads(shape("characters"))
     document["pre_tokenizer"] = None
     document["model"] |= {"end_of_word_suffix": None, "unk_token": None, "ignore_merges": ignore_merges}
-    peer = theirs.Tokenizer.from_str(json.dumps(document))
+    peer = hf_tokenizers.Tokenizer.from_str(json.dumps(document))
     peer.add_special_tokens(tokens)
     peer.save(str(tmp_path / "theirs.json"))
     tok = bpe.Tokenizer.load(tmp_path / "theirs.json")
     tok.save(tmp_path / "ours.json")
     again = bpe.Tokenizer.load(tmp_path / "ours.json")
     assert again == tok
-    peers = (peer, theirs.Tokenizer.from_file(str(tmp_path / "ours.json")))
-    for each in peers:
-        each.encode_special_tokens = True
+    peers = (peer, hf_tokenizers.Tokenizer.from_file(str(tmp_path / "ours.json")))
+    for tokenizer in peers:
+        tokenizer.encode_special_tokens = True
     for text in ("naïve café the x ☃", "the", "☃", "a", " "):
-        found = [each.encode(text).ids for each in peers] + [each.encode(text).tolist() for each in (tok, again)]
-        assert found == [found[0]] * 4
+        results = [tokenizer.encode(text).ids for tokenizer in peers] + [
+            tokenizer.encode(text).tolist() for tokenizer in (tok, again)
+        ]
+        assert results == [results[0]] * 4
 
 
 def test_a_special_token_as_text_hides_what_the_normalizer_spells_inside_it() -> None:
@@ -436,25 +444,25 @@ def test_a_special_token_as_text_hides_what_the_normalizer_spells_inside_it() ->
         {"id": 3, "content": "c", "special": False, **flags},
         {"id": 4, "content": "<é", "special": True, **flags},
     ]
-    found = []
-    for made in (theirs.Tokenizer, Tokenizer):
-        tok = made.from_str(json.dumps(document))
+    results = []
+    for tokenizer_class in (hf_tokenizers.Tokenizer, Tokenizer):
+        tok = tokenizer_class.from_str(json.dumps(document))
         tok.encode_special_tokens = True
-        found.append([tok.encode(text, add_special_tokens=False).ids for text in ("▁<▁a<", "a▁<", "<▁")])
-    assert found[1] == found[0]
+        results.append([tok.encode(text, add_special_tokens=False).ids for text in ("▁<▁a<", "a▁<", "<▁")])
+    assert results[1] == results[0]
 
 
 def test_a_stride_without_room_for_the_template_truncates_nothing() -> None:
     """The template is longer than the limit: `tokenizers` takes the negative rest as a very large number."""
-    found = []
-    for made in (theirs.Tokenizer, Tokenizer):
-        tok = made.from_str(shape("bert"))
+    results = []
+    for tokenizer_class in (hf_tokenizers.Tokenizer, Tokenizer):
+        tok = tokenizer_class.from_str(shape("bert"))
         tok.enable_truncation(1, stride=1)
         encoding = tok.encode("the lowest price")
-        found.append((encoding.ids, len(encoding.overflowing), tok.truncation))
+        results.append((encoding.ids, len(encoding.overflowing), tok.truncation))
         with pytest.raises(ValueError, match="effective max length of 1"):
             tok.enable_truncation(3, stride=2)
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_tokens_added_after_a_gap_keep_their_ids() -> None:
@@ -463,20 +471,22 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
     value = json.loads(native.to_str())
     value["model"]["vocab"]["<e>"] = 300
     value["added_tokens"][-1]["id"] = 300
-    other, own = (kind.from_str(json.dumps(value)) for kind in (theirs.Tokenizer, Tokenizer))
-    for made in (other, own):
-        assert made.add_tokens(["<x>", theirs.AddedToken("<y>", lstrip=True)]) == 2
+    peer, tok = (kind.from_str(json.dumps(value)) for kind in (hf_tokenizers.Tokenizer, Tokenizer))
+    for tokenizer in (peer, tok):
+        assert tokenizer.add_tokens(["<x>", hf_tokenizers.AddedToken("<y>", lstrip=True)]) == 2
     text = "low<x>er <y><e><s>"
-    assert own.native is not None
-    assert columns(own.encode(text)) == columns(other.encode(text))
-    assert own.encode("<x><y>").ids == [own.token_to_id("<x>"), own.token_to_id("<y>")] == [301, 302]
-    assert own.decode([301, 302, 299, 300], False) == other.decode([301, 302, 299, 300], False)
-    assert columns(own._state.core.encode_by_tokenizers(text, False)) == columns(
-        other.encode(text)
+    assert tok.native is not None
+    assert columns(tok.encode(text)) == columns(peer.encode(text))
+    assert tok.encode("<x><y>").ids == [tok.token_to_id("<x>"), tok.token_to_id("<y>")] == [301, 302]
+    assert tok.decode([301, 302, 299, 300], False) == peer.decode([301, 302, 299, 300], False)
+    assert columns(tok._state.core.encode_by_tokenizers(text, False)) == columns(
+        peer.encode(text)
     )  # by `tokenizers` itself
-    copied = copy.deepcopy(own)
-    assert copied.encode(text).ids == own.encode(text).ids
-    read, reread = (kind.from_str(made.to_str()) for kind, made in ((Tokenizer, own), (theirs.Tokenizer, other)))
+    copied = copy.deepcopy(tok)
+    assert copied.encode(text).ids == tok.encode(text).ids
+    read, reread = (
+        kind.from_str(tokenizer.to_str()) for kind, tokenizer in ((Tokenizer, tok), (hf_tokenizers.Tokenizer, peer))
+    )
     assert columns(read.encode(text)) == columns(reread.encode(text))
     assert read.token_to_id("<x>") == reread.token_to_id("<x>")
 
@@ -484,26 +494,26 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "bert", "nfc"])
 def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the model again takes 40 ms and more; the ids are those of `tokenizers` at each step."""
-    other, own = (kind.from_str(shape(name)) for kind in (theirs.Tokenizer, Tokenizer))
+    peer, tok = (kind.from_str(shape(name)) for kind in (hf_tokenizers.Tokenizer, Tokenizer))
     text = "the<x> lowé <x>z<y>\n<z><x>"
-    assert columns(own.encode(text)) == columns(other.encode(text))
-    kernel = own.native._engine.kernel
+    assert columns(tok.encode(text)) == columns(peer.encode(text))
+    kernel = tok.native._engine.kernel
     monkeypatch.setattr(Core, "_spec", None)
     for method, tokens in (
         ("add_tokens", ["<x>"]),
         ("add_special_tokens", ["<y>", "<z>"]),
-        ("add_tokens", [theirs.AddedToken("<x>z", lstrip=True, normalized=False)]),
+        ("add_tokens", [hf_tokenizers.AddedToken("<x>z", lstrip=True, normalized=False)]),
         ("add_tokens", ["\n<z>"]),
     ):
-        assert getattr(own, method)(tokens) == getattr(other, method)(tokens)
-        assert columns(own.encode(text)) == columns(other.encode(text))
-        ids = [*own.encode(text).ids, *range(own.get_vocab_size() + 1)]
+        assert getattr(tok, method)(tokens) == getattr(peer, method)(tokens)
+        assert columns(tok.encode(text)) == columns(peer.encode(text))
+        ids = [*tok.encode(text).ids, *range(tok.get_vocab_size() + 1)]
         for skip in (False, True):
-            assert own.decode(ids, skip) == other.decode(ids, skip)
-        assert own.native._engine.kernel is kernel
+            assert tok.decode(ids, skip) == peer.decode(ids, skip)
+        assert tok.native._engine.kernel is kernel
     monkeypatch.undo()
-    assert own.add_tokens(["<n>", "the"]) == other.add_tokens(["<n>", "the"])  # one of the model may be, too
-    assert columns(own.encode(text)) == columns(other.encode(text))
+    assert tok.add_tokens(["<n>", "the"]) == peer.add_tokens(["<n>", "the"])  # one of the model may be, too
+    assert columns(tok.encode(text)) == columns(peer.encode(text))
 
 
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:
@@ -536,25 +546,25 @@ def test_bounds_of_texts_are_checked() -> None:
 
 def test_threads_see_whole_configurations() -> None:
     """Each result is that of one configuration, while another thread changes all of them."""
-    made = Tokenizer.from_str(shape("llama3"))
+    tok = Tokenizer.from_str(shape("llama3"))
     changes = (
-        made.no_truncation,
-        made.no_padding,
-        lambda: made.enable_truncation(6),
-        lambda: made.enable_padding(length=8),
+        tok.no_truncation,
+        tok.no_padding,
+        lambda: tok.enable_truncation(6),
+        lambda: tok.enable_padding(length=8),
     )
-    known = []
+    known_results = []
     for change in changes * 2:  # after the first four, the configurations are those of each further round
         change()
-        known.append([each.ids for each in made.encode_batch(HOSTILE)])
-    done = threading.Event()
-    wrong: list[Any] = []
+        known_results.append([encoding.ids for encoding in tok.encode_batch(HOSTILE)])
+    is_done = threading.Event()
+    unexpected: list[Any] = []
 
     def encode() -> None:
-        while not done.is_set():
-            found = [each.ids for each in made.encode_batch(HOSTILE)]
-            if found not in known:
-                wrong.append(found)
+        while not is_done.is_set():
+            ids = [encoding.ids for encoding in tok.encode_batch(HOSTILE)]
+            if ids not in known_results:
+                unexpected.append(ids)
 
     threads = [threading.Thread(target=encode) for _ in range(2)]
     for thread in threads:
@@ -562,17 +572,17 @@ def test_threads_see_whole_configurations() -> None:
     for _ in range(200):
         for change in changes:
             change()
-    done.set()
+    is_done.set()
     for thread in threads:
         thread.join()
-    assert not wrong
+    assert not unexpected
 
 
 def test_asynchronous_calls(tok: Tokenizer) -> None:
     async def run() -> list[Any]:
         batch = await tok.async_encode_batch(["low", "lower"])
-        one = await tok.async_encode("low")
-        return [[each.ids for each in batch], one.ids, await tok.async_decode_batch([[257], [66]])]
+        encoding = await tok.async_encode("low")
+        return [[encoding.ids for encoding in batch], encoding.ids, await tok.async_decode_batch([[257], [66]])]
 
     assert asyncio.run(run()) == [[tok.encode("low").ids, tok.encode("lower").ids], tok.encode("low").ids, [
         tok.decode([257]), tok.decode([66])
@@ -581,31 +591,36 @@ def test_asynchronous_calls(tok: Tokenizer) -> None:
 
 def test_numpy_inputs(tok: Tokenizer) -> None:
     texts = np.array(["low", "lower"])
-    assert [each.ids for each in tok.encode_batch(texts)] == [tok.encode("low").ids, tok.encode("lower").ids]
+    assert [encoding.ids for encoding in tok.encode_batch(texts)] == [tok.encode("low").ids, tok.encode("lower").ids]
     pairs = np.array([["low", "lower"], ["a", "b"]])
-    assert [each.ids for each in tok.encode_batch(pairs)] == [tok.encode("low", "lower").ids, tok.encode("a", "b").ids]
+    assert [encoding.ids for encoding in tok.encode_batch(pairs)] == [
+        tok.encode("low", "lower").ids,
+        tok.encode("a", "b").ids,
+    ]
 
 
 def test_training_and_model_settings() -> None:
-    made = Tokenizer(theirs.models.BPE(unk_token="<unk>"))
-    assert (type(made.model).__name__, made.model.unk_token, made.model.fuse_unk) == ("BPE", "<unk>", False)
-    made.pre_tokenizer = theirs.pre_tokenizers.Whitespace()
-    made.train_from_iterator(["low lower lowest"] * 3, theirs.trainers.BpeTrainer(vocab_size=15, show_progress=False))
-    assert made.encode("low lowest").tokens == ["low", "lowest"]
-    assert made.model.token_to_id("low") == made.token_to_id("low")
-    made.model = theirs.models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")])
-    assert made.encode("abab").ids == [2, 2]
+    tok = Tokenizer(hf_tokenizers.models.BPE(unk_token="<unk>"))
+    assert (type(tok.model).__name__, tok.model.unk_token, tok.model.fuse_unk) == ("BPE", "<unk>", False)
+    tok.pre_tokenizer = hf_tokenizers.pre_tokenizers.Whitespace()
+    tok.train_from_iterator(
+        ["low lower lowest"] * 3, hf_tokenizers.trainers.BpeTrainer(vocab_size=15, show_progress=False)
+    )
+    assert tok.encode("low lowest").tokens == ["low", "lowest"]
+    assert tok.model.token_to_id("low") == tok.token_to_id("low")
+    tok.model = hf_tokenizers.models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")])
+    assert tok.encode("abab").ids == [2, 2]
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        made.model.nothing  # noqa: B018
-    assert isinstance(pickle.loads(pickle.dumps(made.model)), BPE)
+        tok.model.nothing  # noqa: B018
+    assert isinstance(pickle.loads(pickle.dumps(tok.model)), BPE)
 
 
 def test_own_added_token(tok: Tokenizer) -> None:
-    made = copy.copy(tok)
-    assert made.add_tokens([AddedToken("<mask>", lstrip=True), "C++"]) == 2
-    assert made.encode("low  <mask>").tokens == ["low", "  <mask>"]
-    assert repr(AddedToken("x")) == repr(theirs.AddedToken("x"))
-    assert made.get_added_tokens_decoder()[262] == theirs.AddedToken("<mask>", lstrip=True)
+    copied = copy.copy(tok)
+    assert copied.add_tokens([AddedToken("<mask>", lstrip=True), "C++"]) == 2
+    assert copied.encode("low  <mask>").tokens == ["low", "  <mask>"]
+    assert repr(AddedToken("x")) == repr(hf_tokenizers.AddedToken("x"))
+    assert copied.get_added_tokens_decoder()[262] == hf_tokenizers.AddedToken("<mask>", lstrip=True)
 
 
 WITHOUT = """
@@ -626,14 +641,14 @@ except ModuleNotFoundError as error:
 def test_without_tokenizers(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text(shape("roberta"))
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", WITHOUT, str(path)], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    other = theirs.Tokenizer.from_str(shape("roberta"))
-    enc = other.encode("the <mask> low C++", "e\u0301")
-    parts = (enc.ids, enc.tokens, enc.offsets, enc.word_ids, other.decode(enc.ids))
-    assert found[0] == " ".join([*map(str, parts), repr(other.get_added_tokens_decoder()[400])])
-    assert "which is not installed; pip install tokenizers" in found[1]
+    other_tok = hf_tokenizers.Tokenizer.from_str(shape("roberta"))
+    enc = other_tok.encode("the <mask> low C++", "e\u0301")
+    parts = (enc.ids, enc.tokens, enc.offsets, enc.word_ids, other_tok.decode(enc.ids))
+    assert process[0] == " ".join([*map(str, parts), repr(other_tok.get_added_tokens_decoder()[400])])
+    assert "which is not installed; pip install tokenizers" in process[1]
 
 
 class WithoutInit(Tokenizer):
@@ -654,7 +669,7 @@ def test_a_tokenizer_that_was_not_initialized_says_so(make: Any) -> None:
         lambda tok: tok.get_vocab(),
         lambda tok: tok.no_padding(),
         lambda tok: setattr(tok, "decoder", None),
-        lambda tok: setattr(tok, "model", theirs.models.BPE()),
+        lambda tok: setattr(tok, "model", hf_tokenizers.models.BPE()),
         pickle.dumps,
     ):
         with pytest.raises(RuntimeError, match=r"made without `Tokenizer.__init__`; call super\(\).__init__"):
@@ -697,39 +712,39 @@ def test_the_call_of_an_encoding_cannot_be_pickled(tok: Tokenizer) -> None:
 def test_added_tokens_are_those_of_tokenizers(tok: Tokenizer) -> None:
     """Trainers and tokenizers of that package take no other class."""
     for flags in ({}, {"special": True}, {"special": True, "normalized": True}, {"lstrip": True, "single_word": True}):
-        ours, own = AddedToken("<x>", **flags), theirs.AddedToken("<x>", **flags)
-        assert ours == own
-        assert own == ours
-        assert hash(ours) == hash(own)
-        assert repr(ours) == repr(own)
-        assert ours != theirs.AddedToken("<y>", **flags)
-        assert isinstance(own, AddedToken)
-        assert isinstance(ours, theirs.AddedToken)
+        token, peer_token = AddedToken("<x>", **flags), hf_tokenizers.AddedToken("<x>", **flags)
+        assert token == peer_token
+        assert peer_token == token
+        assert hash(token) == hash(peer_token)
+        assert repr(token) == repr(peer_token)
+        assert token != hf_tokenizers.AddedToken("<y>", **flags)
+        assert isinstance(peer_token, AddedToken)
+        assert isinstance(token, hf_tokenizers.AddedToken)
     assert AddedToken("<x>", True).single_word
-    assert AddedToken() == theirs.AddedToken()
+    assert AddedToken() == hf_tokenizers.AddedToken()
     assert not isinstance("<x>", AddedToken)
-    theirs.trainers.BpeTrainer(special_tokens=[AddedToken("<s>", special=True)])
-    plain = theirs.Tokenizer(theirs.models.BPE())
+    hf_tokenizers.trainers.BpeTrainer(special_tokens=[AddedToken("<s>", special=True)])
+    plain = hf_tokenizers.Tokenizer(hf_tokenizers.models.BPE())
     assert plain.add_tokens([AddedToken("<x>", lstrip=True)]) == 1
     assert plain.get_added_tokens_decoder()[0] == AddedToken("<x>", lstrip=True)
-    made = copy.copy(tok)
-    made.add_tokens([AddedToken("<x>", rstrip=True)])
-    assert AddedToken("<x>", rstrip=True) in made.get_added_tokens_decoder().values()
+    copied = copy.copy(tok)
+    copied.add_tokens([AddedToken("<x>", rstrip=True)])
+    assert AddedToken("<x>", rstrip=True) in copied.get_added_tokens_decoder().values()
 
 
 def test_models_are_those_of_tokenizers(tok: Tokenizer) -> None:
-    assert isinstance(tok.model, theirs.models.BPE)
-    assert isinstance(tok.model, theirs.models.Model)
+    assert isinstance(tok.model, hf_tokenizers.models.BPE)
+    assert isinstance(tok.model, hf_tokenizers.models.Model)
     assert isinstance(tok.model, BPE)
-    assert isinstance(tok.model, theirs.models.Unigram) is False
+    assert isinstance(tok.model, hf_tokenizers.models.Unigram) is False
     for again in (pickle.loads(pickle.dumps(tok.model)), copy.copy(tok.model), copy.deepcopy(tok.model)):
         assert type(again) is BPE
         assert again.__getstate__() == tok.model.__getstate__()
-    made = copy.copy(tok)
-    made.model.fuse_unk = True
-    assert made.model.fuse_unk
-    made.model = tok.model
-    assert made.to_str() == tok.to_str()
+    copied = copy.copy(tok)
+    copied.model.fuse_unk = True
+    assert copied.model.fuse_unk
+    copied.model = tok.model
+    assert copied.to_str() == tok.to_str()
 
 
 PATCHED = """
@@ -752,8 +767,8 @@ print("same")
 
 def test_ours_in_place_of_tokenizers() -> None:
     """A program may put the class here in the place of that one."""
-    done = subprocess.run([sys.executable, "-c", PATCHED], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("same", "")
+    process = subprocess.run([sys.executable, "-c", PATCHED], capture_output=True, text=True, timeout=60, check=False)
+    assert (process.stdout.strip(), process.stderr) == ("same", "")
 
 
 def test_added_tokens_without_tokenizers() -> None:
@@ -770,5 +785,5 @@ assert tok.add_tokens([one]) == 1 and isinstance(tok.model, BPE)
 assert list(tok.get_added_tokens_decoder().values()) == [one]
 print("same")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("same", "")
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (process.stdout.strip(), process.stderr) == ("same", "")

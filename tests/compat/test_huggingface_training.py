@@ -8,9 +8,9 @@ import pytest
 import bpe.compat.training
 from bpe.compat.huggingface import Tokenizer
 
-theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+hf_tokenizers = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 models, normalizers, steps, trainers = (
-    getattr(theirs, name) for name in ("models", "normalizers", "pre_tokenizers", "trainers")
+    getattr(hf_tokenizers, name) for name in ("models", "normalizers", "pre_tokenizers", "trainers")
 )
 TEXTS = [
     "low lower lowest  newer 2024\n",
@@ -20,7 +20,7 @@ TEXTS = [
 ] * 5
 LETTERS = steps.ByteLevel.alphabet()
 LEVEL = steps.ByteLevel(add_prefix_space=False)
-MARK = theirs.AddedToken("<m>", lstrip=True)
+MARK = hf_tokenizers.AddedToken("<m>", lstrip=True)
 #: Whether this package trains, the pretokenizer, the normalizer and the trainer's settings.
 CASES: list[tuple[bool, Any, Any, dict[str, Any]]] = [
     (True, LEVEL, None, {"vocab_size": 300, "special_tokens": ["<s>", MARK]}),
@@ -41,26 +41,26 @@ def test_training_gives_the_file_of_tokenizers(
     calls: list[bool] = []
 
     def trained(*args: Any, **options: Any) -> Any:
-        found = plain(*args, **options)
-        calls.append(found is not None)
-        return found
+        result = plain(*args, **options)
+        calls.append(result is not None)
+        return result
 
     plain = bpe.compat.training.train_natively
     monkeypatch.setattr(bpe.compat.training, "train_natively", trained)
     path = tmp_path / "corpus.txt"
     path.write_text("".join(TEXTS))
     results: list[list[str]] = [[], []]
-    for kind, found in zip((theirs.Tokenizer, Tokenizer), results, strict=True):
+    for kind, result in zip((hf_tokenizers.Tokenizer, Tokenizer), results, strict=True):
         for corpus in (iter(TEXTS), [TEXTS[:7], TEXTS[7:]], None):
-            made = kind(models.BPE())
-            made.pre_tokenizer = step
+            tokenizer = kind(models.BPE())
+            tokenizer.pre_tokenizer = step
             if normalizer is not None:
-                made.normalizer = normalizer
+                tokenizer.normalizer = normalizer
             trainer = trainers.BpeTrainer(**{"initial_alphabet": LETTERS, "show_progress": False, **settings})
             if corpus is None:
-                made.train([str(path)], trainer)
+                tokenizer.train([str(path)], trainer)
             else:
-                made.train_from_iterator(corpus, trainer)
-            found.append(made.to_str())
+                tokenizer.train_from_iterator(corpus, trainer)
+            result.append(tokenizer.to_str())
     assert results[1] == results[0]
     assert calls == [own] * 3

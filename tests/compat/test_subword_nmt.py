@@ -34,7 +34,7 @@ def old_codes() -> str:
     tok = bpe.train(
         texts=[TEXT], num_merges=40, model="char", end_of_word="</w>", pretokenizer=bpe.Pretokenizer.from_regex(WORDS)
     )
-    texts = [tok.token_bytes(number).decode() for number in range(tok.n_vocab)]
+    texts = [tok.token_bytes(index).decode() for index in range(tok.n_vocab)]
     return "".join(f"{texts[left]} {texts[right]}\n" for left, right in tok.merges.tolist())
 
 
@@ -43,10 +43,10 @@ def test_codes_without_a_header_are_recognized(tmp_path):
     assert "#" not in codes
     assert " </w>\n" in codes
     path = tmp_path / "codes"
-    wanted = bpe.Tokenizer(subword_nmt.read(codes.encode()))
+    expected = bpe.Tokenizer(subword_nmt.read(codes.encode()))
     for data in (codes.encode(), gzip.compress(codes.encode()), codes.replace("\n", "\r\n").encode()):
         path.write_bytes(data)
-        assert bpe.Tokenizer.load(path) == wanted
+        assert bpe.Tokenizer.load(path) == expected
     (tmp_path / "merges.txt").write_text(codes)
     path.write_text("e r</w>\nl o\n")  # version 0.2 without its header, or 0.1 without the merge of r and the mark
     for unclear in (path, tmp_path / "merges.txt"):
@@ -63,23 +63,23 @@ def test_codes_without_a_header_are_recognized(tmp_path):
 @pytest.mark.parametrize("version", ["0.1", "0.2"])
 def test_units_are_those_of_subword_nmt(version, codes):
     codes = codes if version == "0.2" else old_codes()
-    theirs, ours = apply_bpe.BPE(io.StringIO(codes)), BPE(io.StringIO(codes))
-    assert ours.version == theirs.version
+    peer, encoder = apply_bpe.BPE(io.StringIO(codes)), BPE(io.StringIO(codes))
+    assert encoder.version == peer.version
     lines = [*TEXT.splitlines(True), "", " ", "\n", "a", " a</w> </w> b\n", "unseen Ж😀 lowlow"]
-    plain = [theirs.process_line(line) for line in lines]
-    assert [ours.process_line(line) for line in lines] == plain
+    plain = [peer.process_line(line) for line in lines]
+    assert [encoder.process_line(line) for line in lines] == plain
     counts = [f"{unit} {count}" for unit, count in Counter(" ".join(plain).split()).items()]
     for threshold in (None, 4, 10):
         vocab = read_vocabulary(counts, threshold)
         assert vocab == apply_bpe.read_vocabulary(io.StringIO("\n".join(counts)), threshold)
         for glossaries in (None, GLOSSARIES):
-            theirs = apply_bpe.BPE(io.StringIO(codes), -1, "@@", vocab, glossaries)
-            ours = BPE(io.StringIO(codes), -1, "@@", vocab, glossaries)
-            assert [ours.process_line(line) for line in lines] == [theirs.process_line(line) for line in lines]
+            peer = apply_bpe.BPE(io.StringIO(codes), -1, "@@", vocab, glossaries)
+            encoder = BPE(io.StringIO(codes), -1, "@@", vocab, glossaries)
+            assert [encoder.process_line(line) for line in lines] == [peer.process_line(line) for line in lines]
     random.seed(1)
-    wanted = apply_bpe.BPE(io.StringIO(codes), merges=20).segment("lowest newest lower", 0.3)
+    expected = apply_bpe.BPE(io.StringIO(codes), merges=20).segment("lowest newest lower", 0.3)
     random.seed(1)
-    assert BPE(io.StringIO(codes), merges=20).segment("lowest newest lower", 0.3) == wanted
+    assert BPE(io.StringIO(codes), merges=20).segment("lowest newest lower", 0.3) == expected
 
 
 def test_any_codes_merge_in_their_order():
@@ -95,13 +95,13 @@ def test_any_codes_merge_in_their_order():
             symbols.append("".join(pairs[-1]))
         codes = "#version: 0.2\n" * new + "".join(f"{left} {right}\n" for left, right in pairs)
         try:
-            ours = BPE(io.StringIO(codes))
+            encoder = BPE(io.StringIO(codes))
         except bpe.FormatError:  # a merge makes the text </w>
             continue
-        theirs = apply_bpe.BPE(io.StringIO(codes))
+        peer = apply_bpe.BPE(io.StringIO(codes))
         for _ in range(5):
             word = "".join(rng.choices(["a", "b", "ab", "</w>", "<", ">", "x"], k=rng.randint(1, 8)))
-            assert ours.segment(word) == theirs.segment(word), (codes, word)
+            assert encoder.segment(word) == peer.segment(word), (codes, word)
             compared += 1
     assert compared > 1000
 

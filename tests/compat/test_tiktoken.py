@@ -40,7 +40,7 @@ def small(pat_str: str = GPT2) -> tiktoken.Encoding:
 @cache
 def with_names(*names: str) -> tiktoken.Encoding:
     """The same encoding with other special tokens."""
-    special = {name: 290 + number for number, name in enumerate(names)}
+    special = {name: 290 + index for index, name in enumerate(names)}
     return tiktoken.Encoding("named", pat_str=GPT2, mergeable_ranks=small()._mergeable_ranks, special_tokens=special)
 
 
@@ -220,8 +220,8 @@ def test_the_number_of_threads_is_checked() -> None:
             call([], num_threads=-1.5)
         with pytest.raises(TypeError, match="num_threads is '2', a str"):
             call([], num_threads="2")
-        for number in (100, None, 0.5, 2.5, True, np.int64(2), 2**70, float("inf")):
-            assert call([], num_threads=number) == []
+        for n_threads in (100, None, 0.5, 2.5, True, np.int64(2), 2**70, float("inf")):
+            assert call([], num_threads=n_threads) == []
 
 
 # Special tokens -------------------------------------------------------------------------------------------------------
@@ -235,11 +235,11 @@ def test_special_tokens_are_an_error_unless_they_are_allowed() -> None:
             enc.encode(text, **options)
         with pytest.raises(ValueError, match="disallowed"):
             enc.encode_batch(["low", text], **options)
-    ordinary = enc.encode(text, disallowed_special=())
-    assert not {290, 295} & set(ordinary)
-    for allowed, found in (({END}, {290}), ({USER}, {295}), ({END, USER}, {290, 295}), ("all", {290, 295})):
+    ordinary_ids = enc.encode(text, disallowed_special=())
+    assert not {290, 295} & set(ordinary_ids)
+    for allowed, special_ids in (({END}, {290}), ({USER}, {295}), ({END, USER}, {290, 295}), ("all", {290, 295})):
         ids = enc.encode(text, allowed_special=allowed, disallowed_special=())
-        assert {290, 295} & set(ids) == found
+        assert {290, 295} & set(ids) == special_ids
         assert enc.encode_batch([text], allowed_special=allowed, disallowed_special=()) == [ids]
         assert enc.encode_to_numpy(text, allowed_special=allowed, disallowed_special=()).tolist() == ids
     assert enc.encode(text, allowed_special="all", disallowed_special="all")[-1] == 295
@@ -300,14 +300,16 @@ def made(ranks, special=None, pat_str=r"\w+|\W", **options) -> tiktoken.Encoding
     return tiktoken.Encoding("made", pat_str=pat_str, mergeable_ranks=ranks, special_tokens=special or {}, **options)
 
 
-@pytest.mark.parametrize("number", [2**32 - 1, 2**31, 2**31 - 1, 1_000_128])
-def test_ids_that_are_too_far_apart_are_refused_with_the_limit(number: int) -> None:
+@pytest.mark.parametrize("token_id", [2**32 - 1, 2**31, 2**31 - 1, 1_000_128])
+def test_ids_that_are_too_far_apart_are_refused_with_the_limit(token_id: int) -> None:
     """tiktoken takes any id below 2**32; here tables are indexed by it."""
-    message = rf"the largest id is {number}; the ids of 2 tokens must be below 1000128, since .*: give the last tokens"
+    message = (
+        rf"the largest id is {token_id}; the ids of 2 tokens must be below 1000128, since .*: give the last tokens"
+    )
     with pytest.raises(ValueError, match=message):
-        made({b"a": 0}, {"<s>": number})
+        made({b"a": 0}, {"<s>": token_id})
     with pytest.raises(ValueError, match=message):
-        made({b"a": 0, b"b": number})
+        made({b"a": 0, b"b": token_id})
     with pytest.raises(OverflowError):
         made({b"a": 0}, {"<s>": 2**32})
     assert made({b"a": 0}, {"<s>": 1_000_127}).encode("a<s>", allowed_special="all") == [0, 1_000_127]
@@ -379,7 +381,7 @@ def test_pickles_do_not_depend_on_the_process() -> None:
         "enc = t.Encoding('x', pat_str='.', mergeable_ranks=ranks, special_tokens={'<b>': 300, '<a>': 301})\n"
         "print(hashlib.sha256(pickle.dumps(enc)).hexdigest())"
     )
-    said = {
+    output = {
         subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
@@ -389,7 +391,7 @@ def test_pickles_do_not_depend_on_the_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(output) == 1
 
 
 def test_a_registered_encoding_is_pickled_by_name(named) -> None:
@@ -404,16 +406,16 @@ def test_a_registered_encoding_is_pickled_by_name(named) -> None:
 
 def test_threads_share_an_encoding() -> None:
     enc = tiktoken.Encoding("t", pat_str=GPT2, mergeable_ranks=small()._mergeable_ranks, special_tokens={END: 290})
-    wanted = [small().encode(text) for text in TEXTS]
-    found: list[list[list[int]]] = []
+    expected = [small().encode(text) for text in TEXTS]
+    results: list[list[list[int]]] = []
     threads = [
-        threading.Thread(target=lambda: found.append([enc.encode(text) for text in TEXTS * 20])) for _ in range(6)
+        threading.Thread(target=lambda: results.append([enc.encode(text) for text in TEXTS * 20])) for _ in range(6)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [wanted * 20] * 6
+    assert results == [expected * 20] * 6
 
 
 # Unstable tokens ------------------------------------------------------------------------------------------------------
@@ -491,8 +493,8 @@ def test_repetitive_texts(named) -> None:
 
 def test_every_token_is_one_token(named) -> None:
     enc = named("r50k_base")
-    for number in range(enc.n_vocab):
-        assert enc.encode_single_token(enc.decode_single_token_bytes(number)) == number
+    for token_id in range(enc.n_vocab):
+        assert enc.encode_single_token(enc.decode_single_token_bytes(token_id)) == token_id
 
 
 def test_names_and_models(named) -> None:

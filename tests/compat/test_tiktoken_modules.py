@@ -49,12 +49,12 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[tuple[str, lis
 
 @pytest.mark.parametrize("name", ["core", "load", "model", "registry"])
 def test_names_are_those_of_tiktoken(name: str) -> None:
-    theirs = pytest.importorskip(f"tiktoken.{name}", reason="tiktoken is not installed")
+    peer_module = pytest.importorskip(f"tiktoken.{name}", reason="tiktoken is not installed")
     mine = importlib.import_module(f"bpe.compat.tiktoken.{name}")
     defined = {
-        each
-        for each, value in vars(theirs).items()
-        if not each.startswith("_")
+        name_there
+        for name_there, value in vars(peer_module).items()
+        if not name_there.startswith("_")
         and getattr(value, "__module__", f"tiktoken.{name}").startswith("tiktoken.")
         and not isinstance(value, type(importlib))
     }
@@ -64,9 +64,9 @@ def test_names_are_those_of_tiktoken(name: str) -> None:
 
 
 def test_the_version_is_that_of_the_interface() -> None:
-    theirs = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
+    tiktoken = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
     assert ours.__version__ == "0.14.0"
-    assert theirs.__version__.startswith("0.14.")
+    assert tiktoken.__version__.startswith("0.14.")
 
 
 def test_models_and_encodings_can_be_added(monkeypatch) -> None:
@@ -91,8 +91,8 @@ def test_rank_files_are_read_and_written(tok, tmp_path, monkeypatch) -> None:
     (tmp_path / "bad.tiktoken").write_bytes(b"IQ== 0\n\nIQ== x\n")
     with pytest.raises(ValueError, match=r"bad\.tiktoken, line 3: .*is not a token in base64"):
         ours.load.load_tiktoken_bpe(str(tmp_path / "bad.tiktoken"))
-    theirs = pytest.importorskip("tiktoken.load", reason="tiktoken is not installed")
-    assert list(theirs.load_tiktoken_bpe(path).items()) == list(ours.load.load_tiktoken_bpe(path).items())
+    peer_load = pytest.importorskip("tiktoken.load", reason="tiktoken is not installed")
+    assert list(peer_load.load_tiktoken_bpe(path).items()) == list(ours.load.load_tiktoken_bpe(path).items())
 
 
 def test_downloads_are_cached(served, tmp_path) -> None:
@@ -113,8 +113,8 @@ def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
     (tmp_path / "vocab.bpe").write_text("\n".join(["#version: 0.2", *pairs, ""]), encoding="utf-8")
     swapped = {b"a": tok.vocab()[b"b"], b"b": tok.vocab()[b"a"]}
     for name, ids in (("encoder.json", tok.vocab()), ("swapped.json", {**tok.vocab(), **swapped})):
-        spelled = {to_letters(token): number for token, number in ids.items()}
-        (tmp_path / name).write_text(json.dumps({**spelled, "<|endoftext|>": 999}))
+        vocab = {to_letters(token): token_id for token, token_id in ids.items()}
+        (tmp_path / name).write_text(json.dumps({**vocab, "<|endoftext|>": 999}))
     modules = [ours.load]
     if importlib.util.find_spec("tiktoken"):
         modules.append(importlib.import_module("tiktoken.load"))
@@ -129,16 +129,16 @@ def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
             load(*files)
 
 
-@pytest.mark.parametrize("number", [-1, 1 << 32])
-def test_ids_out_of_range_raise_the_same_error(number: int) -> None:
+@pytest.mark.parametrize("token_id", [-1, 1 << 32])
+def test_ids_out_of_range_raise_the_same_error(token_id: int) -> None:
     classes = [ours.Encoding]
     if importlib.util.find_spec("tiktoken"):
         classes.append(importlib.import_module("tiktoken").Encoding)
     ranks = {bytes([byte]): byte for byte in range(256)}
-    for made in classes:
-        for own, special in (({**ranks, b"ab": number}, {}), (ranks, {"<e>": number})):
+    for encoding_class in classes:
+        for mergeable_ranks, special in (({**ranks, b"ab": token_id}, {}), (ranks, {"<e>": token_id})):
             with pytest.raises(OverflowError):
-                made("own", pat_str=".", mergeable_ranks=own, special_tokens=special)
+                encoding_class("own", pat_str=".", mergeable_ranks=mergeable_ranks, special_tokens=special)
 
 
 def test_other_packages_import_it_as_tiktoken() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import bpe
-import bpe.compat.tiktoken as ours
+import bpe.compat.tiktoken as bpe_tiktoken
 from bpe.formats.openai_encodings import ENCODINGS
 
-theirs = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
+tiktoken = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
 
 KIMI = (
     r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
@@ -63,7 +63,7 @@ def ranks() -> dict[bytes, int]:
 def pair(pattern: str) -> tuple[Any, Any]:
     """(tiktoken's encoding, ours) of a pattern in PATTERNS."""
     arguments = {"pat_str": PATTERNS[pattern], "mergeable_ranks": ranks(), "special_tokens": SPECIAL}
-    return theirs.Encoding("small", **arguments), ours.Encoding("small", **arguments)
+    return tiktoken.Encoding("small", **arguments), bpe_tiktoken.Encoding("small", **arguments)
 
 
 def result(call: Any) -> Any:
@@ -81,21 +81,23 @@ def assert_same(pattern: str, method: str, *arguments: Any, **options: Any) -> N
 
 def test_members() -> None:
     private = {"_encode_bytes", "_encode_single_piece", "_encode_only_native_bpe", "__getstate__", "__setstate__"}
-    members = {name for name in dir(theirs.Encoding) if not name.startswith("_")} | private
-    assert members <= set(dir(ours.Encoding))
+    members = {name for name in dir(tiktoken.Encoding) if not name.startswith("_")} | private
+    assert members <= set(dir(bpe_tiktoken.Encoding))
     attributes = {name for name in vars(pair("gpt2")[0]) if name != "_core_bpe"}
     assert all(hasattr(pair("gpt2")[1], name) for name in attributes)
-    assert {name for name in dir(ours.Encoding) if not name.startswith("_")} <= members | {"name"}
+    assert {name for name in dir(bpe_tiktoken.Encoding) if not name.startswith("_")} <= members | {"name"}
     for name in members - private:
-        member = getattr(theirs.Encoding, name)
+        member = getattr(tiktoken.Encoding, name)
         if inspect.isfunction(member):
-            wanted, found = (inspect.signature(getattr(each.Encoding, name)).parameters for each in (theirs, ours))
-            assert list(wanted) == list(found)
-            for key, parameter in wanted.items():
-                assert parameter.kind == found[key].kind
-                assert parameter.default in (found[key].default, set())
-    names = {name for name in dir(theirs) if not name.startswith("_") and callable(getattr(theirs, name))}
-    assert names <= set(ours.__all__)
+            expected, parameters = (
+                inspect.signature(getattr(module.Encoding, name)).parameters for module in (tiktoken, bpe_tiktoken)
+            )
+            assert list(expected) == list(parameters)
+            for key, parameter in expected.items():
+                assert parameter.kind == parameters[key].kind
+                assert parameter.default in (parameters[key].default, set())
+    names = {name for name in dir(tiktoken) if not name.startswith("_") and callable(getattr(tiktoken, name))}
+    assert names <= set(bpe_tiktoken.__all__)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -149,16 +151,16 @@ def test_decoding(ids) -> None:
         assert_same("gpt2", "decode", ids, errors)
     assert_same("gpt2", "decode_batch", [ids, [1]], errors="ignore", num_threads=2)
     assert_same("gpt2", "decode_bytes_batch", [ids, [1]], num_threads=2)
-    for number in ids:
-        assert_same("gpt2", "decode_single_token_bytes", number)
-        assert_same("gpt2", "is_special_token", number)
+    for token_id in ids:
+        assert_same("gpt2", "decode_single_token_bytes", token_id)
+        assert_same("gpt2", "is_special_token", token_id)
 
 
 @pytest.mark.parametrize(
     ("method", "argument"),
     [
         *(("decode", ids) for ids in ([-1], [2**32], [1.0], "ab", b"ab", (1, 2), {1}, None, [True], [310], [331])),
-        *(("decode_single_token_bytes", number) for number in (-1, 2**32, "a", 331, 305)),
+        *(("decode_single_token_bytes", token_id) for token_id in (-1, 2**32, "a", 331, 305)),
         *(("encode_single_token", token) for token in ("no token", b"\xff\xff", 5, "", "<|user|>", "\ud800")),
         *(("encode", text) for text in (b"ab", None)),
         *(("encode_ordinary", text) for text in (b"ab", None)),
@@ -185,12 +187,12 @@ def test_key_errors_have_the_same_arguments() -> None:
         ("decode_single_token_bytes", 331),
         ("encode_single_token", "no token"),
     ):
-        said = []
+        arguments = []
         for enc in pair("gpt2"):
             with pytest.raises(KeyError) as caught:
                 getattr(enc, method)(argument)
-            said.append(caught.value.args)
-        assert said[0] == said[1]
+            arguments.append(caught.value.args)
+        assert arguments[0] == arguments[1]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=4), max_size=30, unique=True), st.randoms(), st.binary(max_size=20))
@@ -198,18 +200,18 @@ def test_key_errors_have_the_same_arguments() -> None:
 def test_any_ranks(tokens, random, data) -> None:
     """Ranks with gaps, in any order, of tokens that merging may not reach."""
     all_tokens = [*{*(bytes([byte]) for byte in range(256)), *tokens}]
-    numbers = random.sample(range(2 * len(all_tokens)), len(all_tokens))
+    ids = random.sample(range(2 * len(all_tokens)), len(all_tokens))
     arguments = {
         "pat_str": r"\w+|\W+",
-        "mergeable_ranks": dict(zip(all_tokens, numbers, strict=True)),
+        "mergeable_ranks": dict(zip(all_tokens, ids, strict=True)),
         "special_tokens": {},
     }
-    a, b = theirs.Encoding("any", **arguments), ours.Encoding("any", **arguments)
-    for each in (data, data + data, b"".join(tokens[:5])):
-        assert a._encode_bytes(each) == b._encode_bytes(each)
-        if each:
-            assert a._encode_single_piece(each) == b._encode_single_piece(each)
-        text = each.decode("latin-1")
+    a, b = tiktoken.Encoding("any", **arguments), bpe_tiktoken.Encoding("any", **arguments)
+    for sample in (data, data + data, b"".join(tokens[:5])):
+        assert a._encode_bytes(sample) == b._encode_bytes(sample)
+        if sample:
+            assert a._encode_single_piece(sample) == b._encode_single_piece(sample)
+        text = sample.decode("latin-1")
         assert a.encode(text) == b.encode(text)
         assert a.encode_with_unstable(text)[0] == b.encode_with_unstable(text)[0]
         assert sorted(a.encode_with_unstable(text)[1]) == b.encode_with_unstable(text)[1]
@@ -220,7 +222,7 @@ def test_any_ranks(tokens, random, data) -> None:
 @pytest.mark.parametrize("name", ["gpt2", "r50k_base", "cl100k_base", "o200k_base", "o200k_harmony"])
 def test_published_encodings(name, openai_files, corpus, monkeypatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(openai_files(name)))
-    a, b = theirs.get_encoding(name), ours.get_encoding(name)
+    a, b = tiktoken.get_encoding(name), bpe_tiktoken.get_encoding(name)
     assert a._pat_str == b._pat_str
     assert a._mergeable_ranks == b._mergeable_ranks
     assert a._special_tokens == b._special_tokens == ENCODINGS[name].special_tokens

@@ -14,7 +14,7 @@ import pytest
 
 import bpe.compat.huggingface as ours
 
-theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+hf_tokenizers = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 
 WORDS = ["we", "sail", "at", "dawn", "crew"]
 
@@ -24,37 +24,39 @@ def lib(request: Any) -> SimpleNamespace:
     """The classes of one of the two packages."""
     if request.param == "tokenizers":
         return SimpleNamespace(
-            Tokenizer=theirs.Tokenizer, AddedToken=theirs.AddedToken, DecodeStream=theirs.decoders.DecodeStream
+            Tokenizer=hf_tokenizers.Tokenizer,
+            AddedToken=hf_tokenizers.AddedToken,
+            DecodeStream=hf_tokenizers.decoders.DecodeStream,
         )
     return SimpleNamespace(Tokenizer=ours.Tokenizer, AddedToken=ours.AddedToken, DecodeStream=ours.DecodeStream)
 
 
 def of_words(lib: SimpleNamespace) -> Any:
     """A tokenizer without a vocabulary, and with a few added tokens."""
-    tok = lib.Tokenizer(theirs.models.BPE())
+    tok = lib.Tokenizer(hf_tokenizers.models.BPE())
     assert tok.add_tokens(WORDS) == len(WORDS)
     return tok
 
 
 def of_bytes(lib: SimpleNamespace) -> Any:
     """A byte-level tokenizer of bytes alone, after "<s>" and "</s>"."""
-    letters = sorted(theirs.pre_tokenizers.ByteLevel.alphabet())
-    tok = lib.Tokenizer(theirs.models.BPE({letter: number for number, letter in enumerate(letters)}, []))
-    tok.pre_tokenizer = theirs.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tok.decoder = theirs.decoders.ByteLevel()
+    letters = sorted(hf_tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tok = lib.Tokenizer(hf_tokenizers.models.BPE({letter: index for index, letter in enumerate(letters)}, []))
+    tok.pre_tokenizer = hf_tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = hf_tokenizers.decoders.ByteLevel()
     assert tok.add_special_tokens(["<s>", "</s>"]) == 2
     return tok
 
 
 def test_added_tokens_without_a_vocabulary(lib: SimpleNamespace) -> None:
     tok = of_words(lib)
-    found = tok.encode("we sail at dawn")
-    assert (found.tokens, found.ids) == (["we", "sail", "at", "dawn"], [0, 1, 2, 3])
-    assert found.overflowing == []
+    encoding = tok.encode("we sail at dawn")
+    assert (encoding.tokens, encoding.ids) == (["we", "sail", "at", "dawn"], [0, 1, 2, 3])
+    assert encoding.overflowing == []
     assert tok.encode("we sail", "crew").tokens == ["we", "sail", "crew"]
     assert tok.encode(["we", "sail"], is_pretokenized=True).tokens == ["we", "sail"]
-    assert [each.ids for each in tok.encode_batch(["we", ("we", "crew")])] == [[0], [0, 4]]
-    assert tok.get_vocab() == {word: number for number, word in enumerate(WORDS)}
+    assert [encoding.ids for encoding in tok.encode_batch(["we", ("we", "crew")])] == [[0], [0, 4]]
+    assert tok.get_vocab() == {word: index for index, word in enumerate(WORDS)}
     assert tok.get_vocab(with_added_tokens=False) == {}
     assert (tok.get_vocab_size(), tok.get_vocab_size(with_added_tokens=False)) == (5, 0)
     assert tok.decode([0, 1, 2, 3]) == "we sail at dawn"
@@ -63,23 +65,23 @@ def test_added_tokens_without_a_vocabulary(lib: SimpleNamespace) -> None:
 
 def test_adding_tokens_of_both_kinds(lib: SimpleNamespace) -> None:
     tok = of_words(lib)
-    given = [lib.AddedToken("sea"), lib.AddedToken("salt", normalized=False), lib.AddedToken()]
-    assert [each.normalized for each in given[:2]] == [True, False]
-    assert tok.add_tokens(given) == 2  # an empty one is ignored
+    tokens = [lib.AddedToken("sea"), lib.AddedToken("salt", normalized=False), lib.AddedToken()]
+    assert [token.normalized for token in tokens[:2]] == [True, False]
+    assert tok.add_tokens(tokens) == 2  # an empty one is ignored
     special = [lib.AddedToken("<a>"), lib.AddedToken("<b>", normalized=True), lib.AddedToken()]
     assert tok.add_special_tokens(special) == 2
-    assert [(each.special, each.normalized) for each in special[:2]] == [(True, False), (True, True)]
+    assert [(token.special, token.normalized) for token in special[:2]] == [(True, False), (True, True)]
     assert tok.add_tokens(["we"]) == 0
-    numbers = [tok.token_to_id(name) for name in ("sea", "salt", "<a>", "<b>", "absent")]
-    assert numbers == [5, 6, 7, 8, None]
-    flags = {number: each.special for number, each in tok.get_added_tokens_decoder().items()}
+    ids = [tok.token_to_id(name) for name in ("sea", "salt", "<a>", "<b>", "absent")]
+    assert ids == [5, 6, 7, 8, None]
+    flags = {token_id: token.special for token_id, token in tok.get_added_tokens_decoder().items()}
     assert flags == {**dict.fromkeys(range(7), False), 7: True, 8: True}
     assert tok.decode([0, 7, 1], skip_special_tokens=True) == "we sail"
     assert tok.decode([0, 7, 1], skip_special_tokens=False) == "we <a> sail"
 
 
 def test_ids_of_new_tokens(lib: SimpleNamespace) -> None:
-    tok = lib.Tokenizer(theirs.models.BPE({"a": 0, "b": 7, "c": 2}, []))
+    tok = lib.Tokenizer(hf_tokenizers.models.BPE({"a": 0, "b": 7, "c": 2}, []))
     assert tok.add_tokens(["new", "b", "newer", "new", "b", "newest"]) == 4
     assert [tok.token_to_id(name) for name in ("new", "b", "newer", "newest")] == [3, 7, 4, 5]
     assert tok.add_tokens(["last"]) == 1  # its id follows those of all added tokens
@@ -87,7 +89,7 @@ def test_ids_of_new_tokens(lib: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "what"),
+    ("token", "described"),
     [
         ({"id": "1", "content": "x"}, "id is '1'; it must be a whole number from 0"),
         ({"id": -1, "content": "x"}, "id is -1"),
@@ -95,16 +97,16 @@ def test_ids_of_new_tokens(lib: SimpleNamespace) -> None:
         ({"id": 1, "content": "x", "special": 1}, "special is 1; it must be a bool"),
     ],
 )
-def test_added_tokens_of_other_types_are_refused(token: dict[str, Any], what: str) -> None:
+def test_added_tokens_of_other_types_are_refused(token: dict[str, Any], described: str) -> None:
     """When the file is read, not when the tokenizer is first used."""
     document = {"added_tokens": [{"id": 0, "content": "a"}, token], "model": {"type": "BPE", "vocab": {}, "merges": []}}
-    with pytest.raises(ValueError, match=r"added_tokens\[1\].*" + what):
+    with pytest.raises(ValueError, match=r"added_tokens\[1\].*" + described):
         ours.Tokenizer.from_str(json.dumps(document))
 
 
 def test_many_added_tokens() -> None:
     tok = of_words(SimpleNamespace(Tokenizer=ours.Tokenizer))
-    assert tok.add_tokens([f"<{number}>" for number in range(100_000)]) == 100_000  # minutes if each looks at all
+    assert tok.add_tokens([f"<{index}>" for index in range(100_000)]) == 100_000  # minutes if each looks at all
     assert [tok.token_to_id(name) for name in ("<0>", "<99999>")] == [5, 100_004]
 
 
@@ -136,17 +138,17 @@ SPLIT_PAIRS: list[Any] = [
 @pytest.mark.parametrize(
     ("inputs", "split", "pairs"),
     [
-        *[(each, False, False) for each in SINGLE],
-        *[(each, False, True) for each in PAIRS],
-        *[(each, True, False) for each in SPLIT],
-        *[(each, True, True) for each in SPLIT_PAIRS],
+        *[(encoding, False, False) for encoding in SINGLE],
+        *[(encoding, False, True) for encoding in PAIRS],
+        *[(encoding, True, False) for encoding in SPLIT],
+        *[(encoding, True, True) for encoding in SPLIT_PAIRS],
     ],
 )
 def test_inputs_of_every_type(lib: SimpleNamespace, inputs: Any, split: bool, pairs: bool) -> None:
     expected = [["we", "sail"], ["at", "dawn"]]
-    found = of_words(lib).encode_batch(inputs, is_pretokenized=split)
-    assert [each.tokens for each in found] == [[*row, "crew"] if pairs else row for row in expected]
-    assert [each.n_sequences for each in found] == [2 if pairs else 1] * 2
+    encodings = of_words(lib).encode_batch(inputs, is_pretokenized=split)
+    assert [encoding.tokens for encoding in encodings] == [[*row, "crew"] if pairs else row for row in expected]
+    assert [encoding.n_sequences for encoding in encodings] == [2 if pairs else 1] * 2
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_truncation_and_its_settings(lib: SimpleNamespace) -> None:
     tok = of_words(lib)
     tok.enable_truncation(2)
     assert tok.encode("we sail at dawn").tokens == ["we", "sail"]
-    assert [each.tokens for each in tok.encode("we sail at dawn").overflowing] == [["at", "dawn"]]
+    assert [part.tokens for part in tok.encode("we sail at dawn").overflowing] == [["at", "dawn"]]
     assert tok.encode("we sail at", "crew").tokens == ["we", "crew"]
     tok.enable_truncation(**{**tok.truncation, "direction": "left"})
     assert tok.encode("we sail at dawn").tokens == ["at", "dawn"]
@@ -184,11 +186,15 @@ def test_padding_and_its_settings(lib: SimpleNamespace) -> None:
     tok = of_words(lib)
     tok.enable_padding()
     assert tok.encode("we sail").tokens == ["we", "sail"]
-    assert [len(each) for each in tok.encode_batch(["we", "we sail at dawn"])] == [4, 4]
+    assert [len(row) for row in tok.encode_batch(["we", "we sail at dawn"])] == [4, 4]
     tok.enable_padding(length=4, pad_id=3, pad_token="<pad>", direction="left")
-    found = tok.encode("we", "crew")
-    assert found.tokens == ["<pad>", "<pad>", "we", "crew"]
-    assert (found.ids, found.attention_mask, found.special_tokens_mask) == ([3, 3, 0, 4], [0, 0, 1, 1], [1, 1, 0, 0])
+    encoding = tok.encode("we", "crew")
+    assert encoding.tokens == ["<pad>", "<pad>", "we", "crew"]
+    assert (encoding.ids, encoding.attention_mask, encoding.special_tokens_mask) == (
+        [3, 3, 0, 4],
+        [0, 0, 1, 1],
+        [1, 1, 0, 0],
+    )
     settings = tok.padding
     tok.no_padding()
     assert tok.padding is None
@@ -200,14 +206,14 @@ def test_post_processing_encodings(lib: SimpleNamespace) -> None:
     tok = of_words(lib)
     tok.enable_truncation(2)
     tok.enable_padding(length=4)
-    one, other = tok.encode("we sail at dawn"), tok.encode("crew")
-    assert tok.post_process(one).tokens == ["we", "sail", "[PAD]", "[PAD]"]
-    assert tok.post_process(one, other).tokens == ["we", "crew", "[PAD]", "[PAD]"]
+    encoding, pair_encoding = tok.encode("we sail at dawn"), tok.encode("crew")
+    assert tok.post_process(encoding).tokens == ["we", "sail", "[PAD]", "[PAD]"]
+    assert tok.post_process(encoding, pair_encoding).tokens == ["we", "crew", "[PAD]", "[PAD]"]
 
 
 def test_templates_can_be_left_out(lib: SimpleNamespace) -> None:
     tok = of_bytes(lib)
-    tok.post_processor = theirs.processors.RobertaProcessing(
+    tok.post_processor = hf_tokenizers.processors.RobertaProcessing(
         ("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>"))
     )
     assert tok.encode("ab c").tokens == ["<s>", "a", "b", "Ġ", "c", "</s>"]
@@ -217,20 +223,23 @@ def test_templates_can_be_left_out(lib: SimpleNamespace) -> None:
 
 def test_positions_in_a_pair(lib: SimpleNamespace) -> None:
     tok = of_bytes(lib)
-    tok.pre_tokenizer = theirs.pre_tokenizers.Sequence(
-        [theirs.pre_tokenizers.Whitespace(), theirs.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    tok.pre_tokenizer = hf_tokenizers.pre_tokenizers.Sequence(
+        [
+            hf_tokenizers.pre_tokenizers.Whitespace(),
+            hf_tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
-    tok.post_processor = theirs.processors.BertProcessing(
+    tok.post_processor = hf_tokenizers.processors.BertProcessing(
         ("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>"))
     )
-    one, pair = tok.encode("ab é"), tok.encode("ab é", "c?")
-    assert one.sequence_ids == [None, 0, 0, 0, 0, None]
+    encoding, pair = tok.encode("ab é"), tok.encode("ab é", "c?")
+    assert encoding.sequence_ids == [None, 0, 0, 0, 0, None]
     assert pair.sequence_ids == [None, 0, 0, 0, 0, None, 1, 1, None]
-    assert (one.n_sequences, pair.n_sequences) == (1, 2)
+    assert (encoding.n_sequences, pair.n_sequences) == (1, 2)
     assert [pair.token_to_sequence(i) for i in (0, 1, 5, 6, 8, 1200)] == [None, 0, None, 1, None, None]
     assert [pair.word_to_tokens(i) for i in (0, 1, 7)] == [(1, 3), (3, 5), None]
     assert [pair.word_to_tokens(i, 1) for i in (0, 1, 2)] == [(6, 7), (7, 8), None]
-    assert [one.word_to_chars(0), one.word_to_chars(1), pair.word_to_chars(1, 1)] == [(0, 2), (3, 4), (1, 2)]
+    assert [encoding.word_to_chars(0), encoding.word_to_chars(1), pair.word_to_chars(1, 1)] == [(0, 2), (3, 4), (1, 2)]
     assert [pair.token_to_chars(i) for i in (0, 1, 3, 4, 5, 7)] == [None, (0, 1), (3, 4), (3, 4), None, (1, 2)]
     assert [pair.token_to_word(i) for i in (0, 2, 4, 5, 6, 7)] == [None, 0, 1, None, 0, 1]
     assert [pair.char_to_token(i) for i in (0, 2, 3)] == [1, None, 3]
@@ -240,35 +249,35 @@ def test_positions_in_a_pair(lib: SimpleNamespace) -> None:
 
 
 def test_an_encoding_is_truncated_and_pickled(lib: SimpleNamespace) -> None:
-    found = of_bytes(lib).encode("abc")
-    same = pickle.loads(pickle.dumps(found))
-    assert (same.tokens, same.offsets) == (found.tokens, found.offsets)
+    encoding = of_bytes(lib).encode("abc")
+    copied = pickle.loads(pickle.dumps(encoding))
+    assert (copied.tokens, copied.offsets) == (encoding.tokens, encoding.offsets)
     with pytest.raises(ValueError, match="Invalid truncation direction value : up"):
-        found.truncate(2, 1, "up")
-    found.truncate(2, 1, "right")
-    assert found.tokens == ["a", "b"]
-    assert found.overflowing[0].tokens == ["b", "c"]
+        encoding.truncate(2, 1, "up")
+    encoding.truncate(2, 1, "right")
+    assert encoding.tokens == ["a", "b"]
+    assert encoding.overflowing[0].tokens == ["b", "c"]
 
 
 def test_streams_of_ids(lib: SimpleNamespace) -> None:
     tok = of_words(lib)
     stream = lib.DecodeStream(skip_special_tokens=False)
-    assert [stream.step(tok, number) for number in (0, 1)] == ["we", " sail"]
-    other = copy.copy(stream)
-    assert [stream.step(tok, 2), other.step(tok, 3), stream.step(tok, 3)] == [" at", " dawn", " dawn"]
+    assert [stream.step(tok, token_id) for token_id in (0, 1)] == ["we", " sail"]
+    copied = copy.copy(stream)
+    assert [stream.step(tok, 2), copied.step(tok, 3), stream.step(tok, 3)] == [" at", " dawn", " dawn"]
     assert lib.DecodeStream(ids=[0, 1, 2]).step(tok, 3) == " dawn"
     assert lib.DecodeStream().step(tok, [0, 1, 2]) == "we sail at"
 
 
 def test_streams_of_parts_of_characters(lib: SimpleNamespace) -> None:
     tok = of_bytes(lib)
-    first, *rest = ids = tok.encode("อั").ids
+    first_id, *rest = ids = tok.encode("อั").ids
     assert len(ids) == 6
     stream = lib.DecodeStream()
-    assert [stream.step(tok, number) for number in ids] == [None, None, "อ", None, None, "ั"]
+    assert [stream.step(tok, token_id) for token_id in ids] == [None, None, "อ", None, None, "ั"]
     assert lib.DecodeStream().step(tok, ids) == "อั"
     stream = lib.DecodeStream()
-    assert stream.step(tok, [first]) is None
+    assert stream.step(tok, [first_id]) is None
     assert stream.step(tok, rest) == "อั"
     assert lib.DecodeStream(ids[:5]).step(tok, ids[5]) == "อั"  # the text of these ids is incomplete
 
@@ -285,7 +294,7 @@ def test_special_tokens_as_text(lib: SimpleNamespace) -> None:
 
 def test_components_are_removed(lib: SimpleNamespace) -> None:
     tok = of_bytes(lib)
-    tok.normalizer = theirs.normalizers.Lowercase()
+    tok.normalizer = hf_tokenizers.normalizers.Lowercase()
     assert tok.encode("AB").tokens == ["a", "b"]
     for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         setattr(tok, name, None)
@@ -295,7 +304,7 @@ def test_components_are_removed(lib: SimpleNamespace) -> None:
 
 
 def test_the_settings_of_the_model_are_set_in_place(lib: SimpleNamespace) -> None:
-    tok = lib.Tokenizer(theirs.models.BPE({"a": 0, "?": 1, "aa": 2}, [("a", "a")], unk_token="?"))
+    tok = lib.Tokenizer(hf_tokenizers.models.BPE({"a": 0, "?": 1, "aa": 2}, [("a", "a")], unk_token="?"))
     assert tok.encode("aaxx").tokens == ["aa", "?", "?"]
     model = tok.model
     model.fuse_unk = True  # each text is another one: `tokenizers` keeps the results of words
@@ -318,15 +327,15 @@ def test_files_there_and_back(lib: SimpleNamespace, tmp_path: Path) -> None:
         tok.save(str(tmp_path / "tokenizer.json"), pretty)
         text = (tmp_path / "tokenizer.json").read_text()
         assert ("\n" in text, text) == (pretty, tok.to_str(pretty))
-        for same in (
+        for loaded in (
             lib.Tokenizer.from_file(str(tmp_path / "tokenizer.json")),
             lib.Tokenizer.from_str(text),
             lib.Tokenizer.from_buffer(text.encode()),
             pickle.loads(pickle.dumps(tok)),
             copy.deepcopy(tok),
         ):
-            assert json.loads(same.to_str()) == json.loads(tok.to_str())
-            assert same.encode("abc def").ids == tok.encode("abc def").ids
+            assert json.loads(loaded.to_str()) == json.loads(tok.to_str())
+            assert loaded.encode("abc def").ids == tok.encode("abc def").ids
     for text in ("", "{", "{}", '{"model": 3}', '{"version": "1.0", "model": {"type": "BPE", "vocab": 3}}'):
         with pytest.raises(Exception):  # noqa: B017, PT011  # tokenizers raises Exception itself
             lib.Tokenizer.from_str(text)
@@ -338,8 +347,8 @@ def test_truncation_and_padding_in_files(lib: SimpleNamespace) -> None:
     tok.enable_padding(length=6, pad_id=3, direction="left", pad_to_multiple_of=4)
     value = json.loads(tok.to_str())
     for block in ("truncation", "padding"):  # further fields are ignored
-        same = lib.Tokenizer.from_str(json.dumps({**value, block: {**value[block], "more": 1}}))
-        assert json.loads(same.to_str()) == value
+        loaded = lib.Tokenizer.from_str(json.dumps({**value, block: {**value[block], "more": 1}}))
+        assert json.loads(loaded.to_str()) == value
     for block, field, bad in (
         ("truncation", "max_length", -1),
         ("truncation", "stride", "1"),
@@ -354,18 +363,18 @@ def test_truncation_and_padding_in_files(lib: SimpleNamespace) -> None:
     ):
         with pytest.raises(Exception) as caught:  # noqa: PT011  # tokenizers raises Exception itself
             lib.Tokenizer.from_str(json.dumps({**value, block: {**value[block], field: bad}}))
-        assert lib.Tokenizer is theirs.Tokenizer or block in str(caught.value)
+        assert lib.Tokenizer is hf_tokenizers.Tokenizer or block in str(caught.value)
 
 
 def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("hop hopped hopping 12\nhop hops 34\n" * 9)
-    made = []
+    tokenizers = []
     for source in ("file", "iterator", "lists"):
-        tok = lib.Tokenizer(theirs.models.BPE(unk_token="[UNK]", continuing_subword_prefix="##"))
-        tok.pre_tokenizer = theirs.pre_tokenizers.Sequence(
-            [theirs.pre_tokenizers.Whitespace(), theirs.pre_tokenizers.Digits(individual_digits=True)]
+        tok = lib.Tokenizer(hf_tokenizers.models.BPE(unk_token="[UNK]", continuing_subword_prefix="##"))
+        tok.pre_tokenizer = hf_tokenizers.pre_tokenizers.Sequence(
+            [hf_tokenizers.pre_tokenizers.Whitespace(), hf_tokenizers.pre_tokenizers.Digits(individual_digits=True)]
         )
-        trainer = theirs.trainers.BpeTrainer(special_tokens=["[UNK]"], show_progress=False, vocab_size=40)
+        trainer = hf_tokenizers.trainers.BpeTrainer(special_tokens=["[UNK]"], show_progress=False, vocab_size=40)
         tok.encode_special_tokens = True
         lines = (tmp_path / "words.txt").read_text().splitlines(True)
         if source == "file":
@@ -376,10 +385,10 @@ def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:
         assert tok.encode("hopped 12 é").tokens[-3:] == ["1", "2", "[UNK]"]
         assert "".join(tok.encode("hopping").tokens).replace("##", "") == "hopping"
         assert lib.Tokenizer.from_str(tok.to_str()).encode("hops").ids == tok.encode("hops").ids
-        made.append(tok.get_vocab())
-    assert made[0] == made[1] == made[2]
+        tokenizers.append(tok.get_vocab())
+    assert tokenizers[0] == tokenizers[1] == tokenizers[2]
     with pytest.raises(Exception, match="UnigramTrainer can only train a Unigram"):
-        lib.Tokenizer(theirs.models.BPE()).train([], theirs.trainers.UnigramTrainer(show_progress=False))
+        lib.Tokenizer(hf_tokenizers.models.BPE()).train([], hf_tokenizers.trainers.UnigramTrainer(show_progress=False))
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,9 @@ from test_tokenizers_behaviour import lib, of_bytes, of_words
 import bpe
 import bpe.compat.huggingface as ours
 
-theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
-pre, post, decoders, normalizers, models = (
-    theirs.pre_tokenizers, theirs.processors, theirs.decoders, theirs.normalizers, theirs.models
-)  # fmt: skip
+hf_tokenizers = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+pre, post, decoders = hf_tokenizers.pre_tokenizers, hf_tokenizers.processors, hf_tokenizers.decoders
+normalizers, models = hf_tokenizers.normalizers, hf_tokenizers.models
 __all__ = ["lib"]  # the fixture
 #: Text that the tokenizers below are trained on.
 HARBOUR = ["Boats sail at dawn.", "Crews sail boats at sea!", "At sea, a crew of 12 sails.", "Don't sail at night?"] * 8
@@ -35,7 +34,7 @@ def trained(lib: SimpleNamespace, model: Any, pre_tokenizer: Any, **trainer: Any
     """A tokenizer that the package trained."""
     tok = lib.Tokenizer(model)
     tok.pre_tokenizer = pre_tokenizer
-    tok.train_from_iterator(HARBOUR, theirs.trainers.BpeTrainer(show_progress=False, **trainer))
+    tok.train_from_iterator(HARBOUR, hf_tokenizers.trainers.BpeTrainer(show_progress=False, **trainer))
     return tok
 
 
@@ -56,16 +55,16 @@ def test_the_content_and_the_kind_of_an_added_token_are_set(lib: SimpleNamespace
     token.content = token.content.upper()
     token.special = True
     assert (str(token), token.special, token.normalized) == ("<HOLE>", True, False)
-    said = "rstrip=False, lstrip=False, single_word=False, normalized=False, special=True"
-    assert repr(token) == f'AddedToken("<HOLE>", {said})'
-    same = pickle.loads(pickle.dumps(token))
-    assert same == token
-    assert same.special
+    flags = "rstrip=False, lstrip=False, single_word=False, normalized=False, special=True"
+    assert repr(token) == f'AddedToken("<HOLE>", {flags})'
+    copied = pickle.loads(pickle.dumps(token))
+    assert copied == token
+    assert copied.special
     assert token != lib.AddedToken("<HOLE>")
     assert lib.AddedToken("x", special=True, normalized=True).normalized is True
     for flag in ("lstrip", "rstrip", "single_word"):
-        made = lib.AddedToken("x", **{flag: True})
-        assert [name for name in ("lstrip", "rstrip", "single_word") if getattr(made, name)] == [flag]
+        flagged = lib.AddedToken("x", **{flag: True})
+        assert [name for name in ("lstrip", "rstrip", "single_word") if getattr(flagged, name)] == [flag]
 
 
 def test_special_tokens_among_added_ones_are_skipped(lib: SimpleNamespace) -> None:
@@ -93,25 +92,25 @@ def test_white_space_around_an_added_token_with_metaspace(lib: SimpleNamespace) 
 
 
 def test_added_tokens_of_normalized_text_are_decoded_as_normalized(lib: SimpleNamespace) -> None:
-    letters = {letter: number for number, letter in enumerate(sorted(pre.ByteLevel.alphabet()))}
+    letters = {letter: token_id for token_id, letter in enumerate(sorted(pre.ByteLevel.alphabet()))}
     for normalizer, decoder in (
         (normalizers.Lowercase(), None),
         (normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]), decoders.Replace("▁", " ")),
         (normalizers.ByteLevel(), decoders.ByteLevel()),
         (normalizers.Sequence([normalizers.Lowercase(), normalizers.ByteLevel()]), decoders.ByteLevel()),
     ):
-        found = []
-        for each in (lib, SimpleNamespace(Tokenizer=theirs.Tokenizer, AddedToken=theirs.AddedToken)):
-            tok = each.Tokenizer(models.BPE(letters, []))
+        results = []
+        for library in (lib, SimpleNamespace(Tokenizer=hf_tokenizers.Tokenizer, AddedToken=hf_tokenizers.AddedToken)):
+            tok = library.Tokenizer(models.BPE(letters, []))
             tok.normalizer, tok.decoder = normalizer, decoder
-            tok.add_tokens(["The", "é x", each.AddedToken("Plain", normalized=False)])
+            tok.add_tokens(["The", "é x", library.AddedToken("Plain", normalized=False)])
             tok.add_special_tokens(
-                ["<S>", each.AddedToken("<T>", normalized=True), each.AddedToken("<u>", normalized=True)]
+                ["<S>", library.AddedToken("<T>", normalized=True), library.AddedToken("<u>", normalized=True)]
             )
             ids = [*range(256, 262), 5]
             texts = [tok.decode(ids, skip_special_tokens=skip) for skip in (False, True)]
-            found.append((texts, [tok.id_to_token(number) for number in ids], sorted(tok.get_vocab())))
-        assert found[0] == found[1]
+            results.append((texts, [tok.id_to_token(token_id) for token_id in ids], sorted(tok.get_vocab())))
+        assert results[0] == results[1]
 
 
 def test_wide_spaces_are_trimmed_from_spans(lib: SimpleNamespace) -> None:
@@ -134,7 +133,7 @@ def test_each_component_is_given_back(lib: SimpleNamespace) -> None:
         "pre_tokenizer": [
             pre.Whitespace(), pre.WhitespaceSplit(), pre.BertPreTokenizer(), pre.UnicodeScripts(), pre.ByteLevel(),
             pre.CharDelimiterSplit(","), pre.Digits(True), pre.FixedLength(4), pre.Punctuation("isolated"),
-            pre.Metaspace("_", "first", False), pre.Split(theirs.Regex(r"\d"), "removed", invert=True),
+            pre.Metaspace("_", "first", False), pre.Split(hf_tokenizers.Regex(r"\d"), "removed", invert=True),
             pre.Sequence([pre.Whitespace(), pre.Digits()]),
         ],
         "post_processor": [
@@ -149,8 +148,8 @@ def test_each_component_is_given_back(lib: SimpleNamespace) -> None:
         ],
     }  # fmt: skip
     tok = of_words(lib)
-    for name, each in components.items():
-        for component in each:
+    for name, value in components.items():
+        for component in value:
             setattr(tok, name, component)
             assert type(getattr(tok, name)) is type(component)
             assert getattr(tok, name).__getstate__() == component.__getstate__()
@@ -206,42 +205,46 @@ def test_spans_with_and_without_their_spaces(lib: SimpleNamespace) -> None:
         lib, models.BPE(), pre.ByteLevel(add_prefix_space=True), initial_alphabet=pre.ByteLevel.alphabet()
     )  # fmt: skip
     text, tokens = "Boats sail at sea", ["ĠBoats", "Ġsail", "Ġat", "Ġsea"]
-    whole, inner = [(0, 5), (5, 10), (10, 13), (13, 17)], [(0, 5), (6, 10), (11, 13), (14, 17)]
+    untrimmed, trimmed = [(0, 5), (5, 10), (10, 13), (13, 17)], [(0, 5), (6, 10), (11, 13), (14, 17)]
     for processor, offsets in (
-        (None, whole),
-        (post.ByteLevel(trim_offsets=True, add_prefix_space=True), inner),
-        (post.ByteLevel(trim_offsets=True, add_prefix_space=False), [(1, 5), *inner[1:]]),
-        (post.ByteLevel(trim_offsets=False, add_prefix_space=True), whole),
+        (None, untrimmed),
+        (post.ByteLevel(trim_offsets=True, add_prefix_space=True), trimmed),
+        (post.ByteLevel(trim_offsets=True, add_prefix_space=False), [(1, 5), *trimmed[1:]]),
+        (post.ByteLevel(trim_offsets=False, add_prefix_space=True), untrimmed),
     ):
         tok.post_processor = processor
-        found = tok.encode(text)
-        assert (found.tokens, found.offsets) == (tokens, offsets)
+        encoding = tok.encode(text)
+        assert (encoding.tokens, encoding.offsets) == (tokens, offsets)
 
 
 def test_templates_of_pairs(lib: SimpleNamespace) -> None:
     tok, ends = with_ends(lib), (("[SEP]", 0), ("[CLS]", 1))
     tok.post_processor = post.BertProcessing(*ends)
-    found = tok.encode("we sail", "crew")
-    assert found.tokens == ["[CLS]", "we", "sail", "[SEP]", "crew", "[SEP]"]
-    assert (found.ids, found.type_ids) == ([1, 2, 3, 0, 6, 0], [0, 0, 0, 0, 1, 1])
+    encoding = tok.encode("we sail", "crew")
+    assert encoding.tokens == ["[CLS]", "we", "sail", "[SEP]", "crew", "[SEP]"]
+    assert (encoding.ids, encoding.type_ids) == ([1, 2, 3, 0, 6, 0], [0, 0, 0, 0, 1, 1])
     tok.post_processor = post.TemplateProcessing("[CLS] $0 [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ends)
-    same = tok.encode("we sail", "crew")
-    assert (same.ids, same.type_ids, same.tokens) == (found.ids, found.type_ids, found.tokens)
+    encoding_again = tok.encode("we sail", "crew")
+    assert (encoding_again.ids, encoding_again.type_ids, encoding_again.tokens) == (
+        encoding.ids,
+        encoding.type_ids,
+        encoding.tokens,
+    )
     tok.post_processor = post.RobertaProcessing(*ends)
-    found = tok.encode("we sail", "crew")
-    assert (found.ids, found.type_ids) == ([1, 2, 3, 0, 0, 6, 0], [0] * 7)
+    encoding = tok.encode("we sail", "crew")
+    assert (encoding.ids, encoding.type_ids) == ([1, 2, 3, 0, 0, 6, 0], [0] * 7)
     tok.post_processor = post.TemplateProcessing("$A", "$B:1 $A:3 [SEP]:2", ends)
-    found = tok.encode("we sail", "crew")
-    assert (found.ids, found.type_ids) == ([6, 2, 3, 0], [1, 3, 3, 2])
+    encoding = tok.encode("we sail", "crew")
+    assert (encoding.ids, encoding.type_ids) == ([6, 2, 3, 0], [1, 3, 3, 2])
 
 
 def test_template_tokens_of_several_ids(lib: SimpleNamespace) -> None:
     tok = with_ends(lib)
     question = {"id": "Q", "ids": [2, 4], "tokens": ["_ask", ":"]}
     tok.post_processor = post.TemplateProcessing(["Q", "$0"], ["Q", "$A", "Q", "$B"], [question])
-    found = tok.encode("sail", "crew")
-    assert (found.ids, found.tokens) == ([2, 4, 3, 2, 4, 6], ["_ask", ":", "sail", "_ask", ":", "crew"])
-    assert found.special_tokens_mask == [1, 1, 0, 1, 1, 0]
+    encoding = tok.encode("sail", "crew")
+    assert (encoding.ids, encoding.tokens) == ([2, 4, 3, 2, 4, 6], ["_ask", ":", "sail", "_ask", ":", "crew"])
+    assert encoding.special_tokens_mask == [1, 1, 0, 1, 1, 0]
     assert (tok.num_special_tokens_to_add(False), tok.num_special_tokens_to_add(True)) == (2, 4)
 
 
@@ -253,9 +256,9 @@ def test_post_processors_in_a_sequence(lib: SimpleNamespace) -> None:
     nowhere = (0, 0)
     for processor, start in ((template, 11), (post.Sequence([post.ByteLevel(trim_offsets=True), template]), 12)):
         tok.post_processor = processor
-        one, pair = tok.encode("we sail at Ġdawn"), tok.encode("we sail at Ġdawn", "crew")
+        encoding, pair = tok.encode("we sail at Ġdawn"), tok.encode("we sail at Ġdawn", "crew")
         spans = [nowhere, (0, 2), (3, 7), (8, 10), (start, 16), nowhere]
-        assert (one.ids, one.offsets) == ([1, 2, 3, 4, 5, 0], spans)
+        assert (encoding.ids, encoding.offsets) == ([1, 2, 3, 4, 5, 0], spans)
         assert (pair.offsets, pair.type_ids) == ([*spans, (0, 4), nowhere], [0] * 6 + [1] * 2)
 
 
@@ -266,7 +269,7 @@ def test_streams_with_other_decoders(lib: SimpleNamespace) -> None:
     tok = lib.Tokenizer(models.BPE({"<unk>": 0, "<0x20>": 1, "<0xC3>": 2, "<0xA9>": 3}, [], byte_fallback=True))
     tok.decoder = decoders.ByteFallback()
     stream = lib.DecodeStream(skip_special_tokens=False)
-    assert [stream.step(tok, number) for number in (1, 2, 3)] == [" ", None, "é"]
+    assert [stream.step(tok, token_id) for token_id in (1, 2, 3)] == [" ", None, "é"]
     tok = lib.Tokenizer(models.BPE({"<unk>": 0, "▁sail": 1}, []))
     tok.decoder = decoders.Metaspace()
     stream = lib.DecodeStream(skip_special_tokens=False)
@@ -282,13 +285,13 @@ def test_ids_that_are_no_tokens(lib: SimpleNamespace, decoder: Any) -> None:
     for ids in ((0, 1), np.array([0, 1]), [np.int64(0), 1], [0, 2, 1], [0, 1, 2**32 - 1]):
         assert tok.decode(ids) == expected
         assert tok.decode_batch([ids]) == [expected]
-    for wrong in (-1, -100, 2**32, 2**70):
-        for ids in ([0, wrong], [wrong] * 20, *([np.array([0, wrong])] if abs(wrong) < 2**62 else [])):
+    for bad_id in (-1, -100, 2**32, 2**70):
+        for ids in ([0, bad_id], [bad_id] * 20, *([np.array([0, bad_id])] if abs(bad_id) < 2**62 else [])):
             for skip in (False, True):
                 with pytest.raises(OverflowError):
                     tok.decode(ids, skip_special_tokens=skip)
         with pytest.raises((TypeError, OverflowError)):
-            lib.DecodeStream(skip_special_tokens=False).step(tok, wrong)
+            lib.DecodeStream(skip_special_tokens=False).step(tok, bad_id)
     for kind in ("0", 1.0, None):
         with pytest.raises(TypeError):
             tok.decode([kind])
@@ -325,7 +328,7 @@ def test_ids_that_are_no_tokens(lib: SimpleNamespace, decoder: Any) -> None:
 )
 def test_texts_of_decoders(lib: SimpleNamespace, decoder: Any, tokens: list[str], text: str) -> None:
     names = list(dict.fromkeys(tokens))
-    tok = lib.Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, []))
+    tok = lib.Tokenizer(models.BPE({name: index for index, name in enumerate(names)}, []))
     tok.decoder = decoder
     assert tok.decode([names.index(token) for token in tokens]) == text
     assert tok.decoder.decode(tokens) == text
@@ -335,7 +338,7 @@ def test_texts_of_decoders(lib: SimpleNamespace, decoder: Any, tokens: list[str]
 
 
 def test_training_without_a_trainer_and_from_compressed_files(lib: SimpleNamespace, tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.gz" for number in range(2)]
+    paths = [tmp_path / f"{index}.gz" for index in range(2)]
     for path in paths:
         with gzip.open(path, "wt") as file:
             file.write("\n".join(HARBOUR))
@@ -345,14 +348,14 @@ def test_training_without_a_trainer_and_from_compressed_files(lib: SimpleNamespa
             with gzip.open(path, "rt") as file:
                 yield from file
 
-    made = []
+    tokenizers = []
     for source in (lines(), HARBOUR * 2):
         tok = lib.Tokenizer(models.BPE())
         tok.pre_tokenizer = pre.WhitespaceSplit()
         tok.train_from_iterator(source)
         assert tok.encode("sail boats").tokens == ["sail", "boats"]
-        made.append(tok.get_vocab())
-    assert made[0] == made[1]
+        tokenizers.append(tok.get_vocab())
+    assert tokenizers[0] == tokenizers[1]
 
 
 def test_special_tokens_come_first_and_the_alphabet_is_whole(lib: SimpleNamespace) -> None:
@@ -370,9 +373,9 @@ def test_the_quick_tour(lib: SimpleNamespace, tmp_path: Path) -> None:
     tok.save(str(tmp_path / "tokenizer.json"))
     tok = lib.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = "At sea, boats 😁 sail?"
-    found = tok.encode(text)
-    assert found.tokens == ["At", "sea", ",", "boats", "[UNK]", "sail", "?"]
-    start, end = found.offsets[4]
+    encoding = tok.encode(text)
+    assert encoding.tokens == ["At", "sea", ",", "boats", "[UNK]", "sail", "?"]
+    start, end = encoding.offsets[4]
     assert text[start:end] == "😁"
     assert tok.token_to_id("[SEP]") == 2
     tok.post_processor = post.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [
@@ -395,34 +398,34 @@ def test_words_with_an_end_mark(lib: SimpleNamespace) -> None:
     )  # fmt: skip
     tok.normalizer = normalizers.Lowercase()
     tok.decoder = decoders.BPEDecoder("</w>")
-    found = tok.encode("Sail at", "SEA")
-    assert found.tokens == ["sail</w>", "at</w>", "sea</w>"]
-    assert (found.offsets, found.type_ids) == ([(0, 4), (5, 7), (0, 3)], [0, 0, 1])
+    encoding = tok.encode("Sail at", "SEA")
+    assert encoding.tokens == ["sail</w>", "at</w>", "sea</w>"]
+    assert (encoding.offsets, encoding.type_ids) == ([(0, 4), (5, 7), (0, 3)], [0, 0, 1])
     assert tok.encode("xsail").tokens[0] == "<unk>"
-    assert tok.decode(found.ids) == "sail at sea"
+    assert tok.decode(encoding.ids) == "sail at sea"
 
 
 def test_a_text_without_a_prefix_space_and_with_one(lib: SimpleNamespace) -> None:
     alphabet = pre.ByteLevel.alphabet()
-    for prefix, first in ((False, "Boats"), (True, "ĠBoats")):
+    for prefix, first_token in ((False, "Boats"), (True, "ĠBoats")):
         tok = trained(lib, models.BPE(), pre.ByteLevel(add_prefix_space=prefix), initial_alphabet=alphabet)
-        found = tok.encode("Boats sail")
-        assert found.tokens == [first, "Ġsail"]
-        assert found.offsets == [(0, 5), (5, 10)]
+        encoding = tok.encode("Boats sail")
+        assert encoding.tokens == [first_token, "Ġsail"]
+        assert encoding.offsets == [(0, 5), (5, 10)]
 
 
 # Descriptions, threads, asynchronous calls ----------------------------------------------------------------------------
 
 
 def test_descriptions() -> None:
-    made = [each.Tokenizer(models.BPE(unk_token="?")) for each in (ours, theirs)]
-    for tok in made:
+    tokenizers = [library.Tokenizer(models.BPE(unk_token="?")) for library in (ours, hf_tokenizers)]
+    for tok in tokenizers:
         tok.add_tokens(["we"])
         tok.pre_tokenizer = pre.ByteLevel()
         tok.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Strip()])
         tok.post_processor = post.TemplateProcessing("a $0", "a $A:0 $B:1", [("a", 0)])
         tok.enable_truncation(5)
-    assert (repr(made[0]), str(made[0])) == (repr(made[1]), str(made[1]))
+    assert (repr(tokenizers[0]), str(tokenizers[0])) == (repr(tokenizers[1]), str(tokenizers[1]))
 
 
 def test_the_description_without_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,17 +468,17 @@ def test_asynchronous_calls_return_what_others_do(lib: SimpleNamespace, add_spec
         for batch, words in BATCHES:
             for name in ("encode_batch", "encode_batch_fast"):
                 expected = getattr(tok, name)(batch, words, add_special)
-                found = await getattr(tok, f"async_{name}")(batch, words, add_special)
-                assert [[getattr(each, column) for column in names] for each in found] == [
-                    [getattr(each, column) for column in names] for each in expected
+                results = await getattr(tok, f"async_{name}")(batch, words, add_special)
+                assert [[getattr(encoding, column) for column in names] for encoding in results] == [
+                    [getattr(encoding, column) for column in names] for encoding in expected
                 ]
-        one = await tok.async_encode("we sail", "crew", add_special_tokens=add_special)
-        assert one.ids == tok.encode("we sail", "crew", add_special_tokens=add_special).ids
+        encoding = await tok.async_encode("we sail", "crew", add_special_tokens=add_special)
+        assert encoding.ids == tok.encode("we sail", "crew", add_special_tokens=add_special).ids
         assert await tok.async_decode_batch([[2, 3], [6]]) == ["we sail", "crew"]
-        for wrong, words in ((123, False), ("we sail", True)):
+        for bad_input, words in ((123, False), ("we sail", True)):
             with pytest.raises(TypeError):
-                await tok.async_encode_batch(wrong, words)
+                await tok.async_encode_batch(bad_input, words)
             with pytest.raises(TypeError):
-                tok.encode_batch(wrong, words)
+                tok.encode_batch(bad_input, words)
 
     asyncio.run(compare())

@@ -22,7 +22,7 @@ from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers import acceleration_of
 
 transformers = pytest.importorskip("transformers", reason="needs transformers 5")
-theirs = pytest.importorskip("tokenizers", reason="needs tokenizers")
+hf_tokenizers = pytest.importorskip("tokenizers", reason="needs tokenizers")
 sys.path.insert(0, str(Path(__file__).parent))
 from shapes import HOSTILE, SHAPES, TEXTS, shape  # noqa: E402
 
@@ -54,18 +54,18 @@ SAME_ERRORS = [
 
 
 def plain(name: str) -> Any:
-    made = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=theirs.Tokenizer.from_str(shape(name)), **({} if name == "words" else NAMES)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=hf_tokenizers.Tokenizer.from_str(shape(name)), **({} if name == "words" else NAMES)
     )
-    made.chat_template = TEMPLATE
-    return made
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def both(request: Any) -> tuple[Any, Any]:
     """A tokenizer and its accelerated copy."""
-    made = plain(request.param)
-    return made, bpe.accelerate(made)
+    original = plain(request.param)
+    return original, bpe.accelerate(original)
 
 
 @pytest.fixture
@@ -75,57 +75,57 @@ def patched() -> Iterator[None]:
     compat.unpatch_transformers()
 
 
-def assert_same(one: Any, other: Any) -> None:
-    assert list(one) == list(other)
-    for name in one:
-        assert type(one[name]) is type(other[name])
-        if isinstance(one[name], list):
-            assert one[name] == other[name]
+def assert_same(encoding: Any, expected: Any) -> None:
+    assert list(encoding) == list(expected)
+    for name in encoding:
+        assert type(encoding[name]) is type(expected[name])
+        if isinstance(encoding[name], list):
+            assert encoding[name] == expected[name]
         else:
-            assert one[name].dtype == other[name].dtype
-            assert one[name].shape == other[name].shape
-            assert bool((one[name] == other[name]).all())
-    for own, found in zip(one.encodings, other.encodings, strict=True):
+            assert encoding[name].dtype == expected[name].dtype
+            assert encoding[name].shape == expected[name].shape
+            assert bool((encoding[name] == expected[name]).all())
+    for own, other in zip(encoding.encodings, expected.encodings, strict=True):
         for column in ("ids", "tokens", "offsets", "word_ids", "sequence_ids", "attention_mask", "type_ids"):
-            assert getattr(own, column) == getattr(found, column)
+            assert getattr(own, column) == getattr(other, column)
 
 
 def test_all_shapes_are_accelerated(both: tuple[Any, Any]) -> None:
-    own, fast = both
+    original, fast = both
     state = acceleration_of(fast)
     assert state is not None
     assert (state.encoding, state.decoding, state.reasons) == (True, True, [])
-    assert acceleration_of(own) is None
-    assert isinstance(fast, type(own))
-    assert type(fast).__name__ == type(own).__name__
+    assert acceleration_of(original) is None
+    assert isinstance(fast, type(original))
+    assert type(fast).__name__ == type(original).__name__
 
 
 def test_encoding_and_decoding(both: tuple[Any, Any]) -> None:
-    own, fast = both
+    original, fast = both
     for text in HOSTILE:
-        assert_same(own(text), fast(text))
-        assert_same(own(text, add_special_tokens=False), fast(text, add_special_tokens=False))
-        ids = own.encode(text)
+        assert_same(original(text), fast(text))
+        assert_same(original(text, add_special_tokens=False), fast(text, add_special_tokens=False))
+        ids = original.encode(text)
         for options in ({"truncation": True, "max_length": 4}, {"max_length": 5}, {"truncation": True}):
-            assert_same(own(text, **options), fast(text, **options))
+            assert_same(original(text, **options), fast(text, **options))
         assert fast.encode(text) == ids
-        assert fast.encode(text, add_special_tokens=False) == own.encode(text, add_special_tokens=False)
-        assert fast.tokenize(text) == own.tokenize(text)
+        assert fast.encode(text, add_special_tokens=False) == original.encode(text, add_special_tokens=False)
+        assert fast.tokenize(text) == original.tokenize(text)
         for skip in (False, True):
-            expected = own.decode(ids, skip_special_tokens=skip)
+            expected = original.decode(ids, skip_special_tokens=skip)
             assert fast.decode(ids, skip_special_tokens=skip) == expected
             assert fast.decode(np.array(ids, dtype=np.int64), skip_special_tokens=skip) == expected
-            assert fast.batch_decode([ids, ids[:2]], skip_special_tokens=skip) == own.batch_decode(
+            assert fast.batch_decode([ids, ids[:2]], skip_special_tokens=skip) == original.batch_decode(
                 [ids, ids[:2]], skip_special_tokens=skip
             )
-    assert fast.decode(5) == own.decode(5)
-    assert fast.decode([]) == own.decode([])
-    assert fast.batch_decode([3, 4]) == own.batch_decode([3, 4])
-    assert fast.decode([3, 4], clean_up_tokenization_spaces=True) == own.decode(
+    assert fast.decode(5) == original.decode(5)
+    assert fast.decode([]) == original.decode([])
+    assert fast.batch_decode([3, 4]) == original.batch_decode([3, 4])
+    assert fast.decode([3, 4], clean_up_tokenization_spaces=True) == original.decode(
         [3, 4], clean_up_tokenization_spaces=True
     )
-    assert fast.convert_tokens_to_ids(["the", "<s>"]) == own.convert_tokens_to_ids(["the", "<s>"])
-    assert fast.convert_ids_to_tokens([0, 3]) == own.convert_ids_to_tokens([0, 3])
+    assert fast.convert_tokens_to_ids(["the", "<s>"]) == original.convert_tokens_to_ids(["the", "<s>"])
+    assert fast.convert_ids_to_tokens([0, 3]) == original.convert_ids_to_tokens([0, 3])
 
 
 #: Calls that need none of transformers' own code, and whether they are those of a tokenizer that pads.
@@ -143,10 +143,14 @@ DIRECT: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize("name", ["__call__", "encode", "decode", "batch_decode"])
 def test_methods_have_the_signatures_of_transformers(both: tuple[Any, Any], name: str) -> None:
     """Libraries ask for them: semchunk passes `add_special_tokens=False` only where there is such an argument."""
-    own, fast = (getattr(tokenizer, name) for tokenizer in both)
+    original, fast = (getattr(tokenizer, name) for tokenizer in both)
     assert type(both[0]) is not type(both[1])
-    assert inspect.signature(fast) == inspect.signature(own)
-    assert (fast.__name__, fast.__qualname__, fast.__doc__) == (own.__name__, own.__qualname__, own.__doc__)
+    assert inspect.signature(fast) == inspect.signature(original)
+    assert (fast.__name__, fast.__qualname__, fast.__doc__) == (
+        original.__name__,
+        original.__qualname__,
+        original.__doc__,
+    )
 
 
 @pytest.mark.parametrize("tensors", [None, "np", "pt"])
@@ -156,25 +160,25 @@ def test_usual_calls_do_without_the_code_of_transformers(
 ) -> None:
     if tensors == "pt":
         pytest.importorskip("torch")
-    own, fast = both
-    if pads and own.pad_token is None:
+    original, fast = both
+    if pads and original.pad_token is None:
         pytest.skip("has no padding token")
-    if tensors and not own.encode("the low"):
+    if tensors and not original.encode("the low"):
         pytest.skip("gives no ids: transformers decides what an empty array is")
     inputs = ["the lowest price", ["the low"], ["low", "the lowest price é"]][: 3 if pads or tensors is None else 2]
-    for side in ("right", "left"):
-        monkeypatch.setattr(own, "padding_side", side)
-        monkeypatch.setattr(fast, "padding_side", side)
-        expected = [own(each, return_tensors=tensors, **options) for each in inputs]
+    for padding_side in ("right", "left"):
+        monkeypatch.setattr(original, "padding_side", padding_side)
+        monkeypatch.setattr(fast, "padding_side", padding_side)
+        expected = [original(text, return_tensors=tensors, **options) for text in inputs]
         with monkeypatch.context() as patch:
             patch.setattr(type(fast), "_encode_plus", None)
-            found = [fast(each, return_tensors=tensors, **options) for each in inputs]
-        for one, other in zip(expected, found, strict=True):
-            assert_same(one, other)
+            encodings = [fast(text, return_tensors=tensors, **options) for text in inputs]
+        for expected_encoding, encoding in zip(expected, encodings, strict=True):
+            assert_same(expected_encoding, encoding)
 
 
 def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    own, fast = both
+    original, fast = both
     twins: list[Any] = []
     take = transformers_module._take_twin
     monkeypatch.setattr(transformers_module, "_take_twin", lambda *given: twins.append(given) or take(*given))
@@ -193,7 +197,7 @@ def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatc
     ):
         twins.clear()
         text = ("the lowest price é " * 200)[:length]
-        assert_same(own(text, pair, **options), fast(text, pair, **options))
+        assert_same(original(text, pair, **options), fast(text, pair, **options))
         assert bool(twins) is is_short
     twins.clear()
     fast(["low"], ["the low"], **special)
@@ -203,8 +207,8 @@ def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatc
 @pytest.mark.parametrize("stride", [0, 1, 4, -1])
 @pytest.mark.parametrize("more", [{}, {"padding": True}, {"padding": "max_length"}, {"truncation": "only_first"}])
 def test_parts_of_long_texts(both: tuple[Any, Any], stride: int, more: dict[str, Any]) -> None:
-    own, fast = both
-    if "padding" in more and own.pad_token is None:
+    original, fast = both
+    if "padding" in more and original.pad_token is None:
         pytest.skip("has no padding token")
     options = {"return_overflowing_tokens": True, "truncation": True, "max_length": 8, "stride": stride, **more}
     long = "the lowest price é " * 30
@@ -216,10 +220,10 @@ def test_parts_of_long_texts(both: tuple[Any, Any], stride: int, more: dict[str,
             return None
 
     for text in ("", "low", "the lowest price é <s>", long, [], ["low", long, ""]):
-        expected, found = outcome(own, text), outcome(fast, text)
-        assert (expected is None) is (found is None)
+        expected, result = outcome(original, text), outcome(fast, text)
+        assert (expected is None) is (result is None)
         if expected is not None:
-            assert_same(expected, found)
+            assert_same(expected, result)
 
 
 PAIRS: list[tuple[dict[str, Any], bool]] = [
@@ -236,24 +240,24 @@ PAIRS: list[tuple[dict[str, Any], bool]] = [
 def test_pairs_that_fit_do_without_the_code_of_transformers(
     both: tuple[Any, Any], options: dict[str, Any], pads: bool, tensors: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, fast = both
-    if pads and own.pad_token is None:
+    original, fast = both
+    if pads and original.pad_token is None:
         pytest.skip("has no padding token")
-    if tensors and not own.encode("the low"):
+    if tensors and not original.encode("the low"):
         pytest.skip("gives no ids: transformers decides what an empty array is")
     state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
     if state.plan(True, False, (), ()).pair_ends is None:
         pytest.skip("its template changes the order of a pair")
-    given: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
+    pairs: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
     if pads or tensors is None:
-        given.append((["low", "the lowest price é <s>"], ["", "x"]))
-    expected = [own(*each, return_tensors=tensors, **options) for each in given]
+        pairs.append((["low", "the lowest price é <s>"], ["", "x"]))
+    expected = [original(*pair, return_tensors=tensors, **options) for pair in pairs]
     with monkeypatch.context() as patch:
         patch.setattr(type(fast), "_encode_plus", None)
-        found = [fast(*each, return_tensors=tensors, **options) for each in given]
-        found.append(fast(given[0][0], text_pair=given[0][1], return_tensors=tensors, **options))
-    for one, other in zip([*expected, expected[0]], found, strict=True):
-        assert_same(one, other)
+        encodings = [fast(*pair, return_tensors=tensors, **options) for pair in pairs]
+        encodings.append(fast(pairs[0][0], text_pair=pairs[0][1], return_tensors=tensors, **options))
+    for expected_encoding, encoding in zip([*expected, expected[0]], encodings, strict=True):
+        assert_same(expected_encoding, encoding)
 
 
 @pytest.mark.parametrize("options", [{"truncation": True, "max_length": 3}, {"truncation": "only_first"}])
@@ -265,49 +269,51 @@ def test_other_pairs_are_left_to_transformers(both: tuple[Any, Any], pair: str, 
         except Exception as error:  # noqa: BLE001  # tokenizers raises Exception itself
             return str(error)
 
-    own, found = map(outcome, both)
-    if isinstance(own, str):
-        assert found == own
+    original, result = map(outcome, both)
+    if isinstance(original, str):
+        assert result == original
     else:
-        assert_same(own, found)
+        assert_same(original, result)
 
 
 def test_few_ids(both: tuple[Any, Any]) -> None:
-    own, fast = both
+    original, fast = both
     for ids in (3, [3], [3, 4, 5], []):
-        assert fast.decode(ids) == own.decode(ids)
-        assert fast.decode(ids, skip_special_tokens=True) == own.decode(ids, skip_special_tokens=True)
+        assert fast.decode(ids) == original.decode(ids)
+        assert fast.decode(ids, skip_special_tokens=True) == original.decode(ids, skip_special_tokens=True)
 
 
 def test_a_call_that_warns_still_does(both: tuple[Any, Any]) -> None:
-    own, fast = both
-    if own.pad_token is not None:
+    original, fast = both
+    if original.pad_token is not None:
         with pytest.warns(UserWarning, match="max_length"):
             fast("low", padding=True, max_length=3)
 
 
 @pytest.mark.parametrize("tensors", [None, "np", "pt"])
 def test_batches(both: tuple[Any, Any], tensors: str | None) -> None:
-    own, fast = both
+    original, fast = both
     if tensors == "pt":
         pytest.importorskip("torch")
-    if own.pad_token is None:
+    if original.pad_token is None:
         pytest.skip("has no padding token")
-    rows, others = HOSTILE, HOSTILE[::-1]
+    rows, reversed_rows = HOSTILE, HOSTILE[::-1]
     options = {"padding": True, "truncation": True, "return_tensors": tensors}
-    assert_same(own(rows, max_length=7, **options), fast(rows, max_length=7, **options))
-    assert_same(own(rows, others, max_length=9, **options), fast(rows, others, max_length=9, **options))
-    assert_same(own("the low", return_tensors=tensors), fast("the low", return_tensors=tensors))
+    assert_same(original(rows, max_length=7, **options), fast(rows, max_length=7, **options))
+    assert_same(
+        original(rows, reversed_rows, max_length=9, **options), fast(rows, reversed_rows, max_length=9, **options)
+    )
+    assert_same(original("the low", return_tensors=tensors), fast("the low", return_tensors=tensors))
     padded = {"padding": "max_length", "max_length": 300, "padding_side": "left", "pad_to_multiple_of": 8}
-    assert_same(own(rows, return_tensors=tensors, **padded), fast(rows, return_tensors=tensors, **padded))
+    assert_same(original(rows, return_tensors=tensors, **padded), fast(rows, return_tensors=tensors, **padded))
     every = {
         "return_overflowing_tokens": True, "return_special_tokens_mask": True, "return_offsets_mapping": True,
         "return_length": True, "return_token_type_ids": True, "stride": 1, "max_length": 8, "truncation": True,
     }  # fmt: skip
-    assert_same(own(rows, **every), fast(rows, **every))
+    assert_same(original(rows, **every), fast(rows, **every))
     words = [text.split() for text in rows if text.split()]
     assert_same(
-        own(words, is_split_into_words=True, max_length=6, **options),
+        original(words, is_split_into_words=True, max_length=6, **options),
         fast(words, is_split_into_words=True, max_length=6, **options),
     )
 
@@ -317,7 +323,7 @@ def test_batches(both: tuple[Any, Any], tensors: str | None) -> None:
     SAME_ERRORS,
 )
 def test_errors_are_the_same(arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-    own = plain("gpt2")
+    original = plain("gpt2")
 
     def outcome(tokenizer: Any) -> str:
         try:
@@ -325,59 +331,59 @@ def test_errors_are_the_same(arguments: tuple[Any, ...], options: dict[str, Any]
         except Exception as error:  # noqa: BLE001
             return str(error).split(":")[0]
 
-    assert outcome(own) == outcome(bpe.accelerate(own))
+    assert outcome(original) == outcome(bpe.accelerate(original))
 
 
 def test_chat_templates(both: tuple[Any, Any]) -> None:
     pytest.importorskip("jinja2")
-    own, fast = both
+    original, fast = both
     messages = [{"role": "user", "content": "the lowest price?"}, {"role": "assistant", "content": "low é"}]
-    assert fast.apply_chat_template(messages, tokenize=False) == own.apply_chat_template(messages, tokenize=False)
+    assert fast.apply_chat_template(messages, tokenize=False) == original.apply_chat_template(messages, tokenize=False)
     assert_same(
-        own.apply_chat_template(messages, return_dict=True), fast.apply_chat_template(messages, return_dict=True)
+        original.apply_chat_template(messages, return_dict=True), fast.apply_chat_template(messages, return_dict=True)
     )
 
 
 def test_changes_of_the_backend_are_noticed() -> None:
     fast = bpe.accelerate(plain("llama3"))
-    own = plain("llama3")
+    original = plain("llama3")
 
     def compare() -> None:
         for text in ("the <new> low prices", "<s>the <other>"):
-            assert_same(own(text), fast(text))
-            assert fast.encode(text) == own.encode(text)
-            assert fast.decode(own.encode(text), skip_special_tokens=True) == own.decode(
-                own.encode(text), skip_special_tokens=True
+            assert_same(original(text), fast(text))
+            assert fast.encode(text) == original.encode(text)
+            assert fast.decode(original.encode(text), skip_special_tokens=True) == original.decode(
+                original.encode(text), skip_special_tokens=True
             )
 
     compare()
     for change in (
-        lambda each: each.add_tokens(["<new>"]),
-        lambda each: each.add_special_tokens({"additional_special_tokens": ["<other>"]}),
-        lambda each: each.add_tokens(["low"]),
-        lambda each: each.backend_tokenizer.add_special_tokens(["the"]),
-        lambda each: setattr(each.backend_tokenizer, "normalizer", theirs.normalizers.Lowercase()),
-        lambda each: setattr(each.backend_tokenizer, "decoder", theirs.decoders.Fuse()),
-        lambda each: setattr(each.backend_tokenizer.pre_tokenizer[1], "add_prefix_space", True),
-        lambda each: setattr(each, "add_eos_token", True),
-        lambda each: setattr(each, "split_special_tokens", True),
+        lambda tokenizer: tokenizer.add_tokens(["<new>"]),
+        lambda tokenizer: tokenizer.add_special_tokens({"additional_special_tokens": ["<other>"]}),
+        lambda tokenizer: tokenizer.add_tokens(["low"]),
+        lambda tokenizer: tokenizer.backend_tokenizer.add_special_tokens(["the"]),
+        lambda tokenizer: setattr(tokenizer.backend_tokenizer, "normalizer", hf_tokenizers.normalizers.Lowercase()),
+        lambda tokenizer: setattr(tokenizer.backend_tokenizer, "decoder", hf_tokenizers.decoders.Fuse()),
+        lambda tokenizer: setattr(tokenizer.backend_tokenizer.pre_tokenizer[1], "add_prefix_space", True),
+        lambda tokenizer: setattr(tokenizer, "add_eos_token", True),
+        lambda tokenizer: setattr(tokenizer, "split_special_tokens", True),
     ):
-        for each in (own, fast):
-            change(each)
+        for tokenizer in (original, fast):
+            change(tokenizer)
         compare()
 
 
 def test_pickles_copies_and_saved_files(both: tuple[Any, Any], tmp_path: Path) -> None:
-    own, fast = both
+    original, fast = both
     fast.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    own.save_pretrained(tmp_path / "own")
+    original.save_pretrained(tmp_path / "own")
     assert config == json.loads((tmp_path / "own" / "tokenizer_config.json").read_text())
     loaded = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
-    for each in (pickle.loads(pickle.dumps(fast)), copy.copy(fast), copy.deepcopy(fast), bpe.accelerate(loaded)):
+    for copied in (pickle.loads(pickle.dumps(fast)), copy.copy(fast), copy.deepcopy(fast), bpe.accelerate(loaded)):
         for text in TEXTS:
-            assert_same(own(text), each(text))
-        assert acceleration_of(each).encoding
+            assert_same(original(text), copied(text))
+        assert acceleration_of(copied).encoding
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -394,22 +400,22 @@ def test_forked_processes_encode() -> None:
 @pytest.mark.usefixtures("patched")
 def test_patched_classes_accelerate_every_instance() -> None:
     compat.patch_transformers()  # again: nothing happens
-    own = plain("roberta")
-    assert acceleration_of(own) is None
-    assert own("the low").encodings[0].__class__.__module__ == "bpe.compat.encoding"
-    assert acceleration_of(own).encoding
-    assert own.decode(own.encode("the low"), skip_special_tokens=True) == " the low"
-    again = pickle.loads(pickle.dumps(own))
-    assert again("the low")["input_ids"] == own("the low")["input_ids"]
+    original = plain("roberta")
+    assert acceleration_of(original) is None
+    assert original("the low").encodings[0].__class__.__module__ == "bpe.compat.encoding"
+    assert acceleration_of(original).encoding
+    assert original.decode(original.encode("the low"), skip_special_tokens=True) == " the low"
+    again = pickle.loads(pickle.dumps(original))
+    assert again("the low")["input_ids"] == original("the low")["input_ids"]
     fast = bpe.accelerate(plain("roberta"))
     assert acceleration_of(fast).encoding
-    assert fast("the low")["input_ids"] == own("the low")["input_ids"]
-    unigram = theirs.Tokenizer(theirs.models.WordLevel({"the": 0, "<unk>": 1}, unk_token="<unk>"))
-    unigram.pre_tokenizer = theirs.pre_tokenizers.Whitespace()
-    other = transformers.PreTrainedTokenizerFast(tokenizer_object=unigram)
-    assert other("the low")["input_ids"] == [0, 1]
-    assert not acceleration_of(other).encoding
-    assert "must be BPE" in acceleration_of(other).reasons[0]
+    assert fast("the low")["input_ids"] == original("the low")["input_ids"]
+    unigram = hf_tokenizers.Tokenizer(hf_tokenizers.models.WordLevel({"the": 0, "<unk>": 1}, unk_token="<unk>"))
+    unigram.pre_tokenizer = hf_tokenizers.pre_tokenizers.Whitespace()
+    unigram_tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=unigram)
+    assert unigram_tokenizer("the low")["input_ids"] == [0, 1]
+    assert not acceleration_of(unigram_tokenizer).encoding
+    assert "must be BPE" in acceleration_of(unigram_tokenizer).reasons[0]
 
 
 def test_unpatching_restores_the_class() -> None:
@@ -431,63 +437,74 @@ def test_only_fast_tokenizers_are_accelerated() -> None:
 def test_tokens_added_after_a_gap_in_the_ids() -> None:
     value = json.loads(Tokenizer(bpe.train(texts=["low lower"] * 3, vocab_size=260, special_tokens=["<e>"])).to_str())
     value["model"]["vocab"]["<e>"] = value["added_tokens"][0]["id"] = 300
-    own = transformers.PreTrainedTokenizerFast(tokenizer_object=theirs.Tokenizer.from_str(json.dumps(value)))
-    names = [f"<{number}>" for number in range(70)]
-    own.add_tokens(names)
-    fast = bpe.accelerate(own)
+    original = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=hf_tokenizers.Tokenizer.from_str(json.dumps(value))
+    )
+    names = [f"<{index}>" for index in range(70)]
+    original.add_tokens(names)
+    fast = bpe.accelerate(original)
     state = acceleration_of(fast)
     assert state is not None
     assert (state.encoding, state.decoding) == (True, True)
     text = "low".join([*names, "<e>"])
-    assert fast(text)["input_ids"] == own(text)["input_ids"]
-    assert fast.encode("<69>") == own.encode("<69>") == [370]
-    assert fast.decode(list(range(295, 371))) == own.decode(list(range(295, 371)))
+    assert fast(text)["input_ids"] == original(text)["input_ids"]
+    assert fast.encode("<69>") == original.encode("<69>") == [370]
+    assert fast.decode(list(range(295, 371))) == original.decode(list(range(295, 371)))
     fast.add_tokens(["<more>"])
-    assert fast.encode("low<more>") == own.encode("low<more>")
+    assert fast.encode("low<more>") == original.encode("low<more>")
 
 
 def test_what_differs_is_not_accelerated(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = plain("gpt2")
-    wrong = bpe.train(texts=["other"], vocab_size=256)
-    monkeypatch.setattr(Tokenizer, "from_str", classmethod(lambda cls, text: cls(wrong)))
+    original = plain("gpt2")
+    unsupported = bpe.train(texts=["other"], vocab_size=256)
+    monkeypatch.setattr(Tokenizer, "from_str", classmethod(lambda cls, text: cls(unsupported)))
     monkeypatch.setattr(Tokenizer, "with_added_ids", lambda self, tokens: self)
-    fast = bpe.accelerate(own)
+    fast = bpe.accelerate(original)
     assert not acceleration_of(fast).encoding
     assert "encoding differs" in acceleration_of(fast).reasons[0]
-    assert_same(own("the low"), fast("the low"))
-    assert fast.decode([80, 81]) == own.decode([80, 81])
+    assert_same(original("the low"), fast("the low"))
+    assert fast.decode([80, 81]) == original.decode([80, 81])
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def objects(request: Any) -> tuple[Any, Any]:
     """A tokenizer, and one whose `tokenizer_object` is a compat `Tokenizer`."""
     names = {} if request.param == "words" else NAMES
-    made = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(shape(request.param)), **names)
-    return plain(request.param), made
+    with_our_backend = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(shape(request.param)), **names
+    )
+    return plain(request.param), with_our_backend
 
 
 def test_tokenizer_objects(objects: tuple[Any, Any]) -> None:
-    own, made = objects
+    original, with_our_backend = objects
     for text in HOSTILE:
-        assert_same(own(text), made(text))
-        assert made.decode(own.encode(text)) == own.decode(own.encode(text))
-    if own.pad_token is not None:
+        assert_same(original(text), with_our_backend(text))
+        assert with_our_backend.decode(original.encode(text)) == original.decode(original.encode(text))
+    if original.pad_token is not None:
         options = {"padding": True, "truncation": True, "max_length": 8, "return_tensors": "np"}
-        assert_same(own(HOSTILE, HOSTILE, **options), made(HOSTILE, HOSTILE, **options))
-    assert len(made) == len(own)
-    assert made.get_vocab() == own.get_vocab()
-    assert made.added_tokens_decoder == own.added_tokens_decoder
-    assert made.convert_tokens_to_string(["the", "low"]) == own.convert_tokens_to_string(["the", "low"])
+        assert_same(original(HOSTILE, HOSTILE, **options), with_our_backend(HOSTILE, HOSTILE, **options))
+    assert len(with_our_backend) == len(original)
+    assert with_our_backend.get_vocab() == original.get_vocab()
+    assert with_our_backend.added_tokens_decoder == original.added_tokens_decoder
+    assert with_our_backend.convert_tokens_to_string(["the", "low"]) == original.convert_tokens_to_string(
+        ["the", "low"]
+    )
 
 
 def test_tokenizer_objects_in_files_pickles_and_training(objects: tuple[Any, Any], tmp_path: Path) -> None:
-    own, made = objects
-    made.save_pretrained(tmp_path)
+    original, with_our_backend = objects
+    with_our_backend.save_pretrained(tmp_path)
     loaded = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
-    for each in (loaded, pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
-        assert each(TEXTS)["input_ids"] == own(TEXTS)["input_ids"]
-    if own.pad_token is not None and "e</w>" not in own.get_vocab():  # with a suffix, their order of symbols is random
-        again = [each.train_new_from_iterator([TEXTS], 300, show_progress=False) for each in (own, made)]
+    for tokenizer in (loaded, pickle.loads(pickle.dumps(with_our_backend)), copy.deepcopy(with_our_backend)):
+        assert tokenizer(TEXTS)["input_ids"] == original(TEXTS)["input_ids"]
+    if (
+        original.pad_token is not None and "e</w>" not in original.get_vocab()
+    ):  # with a suffix, their order of symbols is random
+        again = [
+            tokenizer.train_new_from_iterator([TEXTS], 300, show_progress=False)
+            for tokenizer in (original, with_our_backend)
+        ]
         assert again[0].get_vocab() == again[1].get_vocab()
         assert again[0](TEXTS)["input_ids"] == again[1](TEXTS)["input_ids"]
 
@@ -513,12 +530,12 @@ SGLANG = (
 
 
 def test_members_that_servers_use(both: tuple[Any, Any]) -> None:
-    own, fast = both
+    original, fast = both
     for name in (*VLLM, *SGLANG):
-        assert hasattr(fast, name) == hasattr(own, name), name
+        assert hasattr(fast, name) == hasattr(original, name), name
     for name in READ_ONLY:
-        if hasattr(own, name):
-            assert getattr(fast, name) == getattr(own, name)
+        if hasattr(original, name):
+            assert getattr(fast, name) == getattr(original, name)
 
 
 def test_cached_tokenizer_of_vllm() -> None:
@@ -530,8 +547,8 @@ def test_cached_tokenizer_of_vllm() -> None:
     class CachedTokenizer(type(fast)):  # type: ignore[misc]
         @property
         def all_special_ids(self) -> list[int]:
-            found: list[int] = ids
-            return found
+            special_ids: list[int] = ids
+            return special_ids
 
     cached.__class__ = CachedTokenizer
     assert cached.encode("the low") == fast.encode("the low")
@@ -540,16 +557,16 @@ def test_cached_tokenizer_of_vllm() -> None:
 
 def test_calls_of_sglang(both: tuple[Any, Any]) -> None:
     """What its managers do: they check the class, keep ids of their own on the tokenizer, and decode rows of ids."""
-    own, fast = both[0], copy.copy(both[1])
+    original, fast = both[0], copy.copy(both[1])
     assert isinstance(fast, transformers.PreTrainedTokenizerFast)
     fast.additional_stop_token_ids = set(fast.get_added_vocab().values())
-    assert fast.additional_stop_token_ids == set(own.get_added_vocab().values())
-    assert fast.encode("") == own.encode("")
-    rows = own(TEXTS)["input_ids"]
+    assert fast.additional_stop_token_ids == set(original.get_added_vocab().values())
+    assert fast.encode("") == original.encode("")
+    rows = original(TEXTS)["input_ids"]
     assert fast(TEXTS)["input_ids"] == rows
     for skip in (False, True):
         options = {"skip_special_tokens": skip, "spaces_between_special_tokens": True}
-        assert fast.batch_decode([*rows, []], **options) == own.batch_decode([*rows, []], **options)
+        assert fast.batch_decode([*rows, []], **options) == original.batch_decode([*rows, []], **options)
 
 
 def random_options(order: random.Random) -> dict[str, Any]:
@@ -577,20 +594,20 @@ def random_options(order: random.Random) -> dict[str, Any]:
 def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
     """Each call sets truncation and padding in a backend; none may set them in that of another thread."""
     order = random.Random(34)
-    own, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
+    original, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
     if changed:  # results are compared again after many calls
-        for each in (own, fast):
-            each.add_tokens(["<new>"])
+        for tokenizer in (original, fast):
+            tokenizer.add_tokens(["<new>"])
     texts = ["the <new> lowest price </s>é " * n for n in (1, 3, 8, 40)] + [[f"the <s> low {n}" for n in range(3)]]
     calls = [(order.choice(texts), random_options(order)) for _ in range(150)]
-    expected = [dict(own(text, **options)) for text, options in calls]
-    wrong: list[Any] = []
+    expected = [dict(original(text, **options)) for text, options in calls]
+    differences: list[Any] = []
 
     def run(number: int) -> None:
         for index in random.Random(number).sample(range(len(calls)), len(calls)):
             text, options = calls[index]
             if dict(fast(text, **options)) != expected[index]:
-                wrong.append(calls[index])
+                differences.append(calls[index])
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -599,47 +616,49 @@ def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
             list(pool.map(run, range(8)))
     finally:
         sys.setswitchinterval(interval)
-    assert wrong == []
+    assert differences == []
 
 
 def test_backends_of_other_tokenizers_are_left_as_they_are() -> None:
     """The original shares the backend of its accelerated copy, and may be in use in another thread."""
-    own = plain("gpt2")
-    fast = bpe.accelerate(own)
-    before = own.backend_tokenizer.to_str()
+    original = plain("gpt2")
+    fast = bpe.accelerate(original)
+    before = original.backend_tokenizer.to_str()
     for name in ("return_offsets_mapping", "return_overflowing_tokens", "return_length"):
         fast("the low", truncation=True, max_length=3, padding="max_length", **{name: True})
     fast.add_tokens(["<new>"])
     fast("the low", truncation=True, max_length=3, padding="max_length", split_special_tokens=True)
     assert acceleration_of(fast).encoding  # compares again
-    assert own.backend_tokenizer.truncation is own.backend_tokenizer.padding is None
-    assert not own.backend_tokenizer.encode_special_tokens
-    assert own("the low")["input_ids"] == plain("gpt2")("the low")["input_ids"]
-    assert before != own.backend_tokenizer.to_str()  # for the new token
+    assert original.backend_tokenizer.truncation is original.backend_tokenizer.padding is None
+    assert not original.backend_tokenizer.encode_special_tokens
+    assert original("the low")["input_ids"] == plain("gpt2")("the low")["input_ids"]
+    assert before != original.backend_tokenizer.to_str()  # for the new token
 
 
 def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
+    original, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
     verified: list[Any] = []
     verify = transformers_module._verify
     monkeypatch.setattr(transformers_module, "_verify", lambda *given: verified.append(given) or verify(*given))
-    for number in range(40):
-        for each in (own, fast):
-            each.add_tokens([theirs.AddedToken(f"<{number}>", lstrip=bool(number % 2))], special_tokens=number % 3 == 0)
-        text = f"the <{number}> low <{number // 2}>"
-        assert_same(own(text), fast(text))
-        ids = own.encode(text)
+    for index in range(40):
+        for tokenizer in (original, fast):
+            tokenizer.add_tokens(
+                [hf_tokenizers.AddedToken(f"<{index}>", lstrip=bool(index % 2))], special_tokens=index % 3 == 0
+            )
+        text = f"the <{index}> low <{index // 2}>"
+        assert_same(original(text), fast(text))
+        ids = original.encode(text)
         assert fast.encode(text) == ids
-        assert fast.decode(ids, skip_special_tokens=True) == own.decode(ids, skip_special_tokens=True)
-        assert_same(own(text, return_offsets_mapping=True), fast(text, return_offsets_mapping=True))
+        assert fast.decode(ids, skip_special_tokens=True) == original.decode(ids, skip_special_tokens=True)
+        assert_same(original(text, return_offsets_mapping=True), fast(text, return_offsets_mapping=True))
     assert not verified
     long = ["the low <3> price " * 2000] * 4
-    assert_same(own(long), fast(long))
+    assert_same(original(long), fast(long))
     assert len(verified) == 1
     assert fast.__dict__[transformers_module._STATE_ATTRIBUTE].result.encoding
     again = plain("llama3")
-    for each in (again, (slow := bpe.accelerate(plain("llama3")))):
-        each.add_tokens(["<new>"])
+    for tokenizer in (again, (slow := bpe.accelerate(plain("llama3")))):
+        tokenizer.add_tokens(["<new>"])
     for _ in range(1 << 17 >> 6):
         assert slow.encode("<new>") == again.encode("<new>")
     assert len(verified) == 3  # a new copy, and after enough calls
@@ -653,9 +672,9 @@ class Kept(transformers.PreTrainedTokenizerFast):  # type: ignore[misc, name-def
 
 
 def _kept(text: str, note: Any) -> Any:
-    made = Kept(tokenizer_object=theirs.Tokenizer.from_str(text))
-    made.__dict__["note"] = note
-    return made
+    tokenizer = Kept(tokenizer_object=hf_tokenizers.Tokenizer.from_str(text))
+    tokenizer.__dict__["note"] = note
+    return tokenizer
 
 
 def test_copies_keep_their_class(both: tuple[Any, Any]) -> None:
@@ -682,7 +701,7 @@ def test_copies_keep_their_class(both: tuple[Any, Any]) -> None:
 
 def _cached(tokenizer: Any) -> Any:
     """What vLLM's `get_cached_tokenizer` does."""
-    made = copy.copy(tokenizer)
+    copied = copy.copy(tokenizer)
 
     class CachedTokenizer(tokenizer.__class__):  # type: ignore[misc]
         @property
@@ -693,25 +712,25 @@ def _cached(tokenizer: Any) -> Any:
             return _cached, (tokenizer,)
 
     CachedTokenizer.__name__ = f"Cached{tokenizer.__class__.__name__}"
-    made.__class__ = CachedTokenizer
-    return made
+    copied.__class__ = CachedTokenizer
+    return copied
 
 
 @pytest.mark.parametrize("first", [False, True])
 def test_copies_of_vllm_keep_their_class(first: bool) -> None:
     """Accelerated first, or cached first."""
-    own = plain("llama3")
-    cached = _cached(bpe.accelerate(own)) if first else bpe.accelerate(_cached(own))
+    original = plain("llama3")
+    cached = _cached(bpe.accelerate(original)) if first else bpe.accelerate(_cached(original))
     for again in (pickle.loads(pickle.dumps(cached)), copy.copy(cached), copy.deepcopy(cached)):
         assert type(again).__name__ == type(cached).__name__
         assert again.max_token_id == 7
-        assert again("the low")["input_ids"] == own("the low")["input_ids"]
+        assert again("the low")["input_ids"] == original("the low")["input_ids"]
         assert acceleration_of(again).encoding
 
 
 def test_copies_are_made_as_the_class_says() -> None:
-    made = Kept(tokenizer_object=theirs.Tokenizer.from_str(shape("gpt2")))
-    fast = bpe.accelerate(made)
+    tokenizer = Kept(tokenizer_object=hf_tokenizers.Tokenizer.from_str(shape("gpt2")))
+    fast = bpe.accelerate(tokenizer)
     fast.__dict__["note"] = 3
     for again in (pickle.loads(pickle.dumps(fast)), copy.copy(fast), copy.deepcopy(fast)):
         assert type(again) is type(fast)

@@ -72,7 +72,7 @@ def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None
     counts, total = native.count_tokens(documents)
     assert np.array_equal(hugging_face_subject.count_tokens(documents)[0], counts)
     assert hugging_face_subject.count_tokens(documents)[1] == native.count_tokens(documents)[1] == total
-    assert hugging_face_subject.describe_tokens([260]) == {"260": [native.details([260])["260"][0], None]}
+    assert hugging_face_subject.describe_tokens([260]) == {"260": [native.describe_tokens([260])["260"][0], None]}
     assert native.draw_ids([5])[0][:2] == hugging_face_subject.draw_ids([5])[0][:2]
 
 
