@@ -39,14 +39,14 @@ def with_end(form: str, docs: list[list[int]]) -> list[list[int]]:
 def test_formats_with_boundaries(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_arrow(old, new)
     monkeypatch.setattr(module, "_BATCH", 5)  # documents go through in pieces
-    first = write_shards(DOCS, tmp_path / "old", format=old, shard_size=50)
+    shards = write_shards(DOCS, tmp_path / "old", format=old, shard_size=50)
     second = convert_shards(tmp_path / "old", tmp_path / "new", new)
     assert read_folder(tmp_path / "new", new) == DOCS
     assert second.format == new
     assert [(s.stem, s.documents, s.tokens) for s in second.shards] == [
-        (s.stem, s.documents, s.tokens) for s in first.shards
+        (s.stem, s.documents, s.tokens) for s in shards.shards
     ]
-    assert convert_shards(tmp_path / "new", tmp_path / "back", old) == first
+    assert convert_shards(tmp_path / "new", tmp_path / "back", old) == shards
     (tmp_path / "old" / "manifest.json").unlink()  # a manifest is not needed
     third = convert_shards(tmp_path / "old", tmp_path / "again", new)
     assert third == second
@@ -65,13 +65,13 @@ def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypa
             convert_shards(tmp_path / "old", tmp_path / "new", new)
         assert not (tmp_path / "new").exists()
     convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END)
-    found = read_folder(tmp_path / "new", new)
+    shards = read_folder(tmp_path / "new", new)
     if new == "nanogpt":
-        assert flat(found) == flat(with_end("nanogpt", DOCS))
+        assert flat(shards) == flat(with_end("nanogpt", DOCS))
     elif new == "llmc":
-        assert flat(found) == flat(with_end("llmc", DOCS))
+        assert flat(shards) == flat(with_end("llmc", DOCS))
     else:
-        assert found == with_end(old, DOCS)
+        assert shards == with_end(old, DOCS)
 
 
 #: Documents that have the end-of-text id at either end, at both or at none.
@@ -84,10 +84,10 @@ def without_end(document: list[int]) -> list[int]:
 
 
 def documents_in(folder: Path) -> list[list[int]]:
-    found = find_shards(folder)
+    shards = find_shards(folder)
     documents: list[list[int]] = []
-    for each in found.shards:
-        for batch in FORMATS[found.format].open(each.path, end_of_text=END).batches():
+    for shard in shards.shards:
+        for batch in FORMATS[shards.format].open(shard.path, end_of_text=END).batches():
             bounds = np.cumsum([0, *batch.lengths]).tolist()
             documents += (batch.ids[a:b].tolist() for a, b in pairwise(bounds))
     return documents
@@ -157,7 +157,7 @@ def test_boundaries_are_dropped_where_that_is_said(form: str, tmp_path: Path) ->
 
 def test_masks(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    pairs = [(ids, [number % 2 for number in ids]) for ids in DOCS]
+    pairs = [(ids, [token_id % 2 for token_id in ids]) for ids in DOCS]
     write_shards(pairs, tmp_path / "a", masks=True, shard_size=50)
     convert_shards(tmp_path / "a", tmp_path / "b", "parquet")
     convert_shards(tmp_path / "b", tmp_path / "c", "arrow")
@@ -173,8 +173,8 @@ def test_masks(tmp_path: Path) -> None:
 
 def test_another_shard_size(tmp_path: Path) -> None:
     write_shards(DOCS, tmp_path / "a", shard_size=50)
-    one = convert_shards(tmp_path / "a", tmp_path / "b", shard_size=10**6)
-    assert len(one.shards) == 1
+    shards = convert_shards(tmp_path / "a", tmp_path / "b", shard_size=10**6)
+    assert len(shards.shards) == 1
     assert convert_shards(tmp_path / "b", tmp_path / "c", shard_size=50) == Manifest.read(tmp_path / "a")
 
 

@@ -29,20 +29,20 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     for _ in range(rng.randint(1, 3)):
         if not data:
             break
-        at = rng.randrange(len(data))
+        offset = rng.randrange(len(data))
         kind = rng.randrange(6)
         if kind == 0:
-            data = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+            data = data[:offset] + bytes([data[offset] ^ 1 << rng.randrange(8)]) + data[offset + 1 :]
         elif kind == 1:
-            data = data[:at]
+            data = data[:offset]
         elif kind == 2:
-            data = data[:at] + data[at : at + rng.choice((1, 2, 8))] + data[at:]
+            data = data[:offset] + data[offset : offset + rng.choice((1, 2, 8))] + data[offset:]
         elif kind == 3:
-            data = data[:at] + data[at + rng.choice((1, 2, 8)) :]
+            data = data[:offset] + data[offset + rng.choice((1, 2, 8)) :]
         else:
-            width, number = rng.choice(["<H", "<I", "<Q"]), rng.choice(EVIL)
+            width, value = rng.choice(["<H", "<I", "<Q"]), rng.choice(EVIL)
             size = struct.calcsize(width)
-            data = data[:at] + struct.pack(width, number % 2 ** (8 * size)) + data[at + size :]
+            data = data[:offset] + struct.pack(width, value % 2 ** (8 * size)) + data[offset + size :]
     return data
 
 
@@ -59,8 +59,8 @@ def use(shards: TokenShards) -> None:
     assert bounds[-1] == shards.n_tokens
     assert sum(map(len, shards.documents)) == shards.n_tokens == len(shards.tokens(0, shards.n_tokens))
     for position in range(0, shards.n_tokens, 3):
-        number = shards.document_at(position)
-        assert bounds[number] <= position < bounds[number + 1]
+        document_index = shards.document_at(position)
+        assert bounds[document_index] <= position < bounds[document_index + 1]
     shards.masks(0, shards.n_tokens)
     for shard in shards.shards:
         assert sum(len(batch.ids) for batch in shard.batches(7)) == shard.n_tokens
@@ -289,8 +289,8 @@ def test_columns_of_other_writers(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["manifest.json", "tokens.npy", "tokens.bin", "tokens.offsets.npy"])
 def test_a_shard_or_manifest_that_is_no_regular_file(name: str, tmp_path: Path) -> None:
     """A pipe was waited for, and a device read until the memory was full."""
-    for number, make in enumerate((os.mkfifo, partial(os.symlink, "/dev/zero"))):
-        folder = tmp_path / str(number)
+    for index, make in enumerate((os.mkfifo, partial(os.symlink, "/dev/zero"))):
+        folder = tmp_path / str(index)
         folder.mkdir()
         make(folder / name)
         for path in (folder, folder / name):

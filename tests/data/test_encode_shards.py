@@ -51,9 +51,9 @@ def corpus(folder: Path, texts: list[str], files: int = 3) -> list[Path]:
     """Text files with the documents, which END separates."""
     folder.mkdir(exist_ok=True)
     paths = []
-    for number in range(files):
-        part = texts[number * len(texts) // files : (number + 1) * len(texts) // files]
-        paths.append(folder / f"{number}.txt")
+    for index in range(files):
+        part = texts[index * len(texts) // files : (index + 1) * len(texts) // files]
+        paths.append(folder / f"{index}.txt")
         paths[-1].write_text("".join(text + END for text in part), encoding="utf-8")
     return paths
 
@@ -88,14 +88,14 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_groups")
 def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, monkeypatch, options):
     paths = corpus(tmp_path / "corpus", documents(1, 300))
-    found = []
-    for threads, most in ((1, 3000), (2, 500), (3, 10**6)):
-        monkeypatch.setattr(grouping, "MAX_GROUP", most)
+    outputs = []
+    for threads, max_bytes in ((1, 3000), (2, 500), (3, 10**6)):
+        monkeypatch.setattr(grouping, "MAX_GROUP", max_bytes)
         out = tmp_path / f"out{threads}"
         encode_shards(sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)
-        found.append(files_of(out))
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) > 6
+        outputs.append(files_of(out))
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert len(outputs[0]) > 6
 
 
 @pytest.mark.usefixtures("small_groups")
@@ -107,12 +107,12 @@ def test_documents_and_where_shards_end(tmp_path, tokenizer, size):
     assert rows_of(tmp_path / "out") == rows
     assert manifest.documents == len(rows)
     assert manifest.tokens == sum(map(len, rows))
-    first = 0
+    first_document = 0
     for shard in manifest.shards:
-        mine = rows[first : first + shard.documents]
-        first += shard.documents
+        mine = rows[first_document : first_document + shard.documents]
+        first_document += shard.documents
         assert sum(map(len, mine)) == shard.tokens
-        if first < len(rows):
+        if first_document < len(rows):
             assert sum(map(len, mine[:-1])) < size <= shard.tokens
     assert [shard.stem for shard in manifest.shards] == sorted(shard.stem for shard in manifest.shards)
 
@@ -133,11 +133,11 @@ def test_every_format(tmp_path, tokenizer, name):
     end = tokenizer.special_tokens[END]
     before, after = ([end] if has_one else [] for has_one in FORMATS[name].bos_eos)
     rows = [[*before, *tokenizer.encode(text).tolist(), *after] for text in texts]
-    found: list[int] = []
+    ids: list[int] = []
     for shard in manifest.shards:
         for batch in FORMATS[name].open(tmp_path / "out" / shard.files[0].name).batches():
-            found += np.asarray(batch.ids).tolist()
-    assert found == [number for row in rows for number in row]
+            ids += np.asarray(batch.ids).tolist()
+    assert ids == [token_id for row in rows for token_id in row]
     assert manifest.documents == len(rows)
     if name == "nanogpt":
         assert [shard.stem for shard in manifest.shards] == ["train"]
@@ -172,23 +172,23 @@ def test_documents_of_files_without_separator(tmp_path, tokenizer):
 
 def test_special_tokens_are_found_only_if_allowed(tmp_path, tokenizer):
     (tmp_path / "a.txt").write_text(f"low{END}er")
-    for number, allowed, noted in ((0, (), False), (1, "all", True), (2, {END}, [END])):
-        out = tmp_path / str(number)
+    for case, allowed, noted in ((0, (), False), (1, "all", True), (2, {END}, [END])):
+        out = tmp_path / str(case)
         manifest = encode_shards(tmp_path / "a.txt", tokenizer, out, allowed_special=allowed)
         expected = tokenizer.encode(f"low{END}er", allowed_special=allowed)
         assert rows_of(out) == [expected.tolist()]
         assert manifest.options["allow_special"] == noted
         assert verify(out) == []
-    for wrong, error in (({"<none>"}, ValueError), (END, TypeError), (True, TypeError)):
+    for bad_value, error in (({"<none>"}, ValueError), (END, TypeError), (True, TypeError)):
         with pytest.raises(error, match="allowed_special"):
-            encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", allowed_special=wrong)
+            encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", allowed_special=bad_value)
 
 
 def test_default_none_and_given_ends(tmp_path, tokenizer):
     """None is nothing; the format decides if neither argument is given."""
     (tmp_path / "a.txt").write_text("low")
     ids, end = tokenizer.encode("low").tolist(), tokenizer.token_id(END)
-    for number, (options, expected) in enumerate(
+    for index, (options, expected) in enumerate(
         [
             ({}, [end, *ids]),
             ({"append": None}, ids),
@@ -197,7 +197,7 @@ def test_default_none_and_given_ends(tmp_path, tokenizer):
             ({"append": 65, "prepend": END}, [end, *ids, 65]),
         ]
     ):
-        out = tmp_path / str(number)
+        out = tmp_path / str(index)
         manifest = encode_shards(tmp_path / "a.txt", tokenizer, out, format="llmc", **options)
         assert TokenShards(out).tokens(0, manifest.tokens).tolist() == expected
     with pytest.raises(ValueError, match="append is '', which is no special token"):
@@ -240,12 +240,12 @@ def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
 def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
     assert find_end_of_text(tokenizer) == tokenizer.special_tokens[END]
     for name in EOS_NAMES:
-        found = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
-        assert find_end_of_text(found) == found.special_tokens[name]
-    several = bpe.train(texts=["low"], vocab_size=258, special_tokens=["</s>", "<|endoftext|>"])
-    assert several.eos_token == "<|endoftext|>"
-    assert find_end_of_text(several) == several.special_tokens["<|endoftext|>"]
-    with_role = bpe.Tokenizer(replace(several.spec, roles={"eos_token": "</s>"}))
+        with_one_end = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
+        assert find_end_of_text(with_one_end) == with_one_end.special_tokens[name]
+    with_two_ends = bpe.train(texts=["low"], vocab_size=258, special_tokens=["</s>", "<|endoftext|>"])
+    assert with_two_ends.eos_token == "<|endoftext|>"
+    assert find_end_of_text(with_two_ends) == with_two_ends.special_tokens["<|endoftext|>"]
+    with_role = bpe.Tokenizer(replace(with_two_ends.spec, roles={"eos_token": "</s>"}))
     assert with_role.eos_token == "</s>"
     assert find_end_of_text(with_role) == with_role.special_tokens["</s>"]
     without = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>"])
@@ -260,11 +260,11 @@ def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
 
 def test_a_finished_folder_is_left_alone(tmp_path, tokenizer, caplog):
     paths = corpus(tmp_path / "c", documents(4, 30))
-    first = encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=1)
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=1)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     (tmp_path / "out" / "journal.jsonl").write_text("")  # killed after the manifest was written
     caplog.set_level(logging.INFO, "bpe")
-    assert encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=2) == first
+    assert encode_shards(sources(paths), tokenizer, tmp_path / "out", threads=2) == manifest
     assert "is finished: 30 documents" in caplog.text
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
@@ -287,9 +287,9 @@ def test_other_sources_and_tokenizers_are_refused(tmp_path, tokenizer):
         encode_shards(sources(paths[1:]), tokenizer, tmp_path / "out")
     with pytest.raises(ValueError, match=r"other sources: separator"):
         encode_shards(bpe.Sources(paths, separator="|"), tokenizer, tmp_path / "out")
-    other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
+    other_tokenizer = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(ValueError, match=r"made with another tokenizer: .* was \w+… and is \w+…; use"):
-        encode_shards(sources(paths), other, tmp_path / "out")
+        encode_shards(sources(paths), other_tokenizer, tmp_path / "out")
     paths[0].write_text(paths[0].read_text() + "more")
     with pytest.raises(ValueError, match=r"other sources: the size of '.*0\.txt' was \d+ and is \d+"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out")
@@ -342,12 +342,12 @@ def test_a_bad_document_ends_the_call_and_the_rest_follows_later(tmp_path, token
 
 def test_progress_is_reported(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(8, 30))
-    seen: list[bpe.base.Progress] = []
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=1, progress=seen.append)
-    encoded = [each for each in seen if each.stage == "encode"]
+    reports: list[bpe.base.Progress] = []
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=1, progress=reports.append)
+    encoded = [report for report in reports if report.stage == "encode"]
     assert encoded[-1].done == encoded[-1].total == sum(path.stat().st_size for path in paths)
     assert (encoded[-1].documents, encoded[-1].tokens) == (30, manifest.tokens)
-    assert [each for each in seen if each.stage == "shuffle"][-1].done == manifest.tokens
+    assert [report for report in reports if report.stage == "shuffle"][-1].done == manifest.tokens
 
 
 # Sides of a split -----------------------------------------------------------------------------------------------------
@@ -356,17 +356,17 @@ def test_progress_is_reported(tmp_path, tokenizer):
 def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, tokenizer):
     """A text file is one document without a separator, as in nanoGPT's own example."""
     path, out = tmp_path / "input.txt", tmp_path / "out"
-    path.write_text("".join(f"low {number}\n" for number in range(100)))
+    path.write_text("".join(f"low {index}\n" for index in range(100)))
     options = {"format": "nanogpt", "append": None, "validation": 0.1}
     with pytest.raises(
         ValueError, match=r"all on one side: a text file is one document, .*; pass separator= or per_line"
     ):
         encode_shards(path, tokenizer, out, **options)
-    for number, texts in enumerate((["a", "b"], ["x"])):
-        (tmp_path / f"{number}.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+    for index, texts in enumerate((["a", "b"], ["x"])):
+        (tmp_path / f"{index}.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
         message = rf"put the sources' {len(texts)} documents? all on training: the hash of a document's text decides"
         with pytest.raises(ValueError, match=message):
-            encode_shards(tmp_path / f"{number}.jsonl", tokenizer, out, validation=1e-9)
+            encode_shards(tmp_path / f"{index}.jsonl", tokenizer, out, validation=1e-9)
     with pytest.raises(ValueError, match="all on validation"):
         encode_shards(tmp_path / "0.jsonl", tokenizer, out, validation=1 - 1e-9)
     assert not out.exists()

@@ -73,16 +73,16 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
     monkeypatch.setattr(journal, "failpoint", None)
     expected = files_of(tmp_path / "whole")
-    for number, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
+    for index, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
         out = tmp_path / f"out{event}"
 
         def run(threads: int, out: Path = out) -> bpe.data.Manifest:
             return encode_shards(sources(paths), tokenizer, out, threads=threads, **WAYS[way])
 
         assert killed_at(event, lambda: run(1))
-        if number % 3 == 0:
+        if index % 3 == 0:
             killed_at(event // 2, lambda: run(2))  # once more, with other threads
-        run(1 + number % 2)
+        run(1 + index % 2)
         assert files_of(out) == expected, f"killed at event {event}, {events[event]}"
 
 
@@ -132,8 +132,8 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
     """The manifest has the number of an undisturbed run, however often the command was killed."""
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 4000)
     monkeypatch.setattr(reading, "MAX_READ", 2000)
-    for number in range(3):
-        write_with_bad_records(tmp_path / f"{number}{ending}", documents(20 + number, 120))
+    for index in range(3):
+        write_with_bad_records(tmp_path / f"{index}{ending}", documents(20 + index, 120))
     options = {"separator": END} if ending == ".txt" else {}
 
     def encode(out: str, way: str) -> bpe.data.Manifest:
@@ -145,31 +145,33 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
         )
 
     for way in ("in order", "shuffled"):
-        whole = encode(f"{way} whole", way)
-        assert whole.skipped == 3 * (120 // 7 + 1)
+        uninterrupted = encode(f"{way} whole", way)
+        assert uninterrupted.skipped == 3 * (120 // 7 + 1)
         runs = 0
         while killed_at(24, lambda way=way: encode(way, way)):
             runs += 1
             assert runs < 30, "no progress"
         assert runs
-        assert encode(way, way) == whole
+        assert encode(way, way) == uninterrupted
         assert files_of(tmp_path / way) == files_of(tmp_path / f"{way} whole")
 
 
 def write_with_bad_records(path: Path, texts: list[str]) -> None:
     """Write documents as a file of the format that its name says, every seventh of them bad."""
-    bad = [number % 7 == 0 for number in range(len(texts))]
+    bad = [index % 7 == 0 for index in range(len(texts))]
     rows = list(zip(texts, bad, strict=True))
     if path.suffix == ".parquet":
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        pq.write_table(pa.table({"text": [None if wrong else text for text, wrong in rows]}), path, row_group_size=25)
+        pq.write_table(
+            pa.table({"text": [None if bad_text else text for text, bad_text in rows]}), path, row_group_size=25
+        )
     elif path.suffix == ".jsonl":
-        path.write_text("".join("{\n" if wrong else json.dumps({"text": text}) + "\n" for text, wrong in rows))
+        path.write_text("".join("{\n" if bad_text else json.dumps({"text": text}) + "\n" for text, bad_text in rows))
     elif path.suffix == ".gz":
-        quoted = ("too,many,cells\n" if wrong else f'"{text}",1\n' for text, wrong in rows)
+        quoted = ("too,many,cells\n" if bad_text else f'"{text}",1\n' for text, bad_text in rows)
         path.write_bytes(gzip.compress(("text,n\n" + "".join(quoted)).encode()))
     else:
-        path.write_bytes(b"".join((b"\xff" if wrong else text.encode()) + END.encode() for text, wrong in rows))
+        path.write_bytes(b"".join((b"\xff" if bad_text else text.encode()) + END.encode() for text, bad_text in rows))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -207,9 +209,9 @@ def begun(tmp_path, tokenizer, small_groups) -> tuple[list[Path], Path]:
 def test_a_line_that_is_cut_off_is_written_again(begun, tmp_path, tokenizer):
     paths, out = begun
     name = out / journal.JOURNAL_NAME
-    whole = name.read_bytes()
+    data = name.read_bytes()
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
-    name.write_bytes(whole[:-7])
+    name.write_bytes(data[:-7])
     encode_shards(sources(paths), tokenizer, out, shard_size=1500)
     assert files_of(out) == files_of(tmp_path / "whole")
 
@@ -237,9 +239,9 @@ def test_other_options_are_refused_while_unfinished(begun, tokenizer, arguments,
 def test_an_attempt_without_a_finished_shard_does_not_block_others(tmp_path, tokenizer, caplog, shuffle):
     path, out = tmp_path / "a.jsonl", tmp_path / "out"
     path.write_text('{"text": "low"}\n{"content": "new"}\n')
-    other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
+    other_tokenizer = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(FormatError, match="line 2"):
-        encode_shards(bpe.Sources(path), other, out, seed=shuffle)
+        encode_shards(bpe.Sources(path), other_tokenizer, out, seed=shuffle)
     assert (out / journal.JOURNAL_NAME).exists()
     caplog.set_level(logging.INFO, "bpe")
     encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, out)
@@ -270,9 +272,9 @@ def test_a_source_that_was_written_again_is_refused(begun, tokenizer):
 
 def test_another_tokenizer_is_refused(begun):
     paths, out = begun
-    other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
+    other_tokenizer = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(ValueError, match="the tokenizer's fingerprint was"):
-        encode_shards(sources(paths), other, out, shard_size=1500)
+        encode_shards(sources(paths), other_tokenizer, out, shard_size=1500)
 
 
 def test_a_finished_shard_that_is_gone_is_an_error(begun, tokenizer):
@@ -365,12 +367,12 @@ def test_a_full_disk_names_the_file_and_goes_on_with_room(tmp_path, tokenizer):
 @pytest.mark.usefixtures("small_groups")
 def test_an_interrupt_says_what_is_finished(tmp_path, tokenizer, monkeypatch):
     paths = corpus(tmp_path / "c", documents(18, 200))
-    seen = 0
+    n_reports = 0
 
     def interrupt(_: bpe.base.Progress) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == 12:
+        nonlocal n_reports
+        n_reports += 1
+        if n_reports == 12:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match=r"\d+ shards finished in .*out; the same command goes on from there"):

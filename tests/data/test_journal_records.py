@@ -65,8 +65,8 @@ class Begun:
 
     def _encode(self, name: str) -> dict[str, bytes]:
         plain = ".txt" in self._paths[0].name
-        given = sources(self._paths) if plain else bpe.Sources(self._paths)
-        encode_shards(given, self._tokenizer, self._folder / name, threads=1, **self._options)
+        corpus_sources = sources(self._paths) if plain else bpe.Sources(self._paths)
+        encode_shards(corpus_sources, self._tokenizer, self._folder / name, threads=1, **self._options)
         return files_of(self._folder / name)
 
     def refuses(self, data: bytes) -> bool:
@@ -75,10 +75,10 @@ class Begun:
         shutil.copytree(self._folder / "half", self._folder / "out")
         (self._folder / "out" / journal.JOURNAL_NAME).write_bytes(data)
         try:
-            found = self._encode("out")
+            result = self._encode("out")
         except ValueError as error:
             return "remove" in str(error) or bool(pytest.fail(f"{error} names no fix"))
-        assert found == self._expected
+        assert result == self._expected
         return False
 
 
@@ -94,13 +94,13 @@ def test_bytes(begun: Begun) -> None:
     data, random = b"".join(begun.lines), Random(0)
     assert not begun.refuses(data)
     for _ in range(25):
-        at, changed = random.randrange(len(data)), bytearray(data)
+        offset, changed = random.randrange(len(data)), bytearray(data)
         if random.random() < 0.6:
-            changed[at] ^= 1 << random.randrange(8)
+            changed[offset] ^= 1 << random.randrange(8)
         elif random.random() < 0.5:
-            del changed[at : at + random.randrange(1, 30)]
+            del changed[offset : offset + random.randrange(1, 30)]
         else:
-            changed[at : at + 4] = random.choice([bytes(4), b'"', b"0", b"\n", b"\xff"])
+            changed[offset : offset + 4] = random.choice([bytes(4), b'"', b"0", b"\n", b"\xff"])
         begun.refuses(bytes(changed))
     for length in (len(data) - 1, len(data) - 20):  # as after a crash
         assert not begun.refuses(data[:length])
@@ -116,10 +116,10 @@ def test_values_with_a_right_checksum(begun: Begun) -> None:
     random = Random(1)
     accepted = 0
     for _ in range(30):
-        number = random.randrange(1, len(begun.lines))
-        record = json.loads(begun.lines[number])
+        line_index = random.randrange(1, len(begun.lines))
+        record = json.loads(begun.lines[line_index])
         del record["crc32"]
-        path = random.choice([each for each in places(record) if each and each[0] != "used"])
+        path = random.choice([place for place in places(record) if place and place[0] != "used"])
         holder = record
         for key in path[:-1]:
             holder = holder[key]
@@ -129,13 +129,13 @@ def test_values_with_a_right_checksum(begun: Begun) -> None:
         values += [old[:-1], old + old[:1], old[::-1]] * 3 if isinstance(old, list) else []
         holder[path[-1]] = random.choice(values)
         line = journal._spell_line(record)
-        accepted += not begun.refuses(b"".join([*begun.lines[:number], line, *begun.lines[number + 1 :]]))
+        accepted += not begun.refuses(b"".join([*begun.lines[:line_index], line, *begun.lines[line_index + 1 :]]))
     assert accepted < 15  # values that change nothing
 
 
 def test_lines(begun: Begun) -> None:
-    for number in range(1, len(begun.lines)):
-        before, line, after = begun.lines[:number], begun.lines[number], begun.lines[number + 1 :]
+    for index in range(1, len(begun.lines)):
+        before, line, after = begun.lines[:index], begun.lines[index], begun.lines[index + 1 :]
         begun.refuses(b"".join([*before, *after]))
         begun.refuses(b"".join([*before, line, line, *after]))
     deep = b"[" * 5000 + b"]" * 5000
@@ -202,13 +202,13 @@ def one_file(folder: Path, name: str, texts: list[str]) -> Path:
         return path
     if kind == "csv":
         rows = io.StringIO()
-        lines = [["text"], *([each.replace(" low", "\nlow")] for each in texts)]
+        lines = [["text"], *([text.replace(" low", "\nlow")] for text in texts)]
         csv.writer(rows, lineterminator="\n").writerows(lines)
         data = rows.getvalue().encode()
     elif kind == "jsonl":
-        data = b"".join(json.dumps({"text": each}).encode() + b"\n" for each in texts)
+        data = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
     else:
-        data = "".join(each + END for each in texts).encode()
+        data = "".join(text + END for text in texts).encode()
     path.write_bytes({"": bytes, "gz": gzip.compress, "xz": lzma.compress}[packed](data))
     return path
 
@@ -222,25 +222,25 @@ def test_forged_positions_in_files_of_all_kinds(
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 6000)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
-    texts = [each or "low" for each in documents(37, 150)]
+    texts = [document or "low" for document in documents(37, 150)]
     begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
-    last = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
+    last_line = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
     changes = [{0: 1}, {1: 1}, {1: -7}, {2: 1}, {3: 1}, {3: -1}, {4: 1}, {4: -1}, {3: -1, 4: 1}, {3: 1, 4: -1}]
     changes += [{2: 1, 3: -1}, {1: 1, 2: -15}, {1: 9, 3: -1, 4: 1}]
-    assert not begun.refuses(b"".join(begun.lines[: last + 1]))
+    assert not begun.refuses(b"".join(begun.lines[: last_line + 1]))
     for change in changes:
-        record = json.loads(begun.lines[last])
+        record = json.loads(begun.lines[last_line])
         del record["crc32"]
         for index, step in change.items():
             record["next"][index] += step
-        begun.refuses(b"".join([*begun.lines[:last], journal._spell_line(record)]))
+        begun.refuses(b"".join([*begun.lines[:last_line], journal._spell_line(record)]))
 
 
 # Going on with what has changed ---------------------------------------------------------------------------------------
 
 
-def lines_of(number: int, bad: bool) -> bytes:
-    lines = [json.dumps({"text": f"low lower {number} {i}" * (i % 7 * 5)}).encode() + b"\n" for i in range(60)]
+def lines_of(index: int, bad: bool) -> bytes:
+    lines = [json.dumps({"text": f"low lower {index} {i}" * (i % 7 * 5)}).encode() + b"\n" for i in range(60)]
     return b"".join([b'{"text": \n' if bad else lines[0], *lines[1:]])
 
 
@@ -252,9 +252,9 @@ def test_only_what_finished_steps_used_must_be_the_same(
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.chdir(tmp_path)
-    names = [f"{number}.jsonl" for number in range(4)]
-    for number, name in enumerate(names):
-        Path(name).write_bytes(lines_of(number, number == 2))
+    names = [f"{index}.jsonl" for index in range(4)]
+    for index, name in enumerate(names):
+        Path(name).write_bytes(lines_of(index, index == 2))
     with pytest.raises(FormatError, match=r"2\.jsonl, line 1"):
         encode_shards(bpe.Sources(names), tokenizer, "out", **WAYS[way])
     assert Path("out", journal.JOURNAL_NAME).read_text().count("\n") > 1
@@ -297,13 +297,13 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
-    texts = [each or "low" for each in documents(37, 150)]
+    texts = [document or "low" for document in documents(37, 150)]
     marked = [*texts]
     marked[120] = "@"  # becomes a byte that no text has
-    path, given = tmp_path / name, {"separator": END} if ".txt" in name else {}
+    path, options = tmp_path / name, {"separator": END} if ".txt" in name else {}
 
     def encode(out: str) -> None:
-        encode_shards(bpe.Sources(path, **given), tokenizer, tmp_path / out, threads=1, **WAYS[way])
+        encode_shards(bpe.Sources(path, **options), tokenizer, tmp_path / out, threads=1, **WAYS[way])
 
     def put(texts: list[str], time: int) -> None:
         replaced = one_file(tmp_path, name, texts)
@@ -314,7 +314,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
             path.write_bytes(data if packed is None else packed.compress(data))
         elif "@" in texts:
             pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-            cells = [each.encode().replace(b"@", b"\xff") for each in texts]
+            cells = [document.encode().replace(b"@", b"\xff") for document in texts]
             pq.write_table(pa.table({"text": pa.array(cells, pa.binary())}), path, row_group_size=40)
         os.utime(path, (time, time))
 
@@ -328,12 +328,12 @@ def test_a_file_that_is_mended_behind_what_shards_have(
         pytest.fail("no step was recorded")
     texts[120] = "newest widest"
     put(texts, 2000)
-    other = ["wider", *texts[1:]]
+    changed_texts = ["wider", *texts[1:]]
     shutil.copytree(tmp_path / "out", tmp_path / "other")
     encode("out")
     encode("whole")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
-    put(other, 3000)
+    put(changed_texts, 3000)
     with pytest.raises(ValueError, match=r"made from other sources: the size of|been modified since"):
         encode("other")
 

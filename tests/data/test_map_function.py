@@ -44,7 +44,7 @@ EXPECTED = [row.tolist() for row in TOK.encode_batch(TEXTS)]
 
 
 def lists(rows: Any) -> list[list[int]]:
-    return [[int(number) for number in row] for row in rows]
+    return [[int(token_id) for token_id in row] for row in rows]
 
 
 # The function itself, without datasets --------------------------------------------------------------------------------
@@ -69,14 +69,14 @@ def test_special_tokens_are_text_unless_allowed() -> None:
 
 
 def test_wrong_options_are_refused_when_the_function_is_made() -> None:
-    for options, kind, said in (
+    for options, kind, message in (
         ({"append": "<|no|>"}, ValueError, "no"),
         ({"allowed_special": {"<|no|>"}}, ValueError, "no"),
         ({"length": "input_ids"}, ValueError, "output and length are both 'input_ids'; they must be two columns"),
         ({"column": 3}, TypeError, "column is 3, an int; it must be a str, the name of a column"),
         ({"output": None}, TypeError, "output is None; it must be a str, the name of a column"),
     ):
-        with pytest.raises(kind, match=said):  # type: ignore[arg-type]
+        with pytest.raises(kind, match=message):  # type: ignore[arg-type]
             map_function(TOK, **options)  # type: ignore[arg-type]
 
 
@@ -86,19 +86,19 @@ def test_pickles_are_equal_for_equal_tokenizers(kind: str, tmp_path: Path) -> No
     tok = model(kind)
     tok.save(tmp_path / "tokenizer.json")
     tok.encode_batch(TEXTS)
-    others = [model(kind), bpe.Tokenizer.load(tmp_path / "tokenizer.json"), pickle.loads(pickle.dumps(tok))]
-    first = pickle.dumps(map_function(tok))
-    for other in others:
-        again = map_function(other)
-        assert pickle.dumps(again) == first
+    equal_tokenizers = [model(kind), bpe.Tokenizer.load(tmp_path / "tokenizer.json"), pickle.loads(pickle.dumps(tok))]
+    pickled = pickle.dumps(map_function(tok))
+    for equal in equal_tokenizers:
+        again = map_function(equal)
+        assert pickle.dumps(again) == pickled
         assert again == map_function(tok)
         assert hash(again) == hash(map_function(tok))
-    again = pickle.loads(first)
+    again = pickle.loads(pickled)
     assert isinstance(again, MapFunction)
     assert again.tokenizer == tok
-    assert pickle.dumps(again) == first
+    assert pickle.dumps(again) == pickled
     assert lists(again({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS).to_list()
-    assert pickle.dumps(map_function(tok, length="n")) != first
+    assert pickle.dumps(map_function(tok, length="n")) != pickled
     assert map_function(tok, length="n") != map_function(tok)
 
 
@@ -187,17 +187,17 @@ def test_batches_of_empty_texts(datasets: Any) -> None:
 
 
 def test_a_second_map_is_read_from_the_cache(dataset: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for number, form in enumerate((None, "arrow")):
+    for index, form in enumerate((None, "arrow")):
         for processes in (None, 2):
             formatted = dataset.with_format(form)
             call = {"batched": True, "num_proc": processes}
-            first = formatted.map(map_function(TOK, allowed_special={"<|a|>", "<|b|>", "<|end|>"}), **call)
+            mapped = formatted.map(map_function(TOK, allowed_special={"<|a|>", "<|b|>", "<|end|>"}), **call)
             with monkeypatch.context() as patch:
                 patch.setattr(MapFunction, "__call__", lambda *_: pytest.fail("encoded again"))
                 tok = pickle.loads(pickle.dumps(TOK))
                 again = formatted.map(map_function(tok, allowed_special=["<|end|>", "<|b|>", "<|a|>"]), **call)
-            assert again._fingerprint == first._fingerprint, number
-            assert again.cache_files == first.cache_files
+            assert again._fingerprint == mapped._fingerprint, index
+            assert again.cache_files == mapped.cache_files
 
 
 FINGERPRINTS = """
@@ -221,9 +221,9 @@ print(Hasher.hash(encode), dataset.map(encode, batched=True)._fingerprint)
 def test_fingerprints_are_equal_in_every_process(datasets: Any, tmp_path: Path) -> None:
     """Another process has another seed for the hashes of str, and the tokenizer may have been used before."""
     TOK.save(tmp_path / "tokenizer.json")
-    found = set()
+    fingerprints = set()
     for seed, used in (("1", "new"), ("2", "used"), ("3", "new")):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", FINGERPRINTS, str(tmp_path / "tokenizer.json"), used],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
@@ -231,11 +231,11 @@ def test_fingerprints_are_equal_in_every_process(datasets: Any, tmp_path: Path) 
             check=True,
             timeout=120,
         )
-        found.add(done.stdout)
-    assert len(found) == 1, found
+        fingerprints.add(process.stdout)
+    assert len(fingerprints) == 1, fingerprints
     loaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
     encode = map_function(loaded, allowed_special={"<|end|>", "<|a|>", "<|b|>"}, append="<|end|>")
-    assert found.pop().split()[0] == datasets.fingerprint.Hasher.hash(encode)
+    assert fingerprints.pop().split()[0] == datasets.fingerprint.Hasher.hash(encode)
 
 
 def test_streaming(datasets: Any) -> None:
@@ -268,11 +268,11 @@ def test_spawned_processes(datasets: Any, tmp_path: Path) -> None:
         "    print('same')\n"
     )
     TOK.save(tmp_path / "tokenizer.json")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", str(script), str(tmp_path / "tokenizer.json")],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-    assert done.stdout.strip() == "same", done.stderr
+    assert process.stdout.strip() == "same", process.stderr

@@ -45,7 +45,7 @@ documents = st.lists(
 @given(written=documents, size=st.one_of(st.none(), st.integers(1, 60)), large=st.sampled_from([0, 65235, 2**31 - 301]))
 def test_documents_are_read_back(tmp_path_factory: Any, form: str, written: Any, size: Any, large: int) -> None:
     skip_without_arrow(form)
-    written = [[number + large for number in document] for document in written]
+    written = [[token_id + large for token_id in document] for document in written]
     out = tmp_path_factory.mktemp("out")
     largest = max((max(document, default=0) for document in written), default=0)
     try:
@@ -54,11 +54,11 @@ def test_documents_are_read_back(tmp_path_factory: Any, form: str, written: Any,
         assert form == "nanogpt"
         return
     manifest = write_shards(written, out, format=form, shard_size=size)
-    found = read_folder(out, form)
+    shards = read_folder(out, form)
     if form in DOCUMENTS:
-        assert found == written
+        assert shards == written
     else:
-        assert flat(found) == flat(written)
+        assert flat(shards) == flat(written)
     assert (manifest.documents, manifest.tokens) == (len(written), sum(map(len, written)))
     assert Manifest.read(out) == manifest
     if size is not None:  # a shard ends with the document that reaches the size
@@ -76,7 +76,7 @@ def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeyp
     rng = np.random.default_rng(0)
     lengths = rng.integers(0, 6, 50)
     ids = rng.integers(0, 500, lengths.sum()).astype(np.uint32)
-    done = []
+    outputs = []
     for name in ("once", "often"):
         (tmp_path / name).mkdir()
         writer = FORMATS[form].writer(tmp_path / name, "x", FORMATS[form].dtype(500))
@@ -88,14 +88,14 @@ def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeyp
                 for i in range(max(length, 1)):
                     part = ids[position : position + min(length, 1)]
                     position += len(part)
-                    last = i >= length - 1
-                    writer.write(part, np.array([len(part)]), begins=i == 0, ends=last)
+                    is_last = i >= length - 1
+                    writer.write(part, np.array([len(part)]), begins=i == 0, ends=is_last)
         assert (writer.documents, writer.tokens) == (50, len(ids))
         files = writer.finish()
-        done.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
+        outputs.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
         assert files[0].name == FORMATS[form].names("x")[0]
         assert {*os.listdir(tmp_path / name)} == {*FORMATS[form].names("x")}
-    assert done[0] == done[1]
+    assert outputs[0] == outputs[1]
     if form in DOCUMENTS:
         bounds = [0, *np.cumsum(lengths).tolist()]
         expected = [ids[a:b].tolist() for a, b in pairwise(bounds)]
@@ -109,12 +109,12 @@ def test_masks_of_datatrove(tmp_path: Path) -> None:
     """Its own writer's masks are read and converted, and what is written here is what it writes."""
     tokenizer = pytest.importorskip("datatrove.pipeline.tokens.tokenizer")
     docs = [([1, 2, 3], [0, 1, 1]), ([], []), ([70_000], [0])]
-    theirs = tokenizer.TokenizedFile(
+    peer_file = tokenizer.TokenizedFile(
         str(tmp_path / "theirs"), "00000.ds", save_loss_metadata=True, token_size=4, save_final_metadata=True
     )
     for ids, mask in docs:
-        theirs.write(ids, np.array(mask, dtype=np.float64))
-    theirs.close()
+        peer_file.write(ids, np.array(mask, dtype=np.float64))
+    peer_file.close()
     shards = TokenShards(tmp_path / "theirs")
     assert shards.has_masks
     assert shards.masks(0, 4).tolist() == [0, 1, 1, 0]
@@ -163,7 +163,9 @@ def test_other_dtypes_of_megatron(tmp_path: Path) -> None:
         assert [document.tolist() for document in shards.documents] == [[1, 2], [255]]
         assert Blocks(shards, 2)[0]["input_ids"].tolist() == [1, 2]
         new = convert_shards(tmp_path / dtype, tmp_path / f"native {dtype}")
-        documents = [each.tolist() for each in TokenShards(tmp_path / f"native {dtype}").documents]
+        documents = [
+            native_document.tolist() for native_document in TokenShards(tmp_path / f"native {dtype}").documents
+        ]
         assert (new.dtype, documents) == ("uint16", [[1, 2], [255]])
     large = megatron_file(tmp_path / "large", 5, np.array([1, 2, 2**32]))
     with pytest.raises(ValueError, match="the largest id is 4294967296; native shards hold ids up to 4294967295"):
@@ -172,9 +174,9 @@ def test_other_dtypes_of_megatron(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="id -1 does not fit"):
         convert_shards(negative, tmp_path / "out")
     for code, name in ((2, "int8"), (3, "int16"), (6, "float64"), (7, "float32"), (9, "unknown")):
-        other = megatron_file(tmp_path / name, code, np.array([1, 2, 3]))
+        shard_path = megatron_file(tmp_path / name, code, np.array([1, 2, 3]))
         with pytest.raises(FormatError, match=rf"its dtype code is {code} \({name}\); token ids are 1 \(uint8\), "):
-            TokenShards(other)
+            TokenShards(shard_path)
 
 
 def test_multimodal_datasets_of_megatron_are_refused(tmp_path: Path) -> None:
@@ -193,16 +195,16 @@ def written(tmp_path: Path, form: str, docs: list[list[int]], **options: Any) ->
 
 def test_golden_native(tmp_path: Path) -> None:
     head = b"\x93NUMPY\x01\x00v\x00{'descr': '%s', 'fortran_order': False, 'shape': (%d,)}"
-    found = written(tmp_path, "native", [[1, 2], [], [65535]])
-    assert found == {
+    files = written(tmp_path, "native", [[1, 2], [], [65535]])
+    assert files == {
         "tokens-00000.npy": (head % (b"<u2", 3)).ljust(127) + b"\n" + b"\x01\x00\x02\x00\xff\xff",
         "tokens-00000.offsets.npy": (head % (b"<i8", 4)).ljust(127) + b"\n" + struct.pack("<4q", 0, 2, 2, 3),
     }
 
 
 def test_golden_megatron(tmp_path: Path) -> None:
-    found = written(tmp_path, "megatron", [[1, 2], [], [65536]])
-    assert found == {
+    files = written(tmp_path, "megatron", [[1, 2], [], [65536]])
+    assert files == {
         "tokens-00000.bin": struct.pack("<3i", 1, 2, 65536),
         "tokens-00000.idx": bytes.fromhex(
             "4d4d494449445800 00 0100000000000000 04 0300000000000000 0400000000000000"
@@ -214,21 +216,21 @@ def test_golden_megatron(tmp_path: Path) -> None:
 
 
 def test_golden_nanogpt_and_llmc(tmp_path: Path) -> None:
-    found = written(tmp_path / "a", "nanogpt", [[1, 2], []], end_of_text=7)
-    assert found == {"tokens-00000.bin": struct.pack("<4H", 1, 2, 7, 7)}
-    found = written(tmp_path / "b", "llmc", [[1, 2], []], end_of_text=7)
-    assert found == {
+    files = written(tmp_path / "a", "nanogpt", [[1, 2], []], end_of_text=7)
+    assert files == {"tokens-00000.bin": struct.pack("<4H", 1, 2, 7, 7)}
+    files = written(tmp_path / "b", "llmc", [[1, 2], []], end_of_text=7)
+    assert files == {
         "tokens-00000.bin": struct.pack("<3i", 20240520, 1, 4) + bytes(1012) + struct.pack("<4H", 7, 1, 2, 7)
     }
-    found = written(tmp_path / "c", "llmc", [[1, 2], []], end_of_text=70000)
-    assert found == {
+    files = written(tmp_path / "c", "llmc", [[1, 2], []], end_of_text=70000)
+    assert files == {
         "tokens-00000.bin": struct.pack("<3i", 20240801, 7, 4) + bytes(1012) + struct.pack("<4I", 70000, 1, 2, 70000)
     }
 
 
 def test_golden_datatrove(tmp_path: Path) -> None:
-    found = written(tmp_path, "datatrove", [[1, 2], []], end_of_text=7)
-    assert found == {
+    files = written(tmp_path, "datatrove", [[1, 2], []], end_of_text=7)
+    assert files == {
         "tokens-00000.ds": struct.pack("<4H", 1, 2, 7, 7),
         "tokens-00000.ds.index": struct.pack("<2Q", 3, 4),
         "tokens-00000.ds.metadata": b"unknown|2\n4\n4.00 T",
@@ -250,7 +252,7 @@ def test_datatrove_numbers_for_people() -> None:
     from bpe.data.formats.flat import spell_metric
 
     expected = {0: "0.00 ", 999: "999 ", 1000: "1.00 k", 999_999: "1000 k", 10**9: "1.00 G", 25 * 10**12: "25.0 T"}
-    assert {number: spell_metric(number) for number in expected} == expected
+    assert {n_tokens: spell_metric(n_tokens) for n_tokens in expected} == expected
 
 
 # Loss masks -----------------------------------------------------------------------------------------------------------
@@ -447,8 +449,8 @@ def test_the_file_that_makes_it_valid_comes_last(form: str, tmp_path: Path, monk
     writer.finish()
     names = [name for name in log if name != "sync"]
     assert log == ["sync"] * len(names) + names + ["sync"]
-    last = {"native": "x.offsets.npy", "megatron": "x.idx", "datatrove": "x.ds.index", "dolma": "x.csv.gz"}
-    assert names[-1] == last.get(form, FORMATS[form].names("x")[0])
+    last_files = {"native": "x.offsets.npy", "megatron": "x.idx", "datatrove": "x.ds.index", "dolma": "x.csv.gz"}
+    assert names[-1] == last_files.get(form, FORMATS[form].names("x")[0])
 
     writer = FORMATS[form].writer(tmp_path, "y", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
@@ -480,11 +482,13 @@ def test_a_long_document_is_not_held_in_memory(tmp_path: Path) -> None:
     writer = FORMATS["arrow"].writer(tmp_path, "x", np.dtype("<u2"))
     ids = np.arange(1 << 20, dtype=np.uint32) & 0xFFFF
     pool = pa.default_memory_pool()
-    most = max(pool.max_memory(), pa.total_allocated_bytes() + (20 << 20))  # other tests of this process count, too
+    max_memory = max(
+        pool.max_memory(), pa.total_allocated_bytes() + (20 << 20)
+    )  # other tests of this process count, too
     for i in range(24):  # 50 MB
         writer.write(ids, np.array([len(ids)]), begins=i == 0, ends=i == 23)
     writer.finish()
-    assert pool.max_memory() <= most
+    assert pool.max_memory() <= max_memory
     table = pa.ipc.open_file(tmp_path / "x.arrow").read_all()
     assert np.array_equal(table.column(0).chunk(0).values.to_numpy(), np.tile(ids, 24))
 
@@ -545,11 +549,11 @@ def test_checksums_are_combined(first: bytes, second: bytes) -> None:
 def change(path: Path, **values: Any) -> None:
     manifest = json.loads(path.read_text())
     for name, value in values.items():
-        *inner, last = name.split("__")
+        *inner, field = name.split("__")
         item = manifest
         for key in inner:
             item = item[int(key) if key.isdigit() else key]
-        item[last] = value
+        item[field] = value
     path.write_text(json.dumps(manifest))
 
 

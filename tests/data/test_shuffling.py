@@ -28,11 +28,11 @@ def mixed(word: int) -> int:
 
 
 @given(st.integers(0, 1 << 80), st.integers(0, 99), st.integers(0, 1 << 40), st.integers(0, 1 << 40))
-def test_keys(seed, part, file, number):
+def test_keys(seed, part, file, document):
     key = mixed(seed & ((1 << 64) - 1))
-    for word in (seed >> 64, part, 100, file, number):
+    for word in (seed >> 64, part, 100, file, document):
         key = mixed(key ^ word)
-    assert hash_positions(seed, (part, 100), np.array([file]), np.array([number])).tolist() == [key]
+    assert hash_positions(seed, (part, 100), np.array([file]), np.array([document])).tolist() == [key]
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(1, 1 << 20))
@@ -47,9 +47,13 @@ def test_gather(sizes, random):
     starts = np.cumsum(lengths) - lengths
     order = list(range(len(sizes)))
     random.shuffle(order)
-    expected = [number for each in order for number in range(starts[each], starts[each] + sizes[each])]
-    chosen = np.array(order, dtype=np.int64)
-    assert gather_documents(ids, starts[chosen], lengths[chosen]).tolist() == expected
+    expected = [
+        index
+        for document_index in order
+        for index in range(starts[document_index], starts[document_index] + sizes[document_index])
+    ]
+    indices = np.array(order, dtype=np.int64)
+    assert gather_documents(ids, starts[indices], lengths[indices]).tolist() == expected
 
 
 def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
@@ -68,8 +72,8 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
         1,
         2,
     ]
-    whole = [(part[1].tolist(), part[2], part[3]) for part in parts]
-    assert whole == [
+    batches = [(part[1].tolist(), part[2], part[3]) for part in parts]
+    assert batches == [
         ([4], True, True), ([10, 0], True, True), ([10], True, False), ([10], False, False), ([5], False, True),
         ([3], True, True),
     ]  # fmt: skip
@@ -87,8 +91,8 @@ def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, t
     texts = documents(21, 300)
     paths = corpus(tmp_path / "c", texts)
     manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=9, shards=4)
-    numbers = [(file, number) for file in range(3) for number in range(100)]
-    keys = hash_positions(9, (0, 1), *(np.array(each) for each in zip(*numbers, strict=True)))
+    positions = [(file, number) for file in range(3) for number in range(100)]
+    keys = hash_positions(9, (0, 1), *(np.array(column) for column in zip(*positions, strict=True)))
     order = np.argsort(keys, kind="stable")
     rows = rows_of(tmp_path / "out")
     assert rows == [tokenizer.encode(texts[index]).tolist() for index in order.tolist()]

@@ -35,7 +35,7 @@ def check(shards: TokenShards, docs: list[list[int]]) -> None:
     starts = np.cumsum([0, *map(len, docs)]).tolist()
     assert (shards.n_documents, shards.n_tokens) == (len(docs), len(ids))
     assert len(shards.documents) == len(docs)
-    assert [each.tolist() for each in shards.documents] == docs
+    assert [read_document.tolist() for read_document in shards.documents] == docs
     assert shards.tokens(0, len(ids)).tolist() == ids
     assert shards.document_bounds(0, len(docs)).tolist() == starts
     rng = np.random.default_rng(len(ids))
@@ -44,13 +44,13 @@ def check(shards: TokenShards, docs: list[list[int]]) -> None:
         assert shards.tokens(a, b).tolist() == ids[a:b]
         a, b = sorted(rng.integers(0, len(docs) + 1, 2).tolist())
         assert shards.document_bounds(a, b).tolist() == starts[a : b + 1]
-        assert [each.tolist() for each in shards.documents[a:b]] == docs[a:b]
+        assert [read_document.tolist() for read_document in shards.documents[a:b]] == docs[a:b]
     for i in range(-len(docs), len(docs)):
         assert shards.documents[i].tolist() == docs[i]
     for part in (slice(None, None, -1), slice(1, None, 3), slice(-3, 0, -2), slice(5, 2)):
-        assert [each.tolist() for each in shards.documents[part]] == docs[part]
-        assert [each.tolist() for each in shards.documents[part][::-1]] == docs[part][::-1]
-    holders = [number for number, document in enumerate(docs) for _ in document]
+        assert [read_document.tolist() for read_document in shards.documents[part]] == docs[part]
+        assert [read_document.tolist() for read_document in shards.documents[part][::-1]] == docs[part][::-1]
+    holders = [index for index, document in enumerate(docs) for _ in document]
     assert [shards.document_at(position) for position in range(len(ids))] == holders
 
 
@@ -58,7 +58,7 @@ def check(shards: TokenShards, docs: list[list[int]]) -> None:
 @settings(max_examples=25)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)), large=st.sampled_from([0, 70_000]))
 def test_like_lists(tmp_path_factory: Any, form: str, docs: Any, size: Any, large: int) -> None:
-    docs = [[number + large for number in document] for document in docs]
+    docs = [[token_id + large for token_id in document] for document in docs]
     folder = tmp_path_factory.mktemp("shards")
     write_shards(docs, folder, format=form, shard_size=size)
     shards = TokenShards(folder)
@@ -66,10 +66,10 @@ def test_like_lists(tmp_path_factory: Any, form: str, docs: Any, size: Any, larg
     check(shards, docs)
     check(pickle.loads(pickle.dumps(shards)), docs)
     (folder / "manifest.json").unlink()
-    found = TokenShards(folder)
-    assert found.format == form
-    assert found.fingerprint == TokenShards(folder).fingerprint != shards.fingerprint
-    check(found, docs)
+    token_shards = TokenShards(folder)
+    assert token_shards.format == form
+    assert token_shards.fingerprint == TokenShards(folder).fingerprint != shards.fingerprint
+    check(token_shards, docs)
 
 
 @pytest.mark.parametrize("form", ["nanogpt", "llmc"])
@@ -82,9 +82,9 @@ def test_documents_by_their_end_of_text(tmp_path_factory: Any, form: str, docs: 
     shards = TokenShards(folder, end_of_text=END)
     check(shards, framed)
     check(pickle.loads(pickle.dumps(shards)), framed)
-    whole = TokenShards(folder)  # without it, a shard is one document
-    assert whole.n_documents == sum(shard.tokens > 0 for shard in manifest.shards)
-    assert whole.tokens(0, whole.n_tokens).tolist() == flat(framed)
+    without_end = TokenShards(folder)  # without it, a shard is one document
+    assert without_end.n_documents == sum(shard.tokens > 0 for shard in manifest.shards)
+    assert without_end.tokens(0, without_end.n_tokens).tolist() == flat(framed)
 
 
 def test_ids_outside_documents_are_documents_too(tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has a training and a validation part; pass split='train', 'val' or 'all'"):
         TokenShards(tmp_path)
     parts = {split: TokenShards(tmp_path, split=split) for split in ("train", "val", "all")}
-    found = {split: part.tokens(0, part.n_tokens).tolist() for split, part in parts.items()}
-    assert found == {"train": [5] * 5, "val": [2] * 2, "all": [5] * 5 + [2] * 2}
+    tokens_by_split = {split: part.tokens(0, part.n_tokens).tolist() for split, part in parts.items()}
+    assert tokens_by_split == {"train": [5] * 5, "val": [2] * 2, "all": [5] * 5 + [2] * 2}
     assert len({part.fingerprint for part in parts.values()}) == 3
     again = pickle.loads(pickle.dumps(parts["val"]))
     assert again.tokens(0, 2).tolist() == [2, 2]
@@ -286,22 +286,22 @@ def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_names_of_other_tools(names: list[str], splits: list[str | None], tmp_path: Path) -> None:
     """A mixture is refused until the call says which part; what has no name beside validation is for training."""
-    for number, name in enumerate(names):
-        np.array([number], dtype=np.uint16).tofile(tmp_path / name)
+    for index, name in enumerate(names):
+        np.array([index], dtype=np.uint16).tofile(tmp_path / name)
     with pytest.raises(ValueError, match=r"part; pass split='train'.*'all'"):
         TokenShards(tmp_path)
     expected: dict[str, list[int]] = {"all": [*range(len(names))]}
-    for number, each in enumerate(splits):
-        wanted = each or ("train" if "train" not in splits else None)
-        if wanted is not None:
-            expected.setdefault(wanted, []).append(number)
-    for split, numbers in expected.items():
+    for index, split_name in enumerate(splits):
+        expected_split = split_name or ("train" if "train" not in splits else None)
+        if expected_split is not None:
+            expected.setdefault(expected_split, []).append(index)
+    for split, indices in expected.items():
         shards = TokenShards(tmp_path, split)
-        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == numbers
+        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == indices
     convert_shards(tmp_path, tmp_path / "out", drop_boundaries=True)  # the manifest has them
-    for split, numbers in expected.items():
+    for split, indices in expected.items():
         shards = TokenShards(tmp_path / "out", split)
-        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == numbers
+        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == indices
 
 
 def test_names_that_are_no_mixture(tmp_path: Path) -> None:
@@ -375,11 +375,11 @@ def test_batches_of_a_shard(tmp_path_factory: Any, form: str, docs: Any, most: i
         pytest.importorskip("pyarrow")
     masks = masks and "masks" in FORMATS[form].holds
     folder = tmp_path_factory.mktemp("shards")
-    wanted = [(ids, [number % 2 for number in ids]) for ids in docs]
-    write_shards(wanted if masks else docs, folder, format=form, masks=masks)
+    expected = [(ids, [number % 2 for number in ids]) for ids in docs]
+    write_shards(expected if masks else docs, folder, format=form, masks=masks)
     shard = FORMATS[form].open(folder / FORMATS[form].names("tokens-00000")[0])
     assert shard.has_masks == masks
-    found: list[tuple[list[int], list[int]]] = []
+    read_documents: list[tuple[list[int], list[int]]] = []
     ended = True
     for batch in shard.batches(most):
         assert len(batch.ids) <= most
@@ -389,17 +389,17 @@ def test_batches_of_a_shard(tmp_path_factory: Any, form: str, docs: Any, most: i
         position = 0
         for number, length in enumerate(batch.lengths.tolist()):
             if number or batch.begins:
-                found.append(([], []))
-            found[-1][0].extend(batch.ids[position : position + length].tolist())
+                read_documents.append(([], []))
+            read_documents[-1][0].extend(batch.ids[position : position + length].tolist())
             if batch.mask is not None:
-                found[-1][1].extend(batch.mask[position : position + length].tolist())
+                read_documents[-1][1].extend(batch.mask[position : position + length].tolist())
             position += length
         ended = batch.ends
     assert ended
     if form in ("nanogpt", "llmc"):
-        assert flat(ids for ids, _ in found) == flat(docs)
+        assert flat(ids for ids, _ in read_documents) == flat(docs)
     else:
-        assert found == (wanted if masks else [(ids, []) for ids in docs])
+        assert read_documents == (expected if masks else [(ids, []) for ids in docs])
 
 
 # Megatron datasets of other writers -----------------------------------------------------------------------------------

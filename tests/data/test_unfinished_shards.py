@@ -18,7 +18,7 @@ from bpe.errors import FormatError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-DOCS = [[number, number + 1] for number in range(30)]
+DOCS = [[index, index + 1] for index in range(30)]
 
 
 def parts(folder: Path) -> None:

@@ -34,9 +34,9 @@ def test_sound_shards(tmp_path, tokenizer, name, options, caplog):
 # Damage ---------------------------------------------------------------------------------------------------------------
 
 
-def flip(path: Path, at: int) -> None:
+def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
-    data[at] ^= 1
+    data[offset] ^= 1
     path.write_bytes(data)
 
 
@@ -125,9 +125,9 @@ def test_damage_is_found(tmp_path, sound, kind):
     shutil.copytree(sound, out)
     damage, message = DAMAGE[kind]
     damage(out)
-    found = verify(out)
-    assert found
-    assert any(re.search(message, line) for line in found), found
+    findings = verify(out)
+    assert findings
+    assert any(re.search(message, line) for line in findings), findings
 
 
 def test_an_unfinished_folder(tmp_path, sound):
@@ -154,7 +154,7 @@ def test_sources_that_changed_or_are_gone(tmp_path, tokenizer, caplog):
 
 
 def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
-    texts = [f"{number} low" for number in range(40)]
+    texts = [f"{index} low" for index in range(40)]
     encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", seed=1)
     ids = np.load(tmp_path / "out" / "tokens-00000.npy")
     rewrite(tmp_path / "out", np.flip(ids))
@@ -168,9 +168,11 @@ def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
 def test_parts_are_the_whole(tmp_path, tokenizer, options):
     texts = documents(34, 200)
     paths = corpus(tmp_path / "c", texts, 7)
-    for number in range(3):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", rank=number, world=3, **options)
-    merged = merge_manifests([tmp_path / "out" / f"{number}" for number in (2, 0, 1)], tmp_path / "out")
+    for part_index in range(3):
+        encode_shards(
+            sources(paths), tokenizer, tmp_path / "out" / f"{part_index}", rank=part_index, world=3, **options
+        )
+    merged = merge_manifests([tmp_path / "out" / f"{part_index}" for part_index in (2, 0, 1)], tmp_path / "out")
     assert merged == Manifest.read(tmp_path / "out")
     assert verify(tmp_path / "out") == []
     expected = [tokenizer.encode(text).tolist() for text in texts]
@@ -184,14 +186,14 @@ def test_parts_are_the_whole(tmp_path, tokenizer, options):
         assert rows_of(tmp_path / "out") == expected
     assert merged.documents == 200
     assert (tmp_path / "out" / "tokenizer.json").exists()
-    again = merge_manifests([tmp_path / "out" / f"{number}" for number in range(3)], tmp_path / "out")
+    again = merge_manifests([tmp_path / "out" / f"{part_index}" for part_index in range(3)], tmp_path / "out")
     assert again == merged
 
 
 def test_damage_in_a_part(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(35, 60), 4)
-    for number in range(2):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", rank=number, world=2)
+    for index in range(2):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{index}", rank=index, world=2)
     merge_manifests([tmp_path / "out" / "0", tmp_path / "out" / "1"], tmp_path / "out")
     flip(tmp_path / "out" / "1" / "tokens-00000.npy", 150)
     assert [line.partition(":")[0] for line in verify(tmp_path / "out")] == ["1/tokens-00000.npy"]
@@ -201,17 +203,19 @@ def test_damage_in_a_part(tmp_path, tokenizer):
 def test_facts_of_a_manifest_that_do_not_fit_are_named(tmp_path, tokenizer, value):
     """verify and merge_manifests read the sources again by them."""
     paths = corpus(tmp_path / "c", documents(38, 10), 2)
-    for number in range(2):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / str(number), rank=number, world=2)
+    for index in range(2):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out" / str(index), rank=index, world=2)
     path = tmp_path / "out" / "0" / "manifest.json"
-    whole = json.loads(path.read_text())
-    for group, key in [("options", key) for key in whole["options"]] + [("sources", key) for key in whole["sources"]]:
-        manifest = json.loads(json.dumps(whole))
+    whole_manifest = json.loads(path.read_text())
+    for group, key in [("options", key) for key in whole_manifest["options"]] + [
+        ("sources", key) for key in whole_manifest["sources"]
+    ]:
+        manifest = json.loads(json.dumps(whole_manifest))
         manifest[group][key] = value
         path.write_text(json.dumps(manifest))
         for line in verify(tmp_path / "out" / "0", samples=4):
             assert line.startswith((f"manifest.json: {group}.{key}: it is", "sources: ", "tokens-00000"))
-        if value != whole[group][key] and (group, key) != ("sources", "part"):  # which differs between parts
+        if value != whole_manifest[group][key] and (group, key) != ("sources", "part"):  # which differs between parts
             with pytest.raises(ValueError, match=rf"{group}\.{key}: it is|differ in (options|sources|count of parts)"):
                 merge_manifests([tmp_path / "out" / "0", tmp_path / "out" / "1"], tmp_path / "out")
 
@@ -219,8 +223,8 @@ def test_facts_of_a_manifest_that_do_not_fit_are_named(tmp_path, tokenizer, valu
 def test_parts_that_name_the_same_sources_in_other_ways(tmp_path, tokenizer, monkeypatch):
     paths = corpus(tmp_path / "c", documents(37, 20), 2)
     monkeypatch.chdir(tmp_path)
-    for number, names in enumerate((["c/0.txt", "c/1.txt"], [f"./{path.relative_to(tmp_path)}" for path in paths])):
-        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{number}", rank=number, world=2)
+    for index, names in enumerate((["c/0.txt", "c/1.txt"], [f"./{path.relative_to(tmp_path)}" for path in paths])):
+        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{index}", rank=index, world=2)
     merge_manifests(["out/0", "out/1"], "out")
     assert TokenShards("out").n_documents == 20
 
@@ -229,31 +233,31 @@ def test_what_are_no_parts_of_one_corpus(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(36, 60), 4)
     out = tmp_path / "out"
 
-    def part(name: str, number: int, count: int, **options: object) -> Path:
-        encode_shards(sources(paths), tokenizer, out / name, rank=number, world=count, **options)  # type: ignore[arg-type]
+    def part(name: str, index: int, count: int, **options: object) -> Path:
+        encode_shards(sources(paths), tokenizer, out / name, rank=index, world=count, **options)  # type: ignore[arg-type]
         return out / name
 
-    first, second = part("a", 0, 2), part("b", 1, 2)
-    other, of_three = part("c", 1, 2, append=END), part("d", 1, 3)
+    first_part, second_part = part("a", 0, 2), part("b", 1, 2)
+    other_end, of_three = part("c", 1, 2, append=END), part("d", 1, 3)
     for parts, message in [
-        ([first], "part 1/2 is missing"),
-        ([first, second, second], "part 1/2 is there 2 times"),
-        ([first, other], "differ in options"),
-        ([first, of_three], "differ in count of parts"),
+        ([first_part], "part 1/2 is missing"),
+        ([first_part, second_part, second_part], "part 1/2 is there 2 times"),
+        ([first_part, other_end], "differ in options"),
+        ([first_part, of_three], "differ in count of parts"),
         ([], "no parts"),
-        ([first, tmp_path], "is not in the output folder"),
+        ([first_part, tmp_path], "is not in the output folder"),
     ]:
         with pytest.raises(ValueError, match=message):
             merge_manifests(parts, out)
     encode_shards(sources(paths), tokenizer, out / "e")  # no part
     with pytest.raises(ValueError, match="the folder e is given 2 times; give each folder once"):
         merge_manifests([out / "e", out / "b" / ".." / "e"], out)
-    (second / "manifest.json").rename(second / "journal.jsonl")
+    (second_part / "manifest.json").rename(second_part / "journal.jsonl")
     with pytest.raises(FormatError, match="it is not finished"):
-        merge_manifests([first, second], out)
+        merge_manifests([first_part, second_part], out)
     assert not (out / "manifest.json").exists()
     encode_shards(sources(paths), tokenizer, tmp_path / "whole")
-    shutil.copytree(first, tmp_path / "whole" / "a")
+    shutil.copytree(first_part, tmp_path / "whole" / "a")
     with pytest.raises(ValueError, match="has shards and a manifest of its own"):
         merge_manifests([tmp_path / "whole" / "a"], tmp_path / "whole")
     assert len(TokenShards(tmp_path / "whole").documents) == 60
