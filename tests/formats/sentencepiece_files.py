@@ -58,9 +58,9 @@ def naive_ids(text: str, pieces, *, byte_fallback=False, dummy=True, remove=True
     ids = {piece: i for i, (piece, _, kind) in enumerate(pieces) if kind == NORMAL}
     bytes_of = {piece: i for i, (piece, _, kind) in enumerate(pieces) if kind == BYTE}
     symbols = list(text)
-    while found := [(-pieces[ids[a + b]][1], i) for i, (a, b) in enumerate(pairwise(symbols)) if a + b in ids]:
-        at = min(found)[1]
-        symbols[at : at + 2] = ["".join(symbols[at : at + 2])]
+    while candidates := [(-pieces[ids[a + b]][1], i) for i, (a, b) in enumerate(pairwise(symbols)) if a + b in ids]:
+        index = min(candidates)[1]
+        symbols[index : index + 2] = ["".join(symbols[index : index + 2])]
     out: list[int] = []
     last_known = True
     for symbol in symbols:
@@ -93,5 +93,5 @@ def gguf_file(values: dict[str, object], *, version=3, tensors=0) -> bytes:
             kind = {str: 8, int: 5, float: 6}[type(value[0])]
             data += struct.pack("<IIQ", 9, kind, len(value))
             form = {5: "<i", 6: "<f"}.get(kind)
-            data += b"".join(struct.pack(form, each) if form else string(each) for each in value)
+            data += b"".join(struct.pack(form, element) if form else string(element) for element in value)
     return data

@@ -67,17 +67,19 @@ def random_model(rng, **fixed):
     tokens = [item["unk_token"]] if item["unk_token"] else []
     tokens += [f"<0x{byte:02X}>" for byte in range(256) if rng.random() < kept_bytes]
     parts = [t for t in ("<0xC3>", "<0xA9>", "<0xED>", "<0x95>") if t in tokens and rng.random() < 0.3]
-    symbols = {first + char + last for char in CHARACTERS for first in ("", prefix) for last in ("", suffix)}
+    symbols = {
+        prefixed + char + suffixed for char in CHARACTERS for prefixed in ("", prefix) for suffixed in ("", suffix)
+    }
     parts += [symbol for symbol in sorted(symbols) if rng.random() < 0.6]
-    vocab = {token: number for number, token in enumerate(dict.fromkeys([*tokens, *parts]))}
+    vocab = {token: index for index, token in enumerate(dict.fromkeys([*tokens, *parts]))}
     merges = []
     for _ in range(rng.randrange(14) if parts else 0):
         continuing = [part for part in parts if part.startswith(prefix)]
         left, right = rng.choice(parts), rng.choice(continuing if continuing and rng.random() < 0.7 else parts)
-        rest = right.encode()[len(prefix.encode()) :]
-        if rest and rest[0] & 0xC0 != 0x80 and [left, right] not in merges:
+        right_part = right.encode()[len(prefix.encode()) :]
+        if right_part and right_part[0] & 0xC0 != 0x80 and [left, right] not in merges:
             merges.append([left, right])
-            parts.append(left + rest.decode())
+            parts.append(left + right_part.decode())
             vocab.setdefault(parts[-1], len(vocab))
     return {**item, "vocab": vocab, "merges": merges}
 
@@ -110,11 +112,11 @@ def file_of(model, **fields):
 
 
 def streamed(rng, tok, ids):
-    decoder, text, at = tok.decoder(), "", 0
-    while at < len(ids):
+    decoder, text, offset = tok.decoder(), "", 0
+    while offset < len(ids):
         size = rng.randrange(1, 4)
-        text += decoder.push(ids[at : at + size])
-        at += size
+        text += decoder.push(ids[offset : offset + size])
+        offset += size
     return text + decoder.flush()
 
 
@@ -221,7 +223,7 @@ def test_normalized_tokens_are_decoded_as_they_are_found():
         assert tok.decode(ids) == peer.decode(ids) == streamed(random.Random(1), tok, ids)
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     letters = {letter: n for n, letter in enumerate(sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()))}
-    added = [{**each, "id": each["id"] + 252} for each in added]
+    added = [{**content, "id": content["id"] + 252} for content in added]
     parts = {"added_tokens": added, "normalizer": {"type": "Lowercase"}, "pre_tokenizer": level, "decoder": level}
     data = file_of({"type": "BPE", "vocab": letters, "merges": []}, **parts)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
@@ -232,7 +234,7 @@ def test_normalized_tokens_are_decoded_as_they_are_found():
 
 @pytest.mark.parametrize("dropout", [None, 1.0])
 def test_bytes_of_a_prefix_and_a_suffix_get_the_offsets_of_tokenizers(dropout):
-    vocab = {name: number for number, name in enumerate(["a", "<s>", *(f"<0x{byte:02X}>" for byte in range(256))])}
+    vocab = {name: index for index, name in enumerate(["a", "<s>", *(f"<0x{byte:02X}>" for byte in range(256))])}
     affixes = {"continuing_subword_prefix": "##", "end_of_word_suffix": "</w>"}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     data = file_of(
@@ -258,8 +260,8 @@ def test_characters_without_a_token_are_left_out_unless_the_file_says_error():
     with pytest.raises(ValueError, match="not in the vocabulary"):
         strict.encode("xab")
     assert tok != strict
-    for each in (tok, strict):
-        assert bpe.Tokenizer(read(write(each.spec))) == each
+    for tokenizer in (tok, strict):
+        assert bpe.Tokenizer(read(write(tokenizer.spec))) == tokenizer
 
 
 def test_a_files_dropout_applies_to_every_method():
@@ -276,9 +278,9 @@ def test_a_files_dropout_applies_to_every_method():
 
 def test_added_tokens_may_be_parts_and_results_of_merges_as_in_gemma():
     added = [
-        {"id": number, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+        {"id": index, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": False}
-        for number, content in ((2, "ab"), (4, "b"))
+        for index, content in ((2, "ab"), (4, "b"))
     ]  # fmt: skip
     model = {"type": "BPE", "vocab": {"a": 0, "c": 1, "ab": 2, "abc": 3, "b": 4}, "merges": [["a", "b"], ["ab", "c"]]}
     data = file_of(model, added_tokens=added)
@@ -342,5 +344,5 @@ def test_deeply_nested_decoders_are_refused():
 
 
 if __name__ == "__main__":
-    for number in range(int(sys.argv[1]), int(sys.argv[2])):
-        check_model(number)
+    for index in range(int(sys.argv[1]), int(sys.argv[2])):
+        check_model(index)

@@ -70,7 +70,7 @@ def test_ids_equal_the_naive_reference(tok: bpe.Tokenizer, plain: reference.Clip
     expected = plain.encode(text)
     assert tok.encode(text).tolist() == expected
     assert tok.encode(text.encode()).tolist() == expected
-    assert tok.tokens(text) == [tok.token_bytes(number) for number in expected]
+    assert tok.tokens(text) == [tok.token_bytes(token_id) for token_id in expected]
     assert tok.count_tokens(text) == len(expected)
 
 
@@ -101,8 +101,8 @@ def test_tokenize_defaults(tok: bpe.Tokenizer) -> None:
     assert rows[0, :4].tolist() == [START, 674, END, 0]
     assert rows[1, :3].tolist() == [START, END, 0]
     assert lengths.tolist() == [3, 2]
-    one, length = tok.clip_rows("king")
-    assert one.tolist() == rows[:1].tolist()
+    row, length = tok.clip_rows("king")
+    assert row.tolist() == rows[:1].tolist()
     assert length.tolist() == [3]
     empty, none = tok.clip_rows([])
     assert empty.shape == (0, 77)

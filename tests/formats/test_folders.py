@@ -124,12 +124,12 @@ def test_added_tokens_of_the_configuration(name: str, tmp_path: Path) -> None:
     tok.save(tmp_path / "again.json")
     assert bpe.Tokenizer.load(tmp_path / "again.json") == tok
     text = "low " + "".join(f"{token}x {token}" for token in ids) + "! lo"
-    theirs = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folder)
-    expected = theirs.encode(text, add_special_tokens=False)
+    peer = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folder)
+    expected = peer.encode(text, add_special_tokens=False)
     assert tok.encode(text, allowed_special="all").tolist() == expected
-    assert tok.decode(expected, skip_special=True) == theirs.decode(expected, skip_special_tokens=True)
-    assert {token.content: number for number, token in theirs.added_tokens_decoder.items()} == ids
-    assert {role: name for role, name in theirs.special_tokens_map.items() if role in ROLES} == tok.roles
+    assert tok.decode(expected, skip_special=True) == peer.decode(expected, skip_special_tokens=True)
+    assert {token.content: token_id for token_id, token in peer.added_tokens_decoder.items()} == ids
+    assert {role: name for role, name in peer.special_tokens_map.items() if role in ROLES} == tok.roles
 
 
 def test_flags_that_mattered_to_no_id_before(tmp_path: Path) -> None:

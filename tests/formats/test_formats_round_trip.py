@@ -85,9 +85,9 @@ def test_a_rank_file_keeps_ranks_only(trained, tmp_path, caplog):
     assert "does not keep pretokenizer" in caplog.text
     back = bpe.Tokenizer.from_tiktoken(path, "gpt2", trained.special_tokens)
     assert ids(back) == ids(trained)
-    found = bpe.diff(trained, back, ["low lower"])
-    assert not found
-    assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", True)]
+    difference = bpe.diff(trained, back, ["low lower"])
+    assert not difference
+    assert [(tokenizer.field, tokenizer.harmless) for tokenizer in difference.tokenizers] == [("ignore_merges", True)]
 
 
 def test_openai_files_are_written_as_published(shared_vocab, tmp_path):
@@ -165,9 +165,9 @@ def test_the_pattern_of_kimi(trained, tmp_path):
 
 @pytest.mark.parametrize("ignore_merges", [False, True])
 def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
-    own = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
-    own = bpe.Tokenizer(replace(own.spec, ignore_merges=ignore_merges))
-    tok = own.with_tokens(special=QWEN_SPECIAL)
+    trained_here = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
+    trained_here = bpe.Tokenizer(replace(trained_here.spec, ignore_merges=ignore_merges))
+    tok = trained_here.with_tokens(special=QWEN_SPECIAL)
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     assert sorted(os.listdir(tmp_path / "qwen")) == ["qwen.tiktoken", "tokenizer_config.json"]
@@ -175,9 +175,9 @@ def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
     assert bpe.Tokenizer.load(tmp_path / "qwen").fingerprint == tok.fingerprint
     bpe.convert(tmp_path / "qwen", tmp_path / "again", to_format="tiktoken-folder")
     assert bpe.Tokenizer.load(tmp_path / "again" / "qwen.tiktoken") == tok
-    for other in (tok.with_tokens(special=["<|own|>"]), own):
+    for different in (tok.with_tokens(special=["<|own|>"]), trained_here):
         with pytest.raises(ValueError, match="format tiktoken-folder does not keep normalizer: "):
-            other.save(tmp_path / "other", format="tiktoken-folder")
+            different.save(tmp_path / "other", format="tiktoken-folder")
     (tmp_path / "qwen" / "qwen.tiktoken").rename(tmp_path / "qwen" / "tiktoken.model")
     with pytest.raises(ValueError, match=r"which has another rank file than qwen\.tiktoken, and programs would load"):
         tok.save(tmp_path / "qwen", format="tiktoken-folder")
@@ -186,7 +186,7 @@ def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
 def test_a_folder_as_transformers_4_writes_it(trained, tmp_path):
     trained.save(tmp_path / "f", format="vocab-merges")
     vocab = json.loads((tmp_path / "f" / "vocab.json").read_bytes())
-    vocab = {token: number - 2 for token, number in vocab.items() if number >= 2}
+    vocab = {token: token_id - 2 for token, token_id in vocab.items() if token_id >= 2}
     n = len(vocab)
     merges = (tmp_path / "f" / "merges.txt").read_bytes()
     folder = tmp_path / "g"
@@ -278,10 +278,10 @@ def test_an_invalid_tekken_is_refused(change, message, ranked, tmp_path):
     value = json.loads((tmp_path / "tekken.json").read_bytes())
     for name, new in change.items():
         item = value
-        *parts, last = [int(part) if part.isdigit() else part for part in name.split(".")]
+        *parts, key = [int(part) if part.isdigit() else part for part in name.split(".")]
         for part in parts:
             item = item[part]
-        item[last] = new
+        item[key] = new
     (tmp_path / "tekken.json").write_text(json.dumps(value))
     with pytest.raises(bpe.FormatError, match=message):
         bpe.Tokenizer.load(tmp_path / "tekken.json")
@@ -289,11 +289,11 @@ def test_an_invalid_tekken_is_refused(change, message, ranked, tmp_path):
 
 def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
     char = bpe.train(texts=TEXTS, vocab_size=60, model="char", end_of_word="</w>", unk_token="<unk>")
-    for each in FORMATS.values():
-        if not each.is_written or each.name in ("huggingface", "subword-nmt"):
+    for format_name in FORMATS.values():
+        if not format_name.is_written or format_name.name in ("huggingface", "subword-nmt"):
             continue
         with pytest.raises(ValueError, match="cannot hold"):
-            char.save(tmp_path / "x", format=each.name, lossy=True)
+            char.save(tmp_path / "x", format=format_name.name, lossy=True)
     with pytest.raises(ValueError, match=r"does not keep pretokenizer: Pretokenizer\('cl100k'\) in the tokenizer"):
         bpe.train(texts=TEXTS, vocab_size=270, pretokenizer="cl100k").save(tmp_path / "x", format="vocab-merges")
     with pytest.raises(ValueError, match="format is 'own'; it must be one of 'huggingface', 'vocab-merges'"):
@@ -349,15 +349,15 @@ def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):
 
 def test_diff_finds_what_differs(trained):
     assert not bpe.diff(trained, bpe.Tokenizer(trained.spec), TEXTS)
-    other = bpe.train(texts=TEXTS * 4, vocab_size=290, special_tokens=["<|user|>"], pretokenizer="cl100k")
-    found = bpe.diff(trained, other, ["low", "lower lowest 123"])
-    assert found
-    kinds = [(each.kind, each.field) for each in found.tokenizers]
+    changed = bpe.train(texts=TEXTS * 4, vocab_size=290, special_tokens=["<|user|>"], pretokenizer="cl100k")
+    difference = bpe.diff(trained, changed, ["low", "lower lowest 123"])
+    assert difference
+    kinds = [(finding.kind, finding.field) for finding in difference.tokenizers]
     assert kinds[0] == ("vocabulary", "vocabulary")
     assert ("settings", "special_tokens") in kinds
     assert ("settings", "pretokenizer") in kinds
-    assert [each.text for each in found.texts] == [0, 1]
-    assert found.texts[0].index == 0
+    assert [finding.text for finding in difference.texts] == [0, 1]
+    assert difference.texts[0].index == 0
     spec = trained.spec
     merged = replace(spec, merges=spec.merges[::-1].copy(), merge_results=spec.merge_results[::-1].copy())
     (only,) = bpe.diff(trained, bpe.Tokenizer(merged)).tokenizers
@@ -373,11 +373,13 @@ def test_a_setting_that_changes_ids_is_a_difference(tmp_path):
     spec = bpe.Tokenizer.from_tiktoken(tmp_path / "x.tiktoken", "gpt2").spec
     for merges, harmless in ((spec.merges, True), (spec.merges[:1], False)):
         results = spec.merge_results[: len(merges)]
-        one = replace(spec, merges=merges, merge_results=results, unreachable=None)
-        found = bpe.diff(*(bpe.Tokenizer(replace(one, ignore_merges=each)) for each in (True, False)), ["abc"])
-        assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", harmless)]
-        assert bool(found) == bool(found.texts) == (not harmless)
-    assert str(found.tokenizers[0]) == "ignore_merges: True in the first, False in the second"
+        merging_spec = replace(spec, merges=merges, merge_results=results, unreachable=None)
+        difference = bpe.diff(
+            *(bpe.Tokenizer(replace(merging_spec, ignore_merges=each)) for each in (True, False)), ["abc"]
+        )
+        assert [(each.field, each.harmless) for each in difference.tokenizers] == [("ignore_merges", harmless)]
+        assert bool(difference) == bool(difference.texts) == (not harmless)
+    assert str(difference.tokenizers[0]) == "ignore_merges: True in the first, False in the second"
 
 
 def test_convert_returns_the_losses(trained, tmp_path):
@@ -386,7 +388,7 @@ def test_convert_returns_the_losses(trained, tmp_path):
     with pytest.raises(ValueError, match="does not keep"):
         bpe.convert(tmp_path / "f", tmp_path / "x.tiktoken")
     lost = bpe.convert(tmp_path / "f", tmp_path / "x.tiktoken", lossy=True)
-    assert [each.field for each in lost] == ["special_tokens", "pretokenizer", "ignore_merges"]
+    assert [loss.field for loss in lost] == ["special_tokens", "pretokenizer", "ignore_merges"]
     assert (tmp_path / "x.tiktoken").exists()
 
 

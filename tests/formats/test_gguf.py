@@ -19,8 +19,8 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 def made(values: dict[str, object]) -> bpe.Tokenizer:
     general = {key: value for key, value in values.items() if "." in key}
-    own = {f"tokenizer.ggml.{key}": value for key, value in values.items() if "." not in key}
-    return bpe.Tokenizer(gguf.read(gguf_file({**general, **own})))
+    metadata = {f"tokenizer.ggml.{key}": value for key, value in values.items() if "." not in key}
+    return bpe.Tokenizer(gguf.read(gguf_file({**general, **metadata})))
 
 
 def byte_level(extra: list[str], merges: list[str], types: list[int] | None = None, **keys: object) -> bpe.Tokenizer:
@@ -35,7 +35,7 @@ def scored(pieces: list[tuple[str, float, int]], **keys: object) -> bpe.Tokenize
 
 
 def tokens(tok: bpe.Tokenizer, text: str, allowed: object = ()) -> list[str]:
-    return [tok.token_bytes(number).decode("latin-1") for number in tok.encode(text, allowed_special=allowed)]
+    return [tok.token_bytes(token_id).decode("latin-1") for token_id in tok.encode(text, allowed_special=allowed)]
 
 
 # Byte-level models ----------------------------------------------------------------------------------------------------
@@ -45,9 +45,9 @@ def test_special_letters_of_bytes_are_decoded_as_text(tmp_path):
     types = [{"ª": USER_DEFINED, "Ġ": CONTROL}.get(letter, NORMAL) for letter in LETTERS]
     tok = made({"model": "gpt2", "merges": ["a b"], "tokens": [*LETTERS, "ab"], "token_type": [*types, NORMAL]})
     tok.save(tmp_path / "tokenizer.json")
-    for each in (tok, bpe.Tokenizer.load(tmp_path / "tokenizer.json")):
-        assert each.decode([LETTERS.index("ª"), 256, LETTERS.index("Ġ")]) == "ªabĠ"
-        assert tokens(each, "ªĠ", "all") == tokens(tok, "ªĠ", "all")
+    for tokenizer in (tok, bpe.Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert tokenizer.decode([LETTERS.index("ª"), 256, LETTERS.index("Ġ")]) == "ªabĠ"
+        assert tokens(tokenizer, "ªĠ", "all") == tokens(tok, "ªĠ", "all")
 
 
 def test_strings_that_are_not_utf_8_matter_in_tokens_alone():
@@ -69,32 +69,37 @@ PAIRS = ["l o", "lo lo", "lolo lolo", "\u0120 lo", "a b", "ab ab", "\u00c3 \u00a
 def test_bytes_without_a_token_are_left_out_after_merging(pre, tmp_path):
     """As in llama.cpp; the other file has tokens for them, which no merge has."""
     lacking = {LETTERS[i] for i in (3, 40, 200)} | {byte_letters()[byte] for byte in b"\x00\x0b\xf1-\x82"}
-    kept = [letter for letter in LETTERS if letter not in lacking]
+    kept_letters = [letter for letter in LETTERS if letter not in lacking]
     pairs = [pair for pair in PAIRS if not lacking & set(pair)]
-    values = {"model": "gpt2", "pre": pre, "merges": pairs, "tokens": [*kept, *(p.replace(" ", "") for p in pairs)]}
+    values = {
+        "model": "gpt2",
+        "pre": pre,
+        "merges": pairs,
+        "tokens": [*kept_letters, *(p.replace(" ", "") for p in pairs)],
+    }
     tok = made(values)
-    whole = made({**values, "tokens": [*values["tokens"], *sorted(lacking)]})
+    complete = made({**values, "tokens": [*values["tokens"], *sorted(lacking)]})
     tok.save(tmp_path / "tokenizer.json")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
     rng, limit = random.Random(1), tok.n_vocab
     parts = ["lo", "lolo", " lo", "ab", "\x0b", "\0", "-", "é", "€", "\U00050000", " ", "\n", "あ"]
     texts = ["".join(rng.choices(parts, k=size)) for size in (0, 1, 2, 5, 5, 9, 9, 30, 200)]
     texts += ["-" * 90, "ab" * 50 + "-" + "lo" * 900, "-".join(["lolo"] * 300), "-", "lo\x0blo"]
-    expected = [[number for number in whole.encode(text).tolist() if number < limit] for text in texts]
+    expected = [[token_id for token_id in complete.encode(text).tolist() if token_id < limit] for text in texts]
     assert [tok.encode(text).tolist() for text in texts] == expected
     assert [row.tolist() for row in tok.encode_batch(texts, threads=3)] == expected
-    assert [number for row in tok.encode_stream(texts) for number in row] == tok.encode("".join(texts)).tolist()
+    assert [token_id for row in tok.encode_stream(texts) for token_id in row] == tok.encode("".join(texts)).tolist()
     for text, ids in zip(texts, expected, strict=True):
-        found = whole.encode(text, dropout=0.3, seed=5)
-        assert tok.encode(text, dropout=0.3, seed=5).tolist() == found[found < limit].tolist()
-        assert (tok.count_tokens(text), tok.tokens(text)) == (len(ids), [tok.token_bytes(number) for number in ids])
-        numbers, spans = tok.encode_with_offsets(text, "byte")
+        ids_with_dropout = complete.encode(text, dropout=0.3, seed=5)
+        assert tok.encode(text, dropout=0.3, seed=5).tolist() == ids_with_dropout[ids_with_dropout < limit].tolist()
+        assert (tok.count_tokens(text), tok.tokens(text)) == (len(ids), [tok.token_bytes(token_id) for token_id in ids])
+        kept_ids, spans = tok.encode_with_offsets(text, "byte")
         data = "".join(byte_letters()[byte] for byte in text.encode())
-        assert numbers.tolist() == ids
-        for number, (start, end) in zip(ids, spans.tolist(), strict=True):
+        assert kept_ids.tolist() == ids
+        for token_id, (start, end) in zip(ids, spans.tolist(), strict=True):
             left = "".join(letter for letter in data[start:end] if letter not in lacking)
-            assert left == values["tokens"][number] or not text.encode()[start:end].isascii()  # of whole characters
-            assert values["tokens"][number] in left
+            assert left == values["tokens"][token_id] or not text.encode()[start:end].isascii()  # of whole characters
+            assert values["tokens"][token_id] in left
     assert "ids none" not in tok.explain("lo-lo")
     assert bpe.plots.show_merges(tok, "lo-lo")
 
@@ -142,7 +147,7 @@ def test_each_value_of_pre_cuts_as_its_pattern_does(pre):
 
 def test_all_patterns_are_probed():
     assert {PRETOKENIZERS[pre].patterns for pre in CUTS} | {PRETOKENIZERS[pre].patterns for pre in LINE_VALUES} == {
-        each.patterns for each in PRETOKENIZERS.values()
+        pattern.patterns for pattern in PRETOKENIZERS.values()
     }
 
 
@@ -173,7 +178,7 @@ def test_a_space_prefix_means_nothing_in_a_byte_level_model():
 def test_the_longest_user_defined_token_is_found_first(names, text, expected, tmp_path):
     tok = byte_level(names, [], [USER_DEFINED] * len(names))
     assert tokens(tok, text) == expected
-    assert [number for part in tok.encode_stream(list(text)) for number in part] == tok.encode(text).tolist()
+    assert [token_id for part in tok.encode_stream(list(text)) for token_id in part] == tok.encode(text).tolist()
     tok.save(tmp_path / "t.json")
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
 
@@ -211,8 +216,10 @@ def test_some_names_have_a_type_whatever_the_file_says(names, plain, special, ki
     tok = byte_level(names, [], [kind] * len(names))
     text = "".join(names)
     for allowed, expected in (((), plain), ("all", special)):
-        found = [number - 256 for number in tok.encode(text, allowed_special=allowed).tolist() if number >= 256]
-        assert found == expected
+        added_indices = [
+            token_id - 256 for token_id in tok.encode(text, allowed_special=allowed).tolist() if token_id >= 256
+        ]
+        assert added_indices == expected
 
 
 def test_two_names_of_a_role_are_refused_unless_the_file_decides():
@@ -277,13 +284,13 @@ def gemma(unk: int) -> list[tuple[str, float, int]]:
 def test_user_defined_tokens_are_found_in_the_text_as_it_is(unk, prefix):
     more = [("  ", -1000.0, USER_DEFINED), ("<a b>", -1000.0, USER_DEFINED)]
     tok = scored(gemma(unk) + more, add_space_prefix=prefix)
-    first = [SPACE] if prefix else []
+    prefix_tokens = [SPACE] if prefix else []
 
     def space(text):
         return [token.encode("latin-1").decode() for token in tokens(tok, text)]
 
-    assert space("a  b") == [*first, "a", "  ", *first, "b"]
-    assert space("<a b>a b") == ["<a b>", *first, "a", SPACE, "b"]
+    assert space("a  b") == [*prefix_tokens, "a", "  ", *prefix_tokens, "b"]
+    assert space("<a b>a b") == ["<a b>", *prefix_tokens, "a", SPACE, "b"]
     assert space(" a") == ([SPACE * 2] if prefix else [SPACE]) + ["a"]
     assert tok.decode(tok.encode("a")) == "a"
 
@@ -303,13 +310,13 @@ def test_two_unknown_tokens_and_other_scores_are_read():
     texts, _, types = map(list, zip(*gemma(UNKNOWN), ("ab", 0.0, NORMAL), ("ba", 0.0, NORMAL), strict=True))
     values = {"model": "llama", "tokens": texts, "token_type": types, "add_space_prefix": False}
     assert tokens(made(values), "aba") == ["ab", "a"]
-    last = len(texts) - 1
-    assert tokens(made({**values, "scores": [0] * last + [1, 1]}), "aba") == ["a", "ba"]
+    last_index = len(texts) - 1
+    assert tokens(made({**values, "scores": [0] * last_index + [1, 1]}), "aba") == ["a", "ba"]
 
 
 def test_what_is_found_before_takes_no_part_in_merging():
-    own = [("\n", 0.0, USER_DEFINED), ("a\n", -1.0, NORMAL), ("xy", 0.0, USER_DEFINED), ("zzzz", 0.0, NORMAL)]
-    tok = scored(gemma(UNKNOWN) + own, add_space_prefix=False)
+    added = [("\n", 0.0, USER_DEFINED), ("a\n", -1.0, NORMAL), ("xy", 0.0, USER_DEFINED), ("zzzz", 0.0, NORMAL)]
+    tok = scored(gemma(UNKNOWN) + added, add_space_prefix=False)
     assert tokens(tok, "a\nxyzzzz") == ["a", "\n", "xy", *["<0x7A>"] * 4]
     long = [("b" * 2**i, 0.0, NORMAL) for i in range(1, 12)]
     with pytest.raises(bpe.FormatError, match="has 2048 characters; a token has at most 1024"):
@@ -336,7 +343,7 @@ def test_models_of_lines(pre, space):
     tok = made(values)
 
     def found(text):
-        return [texts[number] for number in tok.encode(text).tolist()]
+        return [texts[token_id] for token_id in tok.encode(text).tolist()]
 
     assert found("ab<x>a") == [*space, "ab", "<x>", *space, "a"]
     assert found(" a\nb\n\n\na") == [SPACE, "a", "\n", *space, "b", "\n\n", "\n", *space, "a"]

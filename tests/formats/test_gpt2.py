@@ -18,8 +18,8 @@ from bpe.vocab.byte_letters import to_letters
 def files() -> tuple[bytes, bytes, dict[bytes, int]]:
     """Merges, ids and ranks of a small tokenizer."""
     tok = bpe.train(texts=["low lower lowest", "naïve 낮\n"] * 5, vocab_size=275)
-    pairs = [" ".join(to_letters(tok.token_bytes(number)) for number in pair) for pair in tok.merges.tolist()]
-    ids = {to_letters(token): number for token, number in tok.vocab().items()}
+    pairs = [" ".join(to_letters(tok.token_bytes(token_id)) for token_id in pair) for pair in tok.merges.tolist()]
+    ids = {to_letters(token): token_id for token, token_id in tok.vocab().items()}
     merges = "\n".join(["#version: 0.2", *pairs, ""]).encode()
     return merges, json.dumps({**ids, "<|endoftext|>": 275}).encode(), tok.vocab()
 
@@ -53,18 +53,18 @@ def test_damaged_files_are_refused_or_mean_the_same() -> None:
     chance = random.Random(16)
     for _ in range(2000):
         damaged = [merges, encoder]
-        which = chance.randrange(2)
-        data = bytearray(damaged[which])
-        at = chance.randrange(len(data))
+        file_index = chance.randrange(2)
+        data = bytearray(damaged[file_index])
+        offset = chance.randrange(len(data))
         change = chance.randrange(4)
         if change == 0:
-            data[at] = chance.randrange(256)
+            data[offset] = chance.randrange(256)
         elif change == 1:
-            del data[at : at + chance.randrange(1, 20)]
+            del data[offset : offset + chance.randrange(1, 20)]
         elif change == 2:
-            data[at:at] = data[chance.randrange(len(data)) :][:10]
+            data[offset:offset] = data[chance.randrange(len(data)) :][:10]
         else:
-            del data[at:]
-        damaged[which] = bytes(data)
+            del data[offset:]
+        damaged[file_index] = bytes(data)
         with suppress(bpe.FormatError):
             assert read_gpt2_ranks(*damaged) == ranks

@@ -32,8 +32,8 @@ def file(**options) -> dict:
 def read_usual(data: bytes) -> TokenizerSpec | None:
     """What the kernel reads; None for a file that is left to `json`."""
     try:
-        found = split_off_lists(data, load)
-        return None if found is None else _build(found[0], list_spans=found[1:])
+        parts = split_off_lists(data, load)
+        return None if parts is None else _build(parts[0], list_spans=parts[1:])
     except (FormatError, UnusualError):
         return None
 
@@ -56,13 +56,13 @@ WAYS = [{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (",", ":")}, 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("strings", [True, False])
 def test_the_kernel_reads_common_files(way, strings):
-    one = file()
-    one["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # not written in byte letters
+    document = file()
+    document["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # not written in byte letters
     if strings:
-        one["model"]["merges"] = [" ".join(pair) for pair in one["model"]["merges"]]
-    for model in (one["model"], dict(reversed(one["model"].items()))):
-        one["model"] = model
-        for top in (one, dict(reversed(one.items()))):
+        document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
+    for model in (document["model"], dict(reversed(document["model"].items()))):
+        document["model"] = model
+        for top in (document, dict(reversed(document.items()))):
             data = json.dumps(top, **way).encode()
             assert with_kernel(data) is not None
             assert with_kernel(data) == without_kernel(data)
@@ -70,44 +70,48 @@ def test_the_kernel_reads_common_files(way, strings):
 
 
 def test_ids_in_any_order():
-    one = file()
+    document = file()
     source = random.Random(3)
     for _ in range(5):
-        items = list(one["model"]["vocab"].items())
+        items = list(document["model"]["vocab"].items())
         source.shuffle(items)
-        one["model"]["vocab"] = dict(items)
-        data = json.dumps(one).encode()
+        document["model"]["vocab"] = dict(items)
+        data = json.dumps(document).encode()
         assert with_kernel(data) == without_kernel(data) == bpe.Tokenizer(_build(load(json.dumps(file()).encode())))
-    one["model"]["vocab"] = {token: 7 * number for token, number in items}
-    for token in one["added_tokens"]:
+    document["model"]["vocab"] = {token: 7 * token_id for token, token_id in items}
+    for token in document["added_tokens"]:
         token["id"] *= 7
-    data = json.dumps(one).encode()
+    data = json.dumps(document).encode()
     assert with_kernel(data) == without_kernel(data) is not None
 
 
 def test_the_kernel_never_differs_on_randomly_changed_files():
     source = random.Random(5)
-    one = file()
-    one["model"]["vocab"] = {token: number for token, number in one["model"]["vocab"].items() if number < 30}
-    kept = one["model"]["vocab"].keys()
-    one["model"]["vocab"] |= {"Ġt": 30, "Ġth": 31, "é": 32, "☃": 33}
-    kept |= {"Ġ"}
-    one["model"]["vocab"] |= {letter: 40 + i for i, letter in enumerate("Ġth") if letter not in one["model"]["vocab"]}
-    one["model"]["merges"] = ["Ġ t", "Ġt h"]
-    files = [json.dumps(one, **way).encode() for way in WAYS]
+    document = file()
+    document["model"]["vocab"] = {
+        token: token_id for token, token_id in document["model"]["vocab"].items() if token_id < 30
+    }
+    names = document["model"]["vocab"].keys()
+    document["model"]["vocab"] |= {"Ġt": 30, "Ġth": 31, "é": 32, "☃": 33}
+    names |= {"Ġ"}
+    document["model"]["vocab"] |= {
+        letter: 40 + i for i, letter in enumerate("Ġth") if letter not in document["model"]["vocab"]
+    }
+    document["model"]["merges"] = ["Ġ t", "Ġt h"]
+    files = [json.dumps(document, **way).encode() for way in WAYS]
     assert all(with_kernel(data) is not None for data in files)
     read_by_kernel = 0
     for _ in range(4000):
         data = bytearray(source.choice(files))
         for _ in range(source.choice([1, 1, 2])):
-            at = source.randrange(len(data))
+            offset = source.randrange(len(data))
             new = source.choice(
                 [b'"', b"\\", b",", b":", b"{", b"}", b"[", b"]", b" ", b"0", b"\xc4", b"\xff", b"u", b"", b"\n"]
             )
-            data[at : at + source.choice([0, 1, 1, 3])] = new
-        found = with_kernel(bytes(data))
-        read_by_kernel += found is not None
-        assert found is None or found == without_kernel(bytes(data))
+            data[offset : offset + source.choice([0, 1, 1, 3])] = new
+        with_lists = with_kernel(bytes(data))
+        read_by_kernel += with_lists is not None
+        assert with_lists is None or with_lists == without_kernel(bytes(data))
     assert read_by_kernel > 100  # for example after changes of ignored fields
 
 
@@ -142,22 +146,22 @@ STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 
 @pytest.mark.parametrize("vocab", STRINGS)
 def test_unusual_strings_are_left_to_json(vocab):
-    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, byte_by_letter()[:512])
-    assert found is not None
+    result = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, byte_by_letter()[:512])
+    assert result is not None
     with pytest.raises((UnusualError, FormatError)):
-        KernelLists("byte", found, *np.empty((2, 0), dtype=np.int32))
+        KernelLists("byte", result, *np.empty((2, 0), dtype=np.int32))
 
 
 def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
-    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
-    assert found is not None
-    assert found.blob.tobytes() == b'a b"\\/ '
-    assert found.offsets.tolist() == [0, 1, 3, 6, 7]
-    assert found.token_ids.tolist() == [1, 0, 5, 3]
-    assert found.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
-    assert len(found) == 6
-    assert [found.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
+    result = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
+    assert result is not None
+    assert result.blob.tobytes() == b'a b"\\/ '
+    assert result.offsets.tolist() == [0, 1, 3, 6, 7]
+    assert result.token_ids.tolist() == [1, 0, 5, 3]
+    assert result.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
+    assert len(result) == 6
+    assert [result.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
 
 
 MERGES = [
@@ -177,9 +181,9 @@ MERGES = [
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
 def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
-    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
-    assert found is not None
-    pairs = found.merges(merges, 0)
+    result = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
+    assert result is not None
+    pairs = result.merges(merges, 0)
     if expected is None:
         assert pairs is None
     else:
@@ -194,20 +198,20 @@ def test_the_kernel_reads_merges(merges, expected):
     "merges", [b'[["a","b\\q]', b'[["a","b\\q"]]', b'[["a\\q,"b"]', b'["a b\\q]', b'[["a","b\x01]', b'["a \\u12]']
 )
 def test_unusual_strings_of_merges_are_left_to_json(merges, letters):
-    found = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
-    assert found is not None
-    assert found.merges(merges, 0) is None
+    result = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
+    assert result is not None
+    assert result.merges(merges, 0) is None
 
 
 def test_unusual_files_are_left_to_json():
     for change in (
-        lambda one: one["model"]["merges"].append(one["model"]["merges"][0]),
-        lambda one: one["model"]["vocab"].__setitem__("Ġé", 5),
-        lambda one: one.__setitem__("truncation", 5),
+        lambda document: document["model"]["merges"].append(document["model"]["merges"][0]),
+        lambda document: document["model"]["vocab"].__setitem__("Ġé", 5),
+        lambda document: document.__setitem__("truncation", 5),
     ):
-        one = file()
-        change(one)
-        data = json.dumps(one).encode()
+        document = file()
+        change(document)
+        data = json.dumps(document).encode()
         assert read_usual(data) is None
         with pytest.raises(FormatError):
             read(data)
@@ -221,11 +225,11 @@ TEXTS = [
 
 @pytest.mark.parametrize("vocab", TEXTS)
 def test_the_kernel_reads_a_vocab_of_text(vocab):
-    found = jsontokens.read_vocab(vocab.encode(), 0, None)
-    assert found is not None
-    assert found.end == jsontokens.value_end(vocab.encode(), 0) == len(vocab.encode())
-    tokens = [found.blob[a:b].tobytes().decode() for a, b in pairwise(found.offsets.tolist())]
-    assert dict(zip(tokens, found.token_ids.tolist(), strict=True)) == json.loads(vocab)
+    result = jsontokens.read_vocab(vocab.encode(), 0, None)
+    assert result is not None
+    assert result.end == jsontokens.value_end(vocab.encode(), 0) == len(vocab.encode())
+    tokens = [result.blob[a:b].tobytes().decode() for a, b in pairwise(result.offsets.tolist())]
+    assert dict(zip(tokens, result.token_ids.tolist(), strict=True)) == json.loads(vocab)
 
 
 @pytest.mark.parametrize("vocab", ['{"\\ud83d":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])
@@ -252,12 +256,12 @@ def test_the_end_of_a_list_is_found(value, indent, source):
 
 def test_a_repeated_token_is_left_to_json():
     """The hash table is filled ahead of the tokens that it is asked for: one of them may be far from its equal."""
-    for n, at, equal in ((2, 1, 0), (40, 39, 0), (40, 39, 38), (40, 17, 1)):
+    for n, position, equal in ((2, 1, 0), (40, 39, 0), (40, 39, 38), (40, 17, 1)):
         names = [f"t{i}" for i in range(n)]
         assert (
             jsontokens.read_vocab(json.dumps({name: i for i, name in enumerate(names)}).encode(), 0, None) is not None
         )
-        names[at] = names[equal]
+        names[position] = names[equal]
         vocab = "{" + ",".join(f'"{name}":{i}' for i, name in enumerate(names)) + "}"
         assert jsontokens.read_vocab(vocab.encode(), 0, None) is None
 
@@ -270,23 +274,23 @@ def test_many_and_long_merges():
             half = letter * (1 << size - 1)
             merges.append([half, half])
             vocab[half + half] = len(vocab)
-    one = file()
-    one["model"] |= {"vocab": vocab, "merges": merges}
-    one["added_tokens"] = []
-    data = json.dumps(one).encode()
-    found = with_kernel(data)
-    assert found is not None
-    assert found == without_kernel(data)
-    assert found.token_bytes(found.n_vocab - 1) == b"h" * (1 << 15)
-    one["model"]["merges"][77][0] = "absent"
-    assert read_usual(json.dumps(one).encode()) is None
+    document = file()
+    document["model"] |= {"vocab": vocab, "merges": merges}
+    document["added_tokens"] = []
+    data = json.dumps(document).encode()
+    with_lists = with_kernel(data)
+    assert with_lists is not None
+    assert with_lists == without_kernel(data)
+    assert with_lists.token_bytes(with_lists.n_vocab - 1) == b"h" * (1 << 15)
+    document["model"]["merges"][77][0] = "absent"
+    assert read_usual(json.dumps(document).encode()) is None
 
 
 def characters(vocab: list[str], merges: list[list[str]], **fields) -> dict:
     tok = bpe.train(texts=["ab"], vocab_size=2, model="char", pretokenizer="whitespace")
-    one = json.loads(write(tok.spec))
-    one["model"] |= {"vocab": {token: i for i, token in enumerate(vocab)}, "merges": merges, **fields}
-    return one
+    document = json.loads(write(tok.spec))
+    document["model"] |= {"vocab": {token: i for i, token in enumerate(vocab)}, "merges": merges, **fields}
+    return document
 
 
 def test_merges_with_a_subword_prefix_are_read_by_the_kernel():
@@ -304,13 +308,16 @@ def test_merges_with_a_subword_prefix_are_read_by_the_kernel():
 
 def test_merges_of_added_tokens_are_read_by_the_kernel():
     """As in Gemma's file."""
-    one = characters(["a", "b", "ab", "aba", "<s>"], ["a b", "ab a"])
-    one["added_tokens"] = [{"id": 2, "content": "ab", "special": True}, {"id": 4, "content": "<s>", "special": True}]
-    data = json.dumps(one).encode()
-    found = with_kernel(data)
-    assert found is not None
-    assert found == without_kernel(data)
-    assert found.encode("aba ab").tolist() == [3, 2]
+    document = characters(["a", "b", "ab", "aba", "<s>"], ["a b", "ab a"])
+    document["added_tokens"] = [
+        {"id": 2, "content": "ab", "special": True},
+        {"id": 4, "content": "<s>", "special": True},
+    ]
+    data = json.dumps(document).encode()
+    with_lists = with_kernel(data)
+    assert with_lists is not None
+    assert with_lists == without_kernel(data)
+    assert with_lists.encode("aba ab").tolist() == [3, 2]
 
 
 def test_character_models_are_read_by_the_kernel():
@@ -318,9 +325,9 @@ def test_character_models_are_read_by_the_kernel():
         texts=[TEXT + "日本語 é😀"], vocab_size=100, model="char", pretokenizer="whitespace", special_tokens=["<s>"]
     )
     data = write(tok.spec)
-    found = read_usual(data)
-    assert found is not None
-    assert bpe.Tokenizer(found) == without_kernel(data) == tok
+    is_usual = read_usual(data)
+    assert is_usual is not None
+    assert bpe.Tokenizer(is_usual) == without_kernel(data) == tok
     invalid = data.replace("日".encode(), b"\xe6\x97")
     assert read_usual(invalid) is None
     with pytest.raises(FormatError, match="UTF-8"):
@@ -339,16 +346,16 @@ OWN = {
 def test_own_models_are_read_by_the_kernel(name):
     tok = OWN[name]()
     for special in ([], ["<s>", "<|日|>"], ["😀"]):
-        wanted = tok.with_tokens(special=special) if special else tok
-        data = write(wanted.spec)
+        expected = tok.with_tokens(special=special) if special else tok
+        data = write(expected.spec)
         assert json.loads(data)["model"]["type"].startswith("bpe.")
-        assert with_kernel(data) == without_kernel(data) == wanted
+        assert with_kernel(data) == without_kernel(data) == expected
 
 
 def test_lists_of_other_objects_are_left_to_json():
     """A vocab or merges elsewhere in the file, twice, or the marks that stand for them."""
-    one = file()
-    vocab, merges = one["model"]["vocab"], one["model"]["merges"]
+    document = file()
+    vocab, merges = document["model"]["vocab"], document["model"]["merges"]
     for change in (
         lambda top: {"vocab": vocab} | top,
         lambda top: {"other": {"merges": merges}} | top,
@@ -357,8 +364,8 @@ def test_lists_of_other_objects_are_left_to_json():
         lambda top: [top],
         lambda top: top | {"model": [top["model"]]},
     ):
-        assert read_usual(json.dumps(change(one)).encode()) is None
-    data = json.dumps(one).encode()
+        assert read_usual(json.dumps(change(document)).encode()) is None
+    data = json.dumps(document).encode()
     twice = data.replace(b'"vocab"', b'"vocab": {"a": 0}, "vocab"', 1)
     assert twice != data
     assert read_usual(data) is not None

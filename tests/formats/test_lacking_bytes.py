@@ -54,10 +54,10 @@ def merges_of(rng: random.Random, vocab: dict[str, int], suffix: str) -> list[li
 def file_of(vocab: dict[str, int], merges: list[list[str]], added: dict[str, bool], **fields: Any) -> str:
     """A tokenizer.json; `added` has the names of added tokens, and whether each is special."""
     new = [name for name in added if name not in vocab]
-    numbers = {name: vocab.get(name, len(vocab) + new.index(name) if name in new else 0) for name in added}
+    added_ids = {name: vocab.get(name, len(vocab) + new.index(name) if name in new else 0) for name in added}
     tokens = [
-        generated.token(name, id=numbers[name], normalized=not special, special=special)
-        for name, special in sorted(added.items(), key=lambda item: numbers[item[0]])
+        generated.token(name, id=added_ids[name], normalized=not special, special=special)
+        for name, special in sorted(added.items(), key=lambda item: added_ids[item[0]])
     ]
     return json.dumps(generated.file_of(vocab, merges, tokens, **fields))
 
@@ -80,10 +80,10 @@ def random_file(seed: int) -> str:
 
 def check_one_text(file: str, text: str, *, decoded: bool = True) -> None:
     """Compare everything that a text becomes with what `tokenizers` makes of it."""
-    theirs, same = tokenizers.Tokenizer.from_str(file), compat.Tokenizer.from_str(file)
+    peer, peer_of_ours = tokenizers.Tokenizer.from_str(file), compat.Tokenizer.from_str(file)
     tok = bpe.Tokenizer(read(file.encode()))
-    want, found = theirs.encode(text), same.encode(text)
-    ids = want.ids
+    expected, encoding = peer.encode(text), peer_of_ours.encode(text)
+    ids = expected.ids
     assert tok.encode(text, allowed_special="all").tolist() == ids
     dropped = tok.encode(text, allowed_special="all", dropout=1e-15, seed=1).tolist()
     assert dropped == ids or tok.spec.ignore_merges
@@ -92,10 +92,15 @@ def check_one_text(file: str, text: str, *, decoded: bool = True) -> None:
     stream = tok.encode_stream([text[:3], text[3:]], allowed_special="all")
     assert np.concatenate([[], *stream]).tolist() == ids
     own, spans = tok.encode_with_offsets(text, allowed_special="all", convention="tokenizers")
-    assert (own.tolist(), [*map(tuple, spans.tolist())]) == (ids, want.offsets)
-    assert (found.ids, found.tokens, found.offsets, found.word_ids) == (ids, want.tokens, want.offsets, want.word_ids)
+    assert (own.tolist(), [*map(tuple, spans.tolist())]) == (ids, expected.offsets)
+    assert (encoding.ids, encoding.tokens, encoding.offsets, encoding.word_ids) == (
+        ids,
+        expected.tokens,
+        expected.offsets,
+        expected.word_ids,
+    )
     if decoded:
-        assert tok.decode(ids) == same.decode(ids, False) == theirs.decode(ids, skip_special_tokens=False)
+        assert tok.decode(ids) == peer_of_ours.decode(ids, False) == peer.decode(ids, skip_special_tokens=False)
 
 
 @pytest.mark.parametrize("seed", range(21))
@@ -109,21 +114,21 @@ def test_all_ways_to_encode_leave_bytes_out(tmp_path: Path) -> None:
     """Files, shards, copies, saved files, and another package's tokenizer."""
     file, rng = random_file(0), random.Random(5)
     texts = [text_of(rng, 60) for _ in range(50)]
-    theirs = tokenizers.Tokenizer.from_str(file)
-    want = [theirs.encode(text).ids for text in texts]
+    peer = tokenizers.Tokenizer.from_str(file)
+    want = [peer.encode(text).ids for text in texts]
     path = tmp_path / "tokenizer.json"
     path.write_text(file)
     tok = bpe.Tokenizer.load(path)
     tok.save(tmp_path / "again.json")
-    for each in (tok, pickle.loads(pickle.dumps(tok)), bpe.Tokenizer.load(tmp_path / "again.json")):
-        assert each.fingerprint == tok.fingerprint
-        assert each.encode_batch(texts * 20, threads=2).to_list() == want * 20
+    for tokenizer in (tok, pickle.loads(pickle.dumps(tok)), bpe.Tokenizer.load(tmp_path / "again.json")):
+        assert tokenizer.fingerprint == tok.fingerprint
+        assert tokenizer.encode_batch(texts * 20, threads=2).to_list() == want * 20
     (tmp_path / "corpus.txt").write_bytes("<|end|>".join(texts).encode())
     corpus = bpe.Sources(tmp_path / "corpus.txt", separator="<|end|>", format="text")  # it has NUL bytes
     assert tok.encode_files(corpus).to_list() == want
     assert bpe.evaluate(tok, texts=texts).to_dict()["tokens"] == sum(map(len, want))
-    ours = accelerate(transformers.PreTrainedTokenizerFast(tokenizer_file=str(path)))
-    assert ours(texts)["input_ids"] == want
+    accelerated = accelerate(transformers.PreTrainedTokenizerFast(tokenizer_file=str(path)))
+    assert accelerated(texts)["input_ids"] == want
 
 
 @pytest.mark.parametrize("lacking", LACKING)
@@ -138,9 +143,9 @@ def test_pieces_are_split_where_nothing_is_left_out_around(lacking: frozenset[in
 def test_own_tokenizers_that_lack_bytes_still_raise(tmp_path: Path) -> None:
     tok = bpe.train(texts=["ab ab"], vocab_size=5, alphabet=bpe.Alphabet(initial="corpus"))
     tok.save(tmp_path / "tok.json")
-    for each in (tok, bpe.Tokenizer.load(tmp_path / "tok.json")):
+    for tokenizer in (tok, bpe.Tokenizer.load(tmp_path / "tok.json")):
         with pytest.raises(ValueError, match="byte 0x78 of the text 'xab' is not in the vocabulary"):
-            each.encode("xab")
+            tokenizer.encode("xab")
     with pytest.raises(ValueError, match="vocab-merges does not keep drop_unknown"):
         tok.save(tmp_path / "folder", format="vocab-merges")
 
@@ -170,5 +175,5 @@ def test_a_name_in_letters_is_decoded_as_text_in_own_files(tmp_path: Path) -> No
     again = bpe.Tokenizer.load(tmp_path / "tok.json")
     assert again.fingerprint == tok.fingerprint
     assert again.decode(again.encode("<é>", allowed_special="all")) == "<é>"
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tok.json"))
-    assert theirs.decode(theirs.encode("<é>").ids, skip_special_tokens=False) == "<\ufffd>"
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tok.json"))
+    assert peer.decode(peer.encode("<é>").ids, skip_special_tokens=False) == "<\ufffd>"

@@ -40,17 +40,17 @@ PIECES = [
 
 def with_all_splits(vocab):
     """The merges that the converter of sentencepiece models writes: every split of every token, by the token's rank."""
-    found = []
-    for token, number in vocab.items():
-        splits = [(token[:at], token[at:]) for at in range(1, len(token))]
+    merges = []
+    for token, token_id in vocab.items():
+        splits = [(token[:position], token[position:]) for position in range(1, len(token))]
         inside = [pair for pair in splits if pair[0] in vocab and pair[1] in vocab]
-        found += [(number, list(pair)) for pair in sorted(inside, key=lambda pair: (vocab[pair[0]], vocab[pair[1]]))]
-    return [pair for _, pair in sorted(found, key=lambda item: item[0])]
+        merges += [(token_id, list(pair)) for pair in sorted(inside, key=lambda pair: (vocab[pair[0]], vocab[pair[1]]))]
+    return [pair for _, pair in sorted(merges, key=lambda item: item[0])]
 
 
-def added(number, content, *, special=True, rstrip=False):
+def added(token_id, content, *, special=True, rstrip=False):
     flags = {"single_word": False, "lstrip": False, "rstrip": rstrip, "normalized": False, "special": special}
-    return {"id": number, "content": content, **flags}
+    return {"id": token_id, "content": content, **flags}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def vocab():
 def shape(name, vocab):
     """The file of a published tokenizer's shape, as bytes."""
     vocab = dict(vocab)
-    tokens = [added(number, content) for number, content in enumerate(SPECIALS)]
+    tokens = [added(index, content) for index, content in enumerate(SPECIALS)]
     decoders, normalizer, pre_tokenizer = (
         [*DECODERS, STRIP],
         {"type": "Sequence", "normalizers": [PREPEND, TO_MARK]},
@@ -116,21 +116,21 @@ def test_ids_offsets_and_text_match_tokenizers(name, vocab):
     rng = random.Random(name)
     texts = [*CORPUS, "", " ", "a", *("".join(rng.choices(PIECES, k=rng.randrange(1, 20))) for _ in range(60))]
     expected = [peer.encode(text, add_special_tokens=False) for text in texts]
-    for text, theirs in zip(texts, expected, strict=True):
+    for text, encoding in zip(texts, expected, strict=True):
         ids = tok.encode(text, allowed_special="all")
-        assert ids.tolist() == theirs.ids
-        assert tok.decode(ids) == peer.decode(theirs.ids, skip_special_tokens=False)
-        assert tok.decode(ids, skip_special=True) == peer.decode(theirs.ids)
+        assert ids.tolist() == encoding.ids
+        assert tok.decode(ids) == peer.decode(encoding.ids, skip_special_tokens=False)
+        assert tok.decode(ids, skip_special=True) == peer.decode(encoding.ids)
         decoder = tok.decoder()
-        assert "".join(decoder.push(number) for number in theirs.ids) + decoder.flush() == tok.decode(ids)
+        assert "".join(decoder.push(token_id) for token_id in encoding.ids) + decoder.flush() == tok.decode(ids)
         parts = tok.encode_stream(iter(text), allowed_special="all")
-        assert [number for part in parts for number in part.tolist()] == theirs.ids
+        assert [token_id for part in parts for token_id in part.tolist()] == encoding.ids
     batch = tok.encode_batch(texts, allowed_special="all", threads=2)
-    assert batch.to_list() == [theirs.ids for theirs in expected]
+    assert batch.to_list() == [encoding.ids for encoding in expected]
     plain = "the tokens of 한국어 and 日本語: é"
     ids, spans = tok.encode_with_offsets(plain)
-    theirs = peer.encode(plain, add_special_tokens=False)
-    assert (ids.tolist(), ids.tolist()) == (theirs.ids, tok.encode(plain).tolist())
+    encoding = peer.encode(plain, add_special_tokens=False)
+    assert (ids.tolist(), ids.tolist()) == (encoding.ids, tok.encode(plain).tolist())
     assert [plain[start:end] for start, end in spans.tolist()][-1] == "é"
     assert tok.template == ((1,), ())
 
@@ -140,8 +140,8 @@ def test_characters_of_byte_tokens_are_streamed_as_soon_as_by_tokenizers(vocab):
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     stream, decoder = tokenizers.decoders.DecodeStream(skip_special_tokens=False), tok.decoder()
     byte_ids = [vocab[f"<0x{byte:02X}>"] for byte in "é낮😊\n".encode()]
-    for number in [*tok.encode("tokens").tolist(), *byte_ids, *tok.encode("text").tolist()]:
-        assert decoder.push(number) == (stream.step(peer, number) or "")
+    for token_id in [*tok.encode("tokens").tolist(), *byte_ids, *tok.encode("text").tolist()]:
+        assert decoder.push(token_id) == (stream.step(peer, token_id) or "")
     assert decoder.flush() == ""
 
 
@@ -149,7 +149,7 @@ def test_bytes_that_are_not_text_are_streamed_without_the_characters_before_them
     tok = bpe.Tokenizer(read(shape("llama2", vocab)))
     ids = [vocab[f"<0x{byte:02X}>"] for byte in b"\xc3\xa9\xc3\x0a\x41"]
     decoder = tok.decoder()
-    assert [decoder.push(number) for number in ids] == ["", "é", "", "\ufffd\ufffd", "\ufffd"]
+    assert [decoder.push(token_id) for token_id in ids] == ["", "é", "", "\ufffd\ufffd", "\ufffd"]
     assert decoder.flush() == ""
     assert tok.decode(ids) == "\ufffd" * 5  # as in `tokenizers`, which cannot know at the first character
     decoder.push(ids[:1])
@@ -193,9 +193,9 @@ def test_a_tokenizer_like_llama_2_is_trained(options, tmp_path):
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     rng = random.Random(str(options))
     for text in [*CORPUS[:4], *("".join(rng.choices(PIECES, k=rng.randrange(1, 12))) for _ in range(40))]:
-        theirs = peer.encode(text)
-        assert tok.encode(text, allowed_special="all").tolist() == theirs.ids
-        assert tok.decode(theirs.ids) == peer.decode(theirs.ids, skip_special_tokens=False)
+        encoding = peer.encode(text)
+        assert tok.encode(text, allowed_special="all").tolist() == encoding.ids
+        assert tok.decode(encoding.ids) == peer.decode(encoding.ids, skip_special_tokens=False)
     for text in CORPUS[:4]:
         assert tok.decode(tok.encode(text)) == text
     assert [token for token in tok.tokens("in 2024") if token.strip("▁").isdigit()] == ["2", "0", "2", "4"]

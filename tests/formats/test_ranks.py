@@ -32,7 +32,7 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
     """Encode each token's bytes with the merges found so far; if two symbols remain, their pair is its merge."""
     index_of = {token: index for index, token in enumerate(tokens)}
     ranks: dict[tuple[bytes, bytes], int] = {}
-    found = [[-1, -1] for _ in tokens]
+    pairs = [[-1, -1] for _ in tokens]
     for index, token in enumerate(tokens):
         symbols = [token[i : i + 1] for i in range(len(token))]
         if len(symbols) < 2 or any(symbol not in index_of for symbol in symbols):
@@ -40,8 +40,8 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
         left = reference.encode_word(symbols, ranks)
         if len(left) == 2:
             ranks[left[0], left[1]] = index
-            found[index] = [index_of[left[0]], index_of[left[1]]]
-    return found
+            pairs[index] = [index_of[left[0]], index_of[left[1]]]
+    return pairs
 
 
 # Merges -------------------------------------------------------------------------------------------------------------
@@ -65,9 +65,9 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
     assert core.RankTable(*flat(tokens)).merges()[256:].tolist() == tok.merges.tolist()
-    for one, other in swaps:
-        if max(one, other) < len(tokens):
-            tokens[one], tokens[other] = tokens[other], tokens[one]
+    for left_rank, right_rank in swaps:
+        if max(left_rank, right_rank) < len(tokens):
+            tokens[left_rank], tokens[right_rank] = tokens[right_rank], tokens[left_rank]
     assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
 
 
@@ -96,19 +96,20 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     table = core.RankTable(blob, offsets)
     assert list(map(tuple, table.splits(every).tolist())) == naive_splits(tokens)
     pairs = table.merges()
-    numbers = 3 * every.astype(np.int32)
-    merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, table)
-    known = {token: index for index, token in enumerate(tokens)}
+    ids = 3 * every.astype(np.int32)
+    merges, merge_results, ranks, unreachable = tiktoken.recover_merges(blob, offsets, ids, table)
+    index_of = {token: index for index, token in enumerate(tokens)}
     without = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
     late = [
         index
         for index in without
-        if all(bytes([byte]) in known for byte in tokens[index]) and len(merged_by_ranks(tokens[index], known)) == 1
+        if all(bytes([byte]) in index_of for byte in tokens[index])
+        and len(merged_by_ranks(tokens[index], index_of)) == 1
     ]
     assert (ranks is not None) == bool(late)
     if ranks is not None:
         assert [(left // 3, right // 3) for left, right in merges.tolist()] == [row[:2] for row in naive_splits(tokens)]
-        assert made.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
+        assert merge_results.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
         assert unreachable is None
     else:
         assert unreachable is not None
@@ -141,8 +142,8 @@ def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
 def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
     """Loading once searched all ranks for each of them."""
     path = tmp_path / "ranks.tiktoken"
-    path.write_bytes(rank_file({b"%d" % number: number for number in range(20_000)}))
-    special = {f"<{number}>": number for number in range(20_000, 50_000)}
+    path.write_bytes(rank_file({b"%d" % index: index for index in range(20_000)}))
+    special = {f"<{index}>": index for index in range(20_000, 50_000)}
     tok = bpe.Tokenizer.from_tiktoken(path, None, special)
     assert tok.encode("7<20000><49999>8", allowed_special="all").tolist() == [7, 20_000, 49_999, 8]
     with pytest.raises(bpe.FormatError, match="special token '77' is an ordinary token too"):
@@ -175,18 +176,18 @@ def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
 def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
     data = rank_file(ordered)
-    for same in (data, data.removesuffix(b"\n")):
-        read = core.read_ranks(same)
+    for equal_data in (data, data.removesuffix(b"\n")):
+        read = core.read_ranks(equal_data)
         assert read is not None
-        blob, offsets, numbers = read
+        blob, offsets, ids = read
         assert (blob, offsets.tolist()) == (b"".join(ordered), flat(list(ordered))[1].tolist())
-        assert numbers.tolist() == list(ordered.values())
+        assert ids.tolist() == list(ordered.values())
     by_line = tiktoken._read_line_by_line(data)
-    assert (blob, offsets.tolist(), numbers.tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
+    assert (blob, offsets.tolist(), ids.tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
     shuffled = list(ordered.items())
     random.Random(1).shuffle(shuffled)
     unusual = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"))
-    assert (blob, offsets.tolist(), numbers.tolist()) == (unusual[0], unusual[1].tolist(), unusual[2].tolist())
+    assert (blob, offsets.tolist(), ids.tolist()) == (unusual[0], unusual[1].tolist(), unusual[2].tolist())
 
 
 @examples(300)
@@ -236,19 +237,21 @@ def test_the_kernel_leaves_unusual_lines_to_python(data: bytes) -> None:
 
 @settings(max_examples=200)
 @given(
-    numbers=st.lists(st.integers(0, 60), unique=True, max_size=20).map(sorted),
+    ids=st.lists(st.integers(0, 60), unique=True, max_size=20).map(sorted),
     special=st.dictionaries(st.integers(0, 70), st.binary(min_size=1, max_size=3), max_size=5),
 )
-def test_vocabulary_from_arrays_equals_the_one_from_objects(numbers: list[int], special: dict[int, bytes]) -> None:
-    tokens = [b"t%d" % number for number in numbers]
-    special = {number: b"<" + token for number, token in special.items() if number not in numbers}
-    one = Vocabulary(zip(numbers, tokens, strict=True), special.items())
-    other = Vocabulary.from_sorted(*flat(tokens), np.array(numbers, dtype=np.int32), special)
-    assert (one.blob, one.limit) == (other.blob, other.limit)
-    assert one.offsets.tolist() == other.offsets.tolist()
-    assert one.kinds.tolist() == other.kinds.tolist()
+def test_vocabulary_from_arrays_equals_the_one_from_objects(ids: list[int], special: dict[int, bytes]) -> None:
+    tokens = [b"t%d" % token_id for token_id in ids]
+    special = {token_id: b"<" + token for token_id, token in special.items() if token_id not in ids}
+    from_objects = Vocabulary(zip(ids, tokens, strict=True), special.items())
+    from_arrays = Vocabulary.from_sorted(*flat(tokens), np.array(ids, dtype=np.int32), special)
+    assert (from_objects.blob, from_objects.limit) == (from_arrays.blob, from_arrays.limit)
+    assert from_objects.offsets.tolist() == from_arrays.offsets.tolist()
+    assert from_objects.kinds.tolist() == from_arrays.kinds.tolist()
     for longest in (0, 2, 3, 9):
-        assert list(one.items(None, longest)) == [item for item in one.items() if len(item[1]) <= longest]
+        assert list(from_objects.items(None, longest)) == [
+            item for item in from_objects.items() if len(item[1]) <= longest
+        ]
 
 
 def test_special_tokens_between_ranks(tmp_path: Any) -> None:
@@ -289,7 +292,7 @@ def test_a_token_without_bytes_is_left_out(tmp_path):
 
 def test_many_tokens_of_one_hash_are_refused() -> None:
     """Sequences of Thue and Morse and their complements have one polynomial hash whatever its base is."""
-    signs = [number.bit_count() % 2 for number in range(1024)]
+    signs = [index.bit_count() % 2 for index in range(1024)]
     blocks = bytes(b"ab"[sign] for sign in signs), bytes(b"ba"[sign] for sign in signs)
     tokens = [b"".join(parts) for parts in product(blocks, repeat=5)]
     for n, refused in ((17, False), (18, True)):

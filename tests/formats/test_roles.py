@@ -63,21 +63,21 @@ def test_roles_are_kept(folder: Path, tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(tok)).roles == ROLES_READ
     assert pickle.loads(pickle.dumps(tok.spec)).roles == ROLES_READ
     for name, form in (("tokenizer.json", None), ("pair", "vocab-merges"), ("kimi", "tiktoken-folder")):
-        assert not [each for each in bpe.convert(folder, tmp_path / name, to_format=form) if each.field == "roles"]
+        assert not [loss for loss in bpe.convert(folder, tmp_path / name, to_format=form) if loss.field == "roles"]
         back = bpe.Tokenizer.load(tmp_path / name)
         assert (back, back.roles) == (tok, ROLES_READ)
     assert bpe.Tokenizer.load(tmp_path / "pair").spec.roles == ROLES_READ
     bpe.convert(tmp_path / "pair", tmp_path / "again", to_format="vocab-merges")
-    for each in (tmp_path / "pair").iterdir():
-        assert (tmp_path / "again" / each.name).read_bytes() == each.read_bytes()
+    for loss in (tmp_path / "pair").iterdir():
+        assert (tmp_path / "again" / loss.name).read_bytes() == loss.read_bytes()
 
 
 def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lost = bpe.convert(folder, tmp_path / "ranks.tiktoken", lossy=True)
-    found = {each.field: each for each in lost}
-    assert all(found[name].harmless for name in ("roles", "chat_template", "model_max_length"))
-    assert "padding_side" not in found
-    assert found["roles"].message == (
+    losses = {loss.field: loss for loss in lost}
+    assert all(losses[name].harmless for name in ("roles", "chat_template", "model_max_length"))
+    assert "padding_side" not in losses
+    assert losses["roles"].message == (
         "eos_token is '<|im_end|>' in the tokenizer, none in the file; unk_token is '<|endoftext|>' in the tokenizer, "
         "none in the file; pad_token is '<|endoftext|>' in the tokenizer, none in the file"
     )
@@ -86,9 +86,9 @@ def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: py
 
 
 def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> None:
-    found = bpe.diff(plain, bpe.Tokenizer.load(folder))
-    assert not found
-    assert str(found.tokenizers[0]) == (
+    difference = bpe.diff(plain, bpe.Tokenizer.load(folder))
+    assert not difference
+    assert str(difference.tokenizers[0]) == (
         "roles: eos_token is none in the first, '<|im_end|>' in the second; unk_token is none in the first, "
         "'<|endoftext|>' in the second; pad_token is none in the first, '<|endoftext|>' in the second; this changes no "
         "id"
@@ -97,9 +97,9 @@ def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> Non
 
 def test_roles_go_with_their_tokens(folder: Path) -> None:
     tok = bpe.Tokenizer.load(folder)
-    kept = dict.fromkeys(("unk_token", "pad_token"), "<|endoftext|>")
-    assert tok.without_tokens(["<|im_end|>"])[0].roles == kept
-    assert tok.without_tokens([tok.token_id("<|im_end|>")])[0].roles == kept
+    kept_roles = dict.fromkeys(("unk_token", "pad_token"), "<|endoftext|>")
+    assert tok.without_tokens(["<|im_end|>"])[0].roles == kept_roles
+    assert tok.without_tokens([tok.token_id("<|im_end|>")])[0].roles == kept_roles
     assert tok.with_tokens(special=["<pad>"]).roles == ROLES_READ
     assert bpe.extend(tok, {"lowlow": 9}, 263).roles == ROLES_READ
 
@@ -149,7 +149,7 @@ def test_roles_must_be_known_and_special(plain: bpe.Tokenizer) -> None:
 
 
 def test_roles_of_a_gguf_file(plain: bpe.Tokenizer) -> None:
-    special = {number: name for name, number in plain.special_tokens.items()}
+    special = {token_id: name for name, token_id in plain.special_tokens.items()}
     values: dict[str, object] = {
         "model": "gpt2",
         "pre": "gpt-2",

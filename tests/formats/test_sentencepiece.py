@@ -51,8 +51,8 @@ def test_ids_follow_the_rule(fallback, dummy, remove):
     tok = tokenizer(pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
     assert tok.spec.merge_ranks is None
     for text in TEXTS:
-        wanted = naive_ids(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
-        assert tok.encode(text).tolist() == wanted, text
+        expected = naive_ids(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
+        assert tok.encode(text).tolist() == expected, text
     assert tok.decode(tok.encode("lower lowest")) == "lower lowest"
     assert tok.special_tokens["</s>"] == 2
 
@@ -62,9 +62,9 @@ def test_other_programs_read_what_is_saved(dummy, tmp_path):
     tok = tokenizer(usual_pieces(MERGED, CHARS, bytes_too=True), byte_fallback=True, dummy=dummy)
     tok.save(tmp_path / "tokenizer.json")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
-    theirs = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    peer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in TEXTS:
-        assert tok.encode(text, allowed_special="all").tolist() == theirs.encode(text, add_special_tokens=False).ids
+        assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text, add_special_tokens=False).ids
 
 
 def test_pieces_in_any_order():
@@ -221,7 +221,7 @@ def test_user_defined_pieces_are_those_of_the_wheel(rules, dummy, remove, user, 
         ids = peer.encode(text)
         assert tok.encode(text).tolist() == ids, text
         assert tok.encode_with_offsets(text)[0].tolist() == ids, text
-        assert [number for part in tok.encode_stream(list(text)) for number in part] == ids, text
+        assert [token_id for part in tok.encode_stream(list(text)) for token_id in part] == ids, text
         assert SPACE in text or tok.decode(ids) == peer.decode(ids), text
 
 
@@ -237,8 +237,8 @@ def test_tokenizers_refuses_what_it_would_encode_differently(tmp_path):
                 with pytest.raises(Exception, match="data did not match"):
                     tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
             else:
-                theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
-                assert theirs.encode("low <b> low").ids == tok.encode("low <b> low").tolist()
+                peer = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+                assert peer.encode("low <b> low").ids == tok.encode("low <b> low").tolist()
 
 
 def test_spaces_that_are_not_escaped_are_decoded_as_by_the_wheel():
@@ -269,7 +269,7 @@ def test_bytes_and_leading_spaces_are_decoded_as_by_the_wheel(dummy, remove, tmp
     cases += [rng.choices(near, k=rng.randrange(1, 9)) for _ in range(300)]
     for ids in cases:
         decoder = tok.decoder()
-        streamed = "".join(decoder.push(number) for number in ids) + decoder.flush()
+        streamed = "".join(decoder.push(token_id) for token_id in ids) + decoder.flush()
         assert tok.decode(ids) == peer.decode(ids) == streamed, ids
         assert tok.decode_batch([ids]) == [tok.decode(ids)]
 
@@ -291,15 +291,15 @@ def test_a_surface_that_is_not_utf8_is_refused():
 
 
 def values_of(tok: bpe.Tokenizer, pre: str) -> dict[str, object]:
-    special = {number: name for name, number in tok.special_tokens.items()}
-    names = [special.get(number) or to_letters(tok.token_bytes(number)) for number in range(tok.n_vocab)]
+    special = {token_id: name for name, token_id in tok.special_tokens.items()}
+    names = [special.get(token_id) or to_letters(tok.token_bytes(token_id)) for token_id in range(tok.n_vocab)]
     return {
         "general.architecture": "own",
         "general.list": [1, 2, 3],
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": pre,
         "tokenizer.ggml.tokens": names,
-        "tokenizer.ggml.token_type": [CONTROL if number in special else NORMAL for number in range(tok.n_vocab)],
+        "tokenizer.ggml.token_type": [CONTROL if token_id in special else NORMAL for token_id in range(tok.n_vocab)],
         "tokenizer.ggml.merges": [f"{names[left]} {names[right]}" for left, right in tok.merges.tolist()],
         "general.bool": True,
     }
@@ -333,9 +333,9 @@ def test_gguf_of_a_sentencepiece_model():
         both = {**values, **change}
         return gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in both.items()}, version=2))
 
-    own, theirs = bpe.Tokenizer(read({})), tokenizer(pieces, byte_fallback=True, remove=False)
+    tok, expected = bpe.Tokenizer(read({})), tokenizer(pieces, byte_fallback=True, remove=False)
     for text in TEXTS:
-        assert own.encode(text).tolist() == theirs.encode(text).tolist()
+        assert tok.encode(text).tolist() == expected.encode(text).tolist()
     for prefix in (True, False):
         change = {"tokens": [*texts, "<b>"], "scores": [*scores, 0.0], "token_type": [*types, USER_DEFINED]}
         ids = bpe.Tokenizer(read({**change, "add_space_prefix": prefix})).encode("<b>").tolist()

@@ -60,7 +60,7 @@ def bpe_file(
         vocab = {letter: i for i, letter in enumerate(to_letters(bytes(byte_alphabet())))}
         vocab |= {"th": 256, "the": 257, "Ġthe": 258}
         merges = [("t", "h"), ("th", "e"), ("Ġ", "the")]
-    made = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=list(merges), **model))
+    tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=list(merges), **model))
     for name, part in (
         ("pre_tokenizer", pre),
         ("normalizer", normalizer),
@@ -68,9 +68,9 @@ def bpe_file(
         ("post_processor", post),
     ):
         if part is not None:
-            setattr(made, name, part)
-    made.add_special_tokens(list(special))
-    return made
+            setattr(tokenizer, name, part)
+    tokenizer.add_special_tokens(list(special))
+    return tokenizer
 
 
 CL100K_PUBLISHED = Pretokenizer("cl100k").pattern.replace("{1,3}+", "{1,3}")
@@ -171,21 +171,21 @@ THEIRS = {
 @pytest.mark.parametrize("kind", THEIRS)
 def test_their_files_have_the_same_ids_here(kind):
     make, pretokenizer = THEIRS[kind]
-    theirs = make()
-    spec = read(saved(theirs))
+    peer = make()
+    spec = read(saved(peer))
     assert spec.pretokenizer == pretokenizer
     again = hugging(spec)
-    ours = bpe.Tokenizer(spec)
+    tok = bpe.Tokenizer(spec)
 
     parts = ["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"]
 
     @given(TEXTS | st.lists(st.sampled_from(parts)).map("".join))
     @examples(15)
     def check(text):
-        ids = theirs.encode(text).ids
+        ids = peer.encode(text).ids
         assert again.encode(text).ids == ids
-        if theirs.model.unk_token is not None or (spec.model == "byte" and spec.end_of_word is None):
-            assert ours.encode(text, allowed_special="all").tolist() == ids
+        if peer.model.unk_token is not None or (spec.model == "byte" and spec.end_of_word is None):
+            assert tok.encode(text, allowed_special="all").tolist() == ids
 
     check()
 
@@ -209,14 +209,14 @@ def test_normalized_special_tokens_without_a_normalizer():
 
 @pytest.mark.parametrize("pattern", ["[[:alpha:]]+", r"\s{2,}+", "^t", r"\h", "[a-h&&[^c]]{2}+", "(?<=t)(?=h)"])
 def test_patterns_of_normalizers_are_saved_as_they_were(pattern):
-    theirs = bpe_file(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
-    spec = read(saved(theirs))
+    peer = bpe_file(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
+    spec = read(saved(peer))
     assert read(write(spec)).normalizer == spec.normalizer
     again, copied = hugging(spec), pickle.loads(pickle.dumps(spec.normalizer))  # the file is one that tokenizers reads
     assert write(replaced(spec, normalizer=copied.with_timeout(9))) == write(spec)
     for text in ("the heat  \n\tth abccba12", "the\nthe é"):
-        assert again.encode(text).ids == theirs.encode(text).ids
-        assert bpe.Tokenizer(spec).encode(text).tolist() == theirs.encode(text).ids
+        assert again.encode(text).ids == peer.encode(text).ids
+        assert bpe.Tokenizer(spec).encode(text).tolist() == peer.encode(text).ids
     with pytest.raises(ValueError, match="what the pattern was translated from"):
         n.Replace("a", spelled="b")
 
@@ -265,24 +265,21 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
-    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
-    ours.save(tmp_path / "tokenizer.json")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    tok = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
+    tok.save(tmp_path / "tokenizer.json")
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    assert again == ours
-    assert_same(again.spec, ours.spec)
+    assert again == tok
+    assert_same(again.spec, tok.spec)
     for text in CORPUS:
-        assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
-        assert (
-            theirs.decode(theirs.encode(text).ids) == ours.decode(ours.encode(text))
-            or ours.spec.end_of_word is not None
-        )
+        assert peer.encode(text).ids == tok.encode(text, allowed_special="all").tolist()
+        assert peer.decode(peer.encode(text).ids) == tok.decode(tok.encode(text)) or tok.spec.end_of_word is not None
 
     @given(TEXTS)
     @examples(15)
     def check(text):
-        assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
-        assert again.encode(text).tolist() == ours.encode(text).tolist()
+        assert peer.encode(text).ids == tok.encode(text, allowed_special="all").tolist()
+        assert again.encode(text).tolist() == tok.encode(text).tolist()
 
     check()
 
@@ -298,29 +295,29 @@ def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
     ids=str,
 )
 def test_features_that_only_we_have_round_trip_and_are_refused_there(options, tmp_path):
-    ours = bpe.train(texts=CORPUS, num_merges=50, **options)
-    ours.save(tmp_path / "tokenizer.json")
+    tok = bpe.train(texts=CORPUS, num_merges=50, **options)
+    tok.save(tmp_path / "tokenizer.json")
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    assert again == ours
+    assert again == tok
     for text in CORPUS:
-        assert again.encode(text).tolist() == ours.encode(text).tolist()
-        assert again.decode(again.encode(text)) == ours.decode(ours.encode(text))
+        assert again.encode(text).tolist() == tok.encode(text).tolist()
+        assert again.decode(again.encode(text)) == tok.decode(tok.encode(text))
     with pytest.raises(Exception, match="did not match any variant"):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
 
 
 def trained_there(unk=None, fuse=False, suffix=None, pre=None, normalizer=None, **options):
     given_options = {"unk_token": unk, "end_of_word_suffix": suffix}
-    known = {name: value for name, value in given_options.items() if value is not None}
-    made = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **known))
-    made.pre_tokenizer = pre or byte_level()
+    model_options = {name: value for name, value in given_options.items() if value is not None}
+    tokenizer = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **model_options))
+    tokenizer.pre_tokenizer = pre or byte_level()
     if normalizer is not None:
-        made.normalizer = normalizer
+        tokenizer.normalizer = normalizer
     if suffix is not None:
         options["end_of_word_suffix"] = suffix
     trainer = trainers.BpeTrainer(vocab_size=500, show_progress=False, **options)
-    made.train_from_iterator(CORPUS * 2, trainer)
-    return made
+    tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    return tokenizer
 
 
 TRAINED = {
@@ -343,15 +340,15 @@ TRAINED = {
 
 @pytest.mark.parametrize("kind", TRAINED)
 def test_their_trained_tokenizers_have_the_same_ids_here(kind, tmp_path):
-    theirs = TRAINED[kind]()
+    peer = TRAINED[kind]()
     for pretty in (False, True):
-        theirs.save(str(tmp_path / "tokenizer.json"), pretty=pretty)
-        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+        peer.save(str(tmp_path / "tokenizer.json"), pretty=pretty)
+        tok = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
 
     @given(st.sampled_from(CORPUS) | TEXTS)
     @examples(25)
     def check(text):
-        assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids
+        assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text).ids
 
     check()
 
@@ -361,8 +358,8 @@ def test_their_predefined_tokenizers(tmp_path):
     byte_level.train_from_iterator(CORPUS, vocab_size=400, show_progress=False, special_tokens=["<s>"])
     char_level = tokenizers.CharBPETokenizer(split_on_whitespace_only=True, lowercase=True)
     char_level.train_from_iterator(CORPUS, vocab_size=300, show_progress=False)
-    for theirs in (byte_level, char_level):
-        theirs.save(str(tmp_path / "tokenizer.json"))
-        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    for peer in (byte_level, char_level):
+        peer.save(str(tmp_path / "tokenizer.json"))
+        tok = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
         for text in CORPUS:
-            assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids
+            assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text).ids

@@ -30,16 +30,16 @@ def file_of(vocab: dict[str, int], merges: list[list[str]], added: list[dict[str
 
 def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
     """Compare ids, texts and the file that is written again."""
-    theirs, compat = tokenizers.Tokenizer.from_str(data), Tokenizer.from_str(data)
-    ours = bpe.Tokenizer(read(data.encode()))
-    again = tokenizers.Tokenizer.from_str(write(ours.spec).decode()) if explain_refusal(ours.spec) is None else theirs
-    assert bpe.Tokenizer(read(write(ours.spec))) == ours
+    peer, compat = tokenizers.Tokenizer.from_str(data), Tokenizer.from_str(data)
+    tok = bpe.Tokenizer(read(data.encode()))
+    again = tokenizers.Tokenizer.from_str(write(tok.spec).decode()) if explain_refusal(tok.spec) is None else peer
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
     for text in texts:
-        assert again.encode(text).ids == theirs.encode(text).ids, text
-    results = load_check("check_tokenizer_json").results(random.Random(0), theirs, ours, compat, texts)
-    for kind, own, wanted in results:
-        assert own == wanted, kind
-    return ours
+        assert again.encode(text).ids == peer.encode(text).ids, text
+    results = load_check("check_tokenizer_json").results(random.Random(0), peer, tok, compat, texts)
+    for kind, result, expected in results:
+        assert result == expected, kind
+    return tok
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -48,21 +48,21 @@ def test_generated_files_give_the_results_of_tokenizers(seed: int) -> None:
     file = generated.tokenizer(chance)
     file["decoder"] = None
     data = json.dumps(file)
-    theirs = tokenizers.Tokenizer.from_str(data)
+    peer = tokenizers.Tokenizer.from_str(data)
     try:
-        ours = bpe.Tokenizer(read(data.encode()))
+        tok = bpe.Tokenizer(read(data.encode()))
     except FormatError:
         return
-    if generated.is_undecided(file, theirs):
+    if generated.is_undecided(file, peer):
         return
-    names = [each["content"] for each in file["added_tokens"]]
+    names = [token["content"] for token in file["added_tokens"]]
     for text in (generated.text(chance, names) for _ in range(4)):
         try:
-            ids = ours.encode(text, allowed_special="all").tolist()
+            ids = tok.encode(text, allowed_special="all").tolist()
         except ValueError:  # a byte without a token
             continue
-        assert ids == theirs.encode(text, add_special_tokens=False).ids, (text, data)
-    assert bpe.Tokenizer(read(write(ours.spec))) == ours
+        assert ids == peer.encode(text, add_special_tokens=False).ids, (text, data)
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
 
 
 def test_a_token_of_a_merge_may_be_added() -> None:
@@ -78,9 +78,9 @@ def test_a_token_of_a_merge_may_be_added() -> None:
             assert tok.special_tokens == {name: vocab[name] for name in names}
             assert tok.encode("!! a", dropout=0.0).tolist() == tok.encode("!! a").tolist()
             assert tok.count_tokens("a!! b") == len(tok.encode("a!! b"))
-            kept, _ = tok.without_tokens(names, renumber=False)
-            assert kept.special_tokens == {}
-            assert kept.encode("!! a").tolist() == plain.encode("!! a").tolist()
+            shortened, _ = tok.without_tokens(names, renumber=False)
+            assert shortened.special_tokens == {}
+            assert shortened.encode("!! a").tolist() == plain.encode("!! a").tolist()
 
 
 def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
@@ -105,7 +105,7 @@ def test_words_that_are_added_tokens_with_ignore_merges() -> None:
 
 
 def test_the_decoder_byte_level_keeps_the_mark_as_for_clip() -> None:
-    vocab = {**LETTERS, **{letter + "</w>": 256 + number for letter, number in LETTERS.items()}, "bc</w>": 512}
+    vocab = {**LETTERS, **{letter + "</w>": 256 + token_id for letter, token_id in LETTERS.items()}, "bc</w>": 512}
     level = {**LEVEL, "use_regex": True}
     mark = {"type": "BPEDecoder", "suffix": "</w>"}
     replace = {"type": "Replace", "pattern": {"String": "</w>"}, "content": " "}
@@ -114,7 +114,7 @@ def test_the_decoder_byte_level_keeps_the_mark_as_for_clip() -> None:
     decoders = [level, mark, *pairs]
     for each in decoders:
         decoder = {"type": "Sequence", "decoders": each} if isinstance(each, list) else each
-        added = [token(name, id=number) for name, number in (("é", 165), ("Ġé", 513), ("<s>", 514))]
+        added = [token(name, id=token_id) for name, token_id in (("é", 165), ("Ġé", 513), ("<s>", 514))]
         data = file_of(vocab, [["b", "c</w>"]], added, decoder=decoder, model={"end_of_word_suffix": "</w>"})
         compare(data, ["a bc", "é b é<s>a", "bc</w> 中", ""])
 

@@ -94,7 +94,7 @@ SHAPES["bert"][0][0]["lowercase"] = True
 def trained(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -> Any:
     """A small tokenizer of `tokenizers`."""
     chance = random.Random(5)
-    byte = any(one["type"] == "ByteLevel" for one in normalizers + steps)
+    byte = any(step["type"] == "ByteLevel" for step in normalizers + steps)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
     shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
     shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", steps)
@@ -112,55 +112,55 @@ def trained(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -> A
     return learner
 
 
-def check(theirs: Any, ours: bpe.Tokenizer, text: str) -> None:
+def check(peer: Any, tok: bpe.Tokenizer, text: str) -> None:
     """Compare the results of both libraries for one text."""
-    expected = theirs.encode(text, add_special_tokens=False)
-    assert ours.encode(text, allowed_special="all").tolist() == expected.ids, (text, ours)
-    ids, spans, words = ours._offset_encoder.encode_words(text, frozenset(ours.special_tokens), "char", "tokenizers")
+    expected = peer.encode(text, add_special_tokens=False)
+    assert tok.encode(text, allowed_special="all").tolist() == expected.ids, (text, tok)
+    ids, spans, words = tok._offset_encoder.encode_words(text, frozenset(tok.special_tokens), "char", "tokenizers")
     assert ids.tolist() == expected.ids
-    assert [*map(tuple, spans.tolist())] == expected.offsets, (text, ours)
-    assert words.tolist() == expected.word_ids, (text, ours)
-    assert ours.encode(text, allowed_special="all", template=True).tolist() == theirs.encode(text).ids
+    assert [*map(tuple, spans.tolist())] == expected.offsets, (text, tok)
+    assert words.tolist() == expected.word_ids, (text, tok)
+    assert tok.encode(text, allowed_special="all", template=True).tolist() == peer.encode(text).ids
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_published_shapes(name: str) -> None:
-    theirs = trained(*SHAPES[name])
-    data = theirs.to_str().encode()
-    ours = bpe.Tokenizer(huggingface.read(data))
+    peer = trained(*SHAPES[name])
+    data = peer.to_str().encode()
+    tok = bpe.Tokenizer(huggingface.read(data))
     chance = random.Random(name)
     texts = [pipelines.text(chance) for _ in range(25)]
     for text in texts:
-        check(theirs, ours, text)
-        ids = ours.encode(text)
-        if ours.spec.model == "byte":
-            assert ours.decode(ids) == theirs.decode(ids.tolist(), skip_special_tokens=False)
-    assert ours.encode_batch(texts, allowed_special="all").to_list() == [
-        each.ids for each in theirs.encode_batch(texts, add_special_tokens=False)
+        check(peer, tok, text)
+        ids = tok.encode(text)
+        if tok.spec.model == "byte":
+            assert tok.decode(ids) == peer.decode(ids.tolist(), skip_special_tokens=False)
+    assert tok.encode_batch(texts, allowed_special="all").to_list() == [
+        encoding.ids for encoding in peer.encode_batch(texts, add_special_tokens=False)
     ]
-    assert [*ours.encode_stream(texts[:1])] == [] or ours.encode(texts[0]).tolist() == [
-        number for part in ours.encode_stream([texts[0][:3], texts[0][3:]]) for number in part.tolist()
+    assert [*tok.encode_stream(texts[:1])] == [] or tok.encode(texts[0]).tolist() == [
+        token_id for part in tok.encode_stream([texts[0][:3], texts[0][3:]]) for token_id in part.tolist()
     ]
-    saved = huggingface.write(ours.spec)
-    assert bpe.Tokenizer(huggingface.read(saved)) == ours
-    assert pickle.loads(pickle.dumps(ours)) == ours
-    assert huggingface.explain_refusal(ours.spec) is None
-    again = tokenizers.Tokenizer.from_str(saved.decode())
-    assert [again.encode(text).ids for text in texts] == [theirs.encode(text).ids for text in texts]
+    written = huggingface.write(tok.spec)
+    assert bpe.Tokenizer(huggingface.read(written)) == tok
+    assert pickle.loads(pickle.dumps(tok)) == tok
+    assert huggingface.explain_refusal(tok.spec) is None
+    again = tokenizers.Tokenizer.from_str(written.decode())
+    assert [again.encode(text).ids for text in texts] == [peer.encode(text).ids for text in texts]
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_pipelines(seed: int) -> None:
     chance = random.Random(seed)
-    theirs = pipelines.tokenizer(chance, [pipelines.text(chance, 40) for _ in range(15)], 350)
-    data = theirs.to_str().encode()
+    peer = pipelines.tokenizer(chance, [pipelines.text(chance, 40) for _ in range(15)], 350)
+    data = peer.to_str().encode()
     try:
-        ours = bpe.Tokenizer(huggingface.read(data))
+        tok = bpe.Tokenizer(huggingface.read(data))
     except FormatError:  # a token that text can spell
         return
     for _ in range(15):
-        check(theirs, ours, pipelines.text(chance))
-    assert bpe.Tokenizer(huggingface.read(huggingface.write(ours.spec))) == ours
+        check(peer, tok, pipelines.text(chance))
+    assert bpe.Tokenizer(huggingface.read(huggingface.write(tok.spec))) == tok
 
 
 def test_damaged_pipelines_are_refused_or_read() -> None:
@@ -181,21 +181,21 @@ def test_damaged_pipelines_are_refused_or_read() -> None:
                 )
             holder[key] = chance.choice(values)
             try:
-                ours = bpe.Tokenizer(huggingface.read(json.dumps(damaged).encode()))
+                tok = bpe.Tokenizer(huggingface.read(json.dumps(damaged).encode()))
             except FormatError:
                 continue
-            ours.encode("a 12! é")
+            tok.encode("a 12! é")
 
 
 def test_blocks_are_kept() -> None:
-    theirs = trained(*SHAPES["gpt2"])
-    theirs.enable_truncation(7, stride=2, strategy="only_first", direction="left")
-    theirs.enable_padding(pad_id=1, pad_token="</s>", length=9, pad_to_multiple_of=4)
-    file = json.loads(theirs.to_str())
+    peer = trained(*SHAPES["gpt2"])
+    peer.enable_truncation(7, stride=2, strategy="only_first", direction="left")
+    peer.enable_padding(pad_id=1, pad_token="</s>", length=9, pad_to_multiple_of=4)
+    file = json.loads(peer.to_str())
     spec = huggingface.read(json.dumps(file).encode())
-    saved = json.loads(huggingface.write(spec))
+    values = json.loads(huggingface.write(spec))
     for name in ("truncation", "padding", "post_processor"):
-        assert saved[name] == file[name]
+        assert values[name] == file[name]
     assert bpe.Tokenizer(spec).encode("a b c d e f g h i j").size > 9  # not applied here
     for name, field, value in (
         ("truncation", "max_length", "x"),

@@ -40,8 +40,8 @@ def steps(*pretokenizers):
     return {"type": "Sequence", "pretokenizers": list(pretokenizers)}
 
 
-def template(single, number=263):
-    tokens = {"<s>": {"id": "<s>", "ids": [number], "tokens": ["<s>"]}}
+def template(single, token_id=263):
+    tokens = {"<s>": {"id": "<s>", "ids": [token_id], "tokens": ["<s>"]}}
     return {"type": "TemplateProcessing", "single": single, "pair": single, "special_tokens": tokens}
 
 
@@ -196,11 +196,11 @@ JUNK = st.sampled_from(
 def paths_in(value, path=()):
     yield path
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from paths_in(each, (*path, key))
+        for key, item in value.items():
+            yield from paths_in(item, (*path, key))
     elif isinstance(value, list):
-        for i, each in enumerate(value):
-            yield from paths_in(each, (*path, i))
+        for i, item in enumerate(value):
+            yield from paths_in(item, (*path, i))
 
 
 PATHS = [list(paths_in(sample))[1:] for sample in SAMPLES]
@@ -209,10 +209,10 @@ PATHS = [list(paths_in(sample))[1:] for sample in SAMPLES]
 @given(st.data())
 @settings(max_examples=800, deadline=None)
 def test_a_randomly_changed_file_is_read_or_refused(data):
-    which = data.draw(st.integers(0, len(SAMPLES) - 1))
-    file = copy.deepcopy(SAMPLES[which])
+    sample_index = data.draw(st.integers(0, len(SAMPLES) - 1))
+    file = copy.deepcopy(SAMPLES[sample_index])
     for _ in range(data.draw(st.integers(1, 3))):
-        keys = data.draw(st.sampled_from(PATHS[which]))
+        keys = data.draw(st.sampled_from(PATHS[sample_index]))
         change = data.draw(st.sampled_from(["delete", "replace", "replace", "add", "swap"]))
         try:
             item = file
@@ -250,9 +250,9 @@ def test_a_hundred_thousand_tokens_are_read_in_seconds():
     data = write(spec)
     written = time.process_time()
     assert_same(read(data), spec)
-    done = time.process_time()
+    end = time.process_time()
     assert written - start < 5  # about 0.3 s each
-    assert done - written < 5
+    assert end - written < 5
 
 
 @pytest.mark.parametrize(

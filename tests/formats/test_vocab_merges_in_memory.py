@@ -23,43 +23,53 @@ def tok() -> bpe.Tokenizer:
 def parts(tok: bpe.Tokenizer, kind: str) -> tuple[Any, Any]:
     """A vocabulary and its merges, in one of the forms that are read."""
     specials = set(tok.special_tokens.values())
-    tokens = {number: tok.token_bytes(number) for number in range(tok.n_vocab)}
+    tokens = {token_id: tok.token_bytes(token_id) for token_id in range(tok.n_vocab)}
     pairs = [(tokens[left], tokens[right]) for left, right in tok.merges.tolist()]
     if kind == "bytes":
-        return {token: number for number, token in tokens.items()}, pairs
-    letters = {number: token.decode() if number in specials else to_letters(token) for number, token in tokens.items()}
+        return {token: token_id for token_id, token in tokens.items()}, pairs
+    letters = {
+        token_id: token.decode() if token_id in specials else to_letters(token) for token_id, token in tokens.items()
+    }
     merges = [(to_letters(left), to_letters(right)) for left, right in pairs]
-    vocab = {token: np.int64(number) for number, token in letters.items()}
+    vocab = {token: np.int64(token_id) for token_id, token in letters.items()}
     return vocab, merges if kind == "letters" else [" ".join(pair) for pair in merges]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "letters", "lines"])
 def test_all_forms_give_the_same_tokenizer(tok: bpe.Tokenizer, kind: str) -> None:
     vocab, merges = parts(tok, kind)
-    for given in (merges, iter(merges), [list(pair) if isinstance(pair, tuple) else pair for pair in merges]):
-        made = bpe.Tokenizer.from_vocab_merges(vocab, given, "cl100k", tok.special_tokens, cache_memory="1M")
-        assert made.encode_batch(TEXTS, allowed_special="all") == tok.encode_batch(TEXTS, allowed_special="all")
-        assert (made.vocab(), made.special_tokens, made.cache_memory) == (tok.vocab(), tok.special_tokens, 1 << 20)
+    for merges_given in (merges, iter(merges), [list(pair) if isinstance(pair, tuple) else pair for pair in merges]):
+        rebuilt = bpe.Tokenizer.from_vocab_merges(vocab, merges_given, "cl100k", tok.special_tokens, cache_memory="1M")
+        assert rebuilt.encode_batch(TEXTS, allowed_special="all") == tok.encode_batch(TEXTS, allowed_special="all")
+        assert (rebuilt.vocab(), rebuilt.special_tokens, rebuilt.cache_memory) == (
+            tok.vocab(),
+            tok.special_tokens,
+            1 << 20,
+        )
 
 
 def test_a_file_and_what_is_in_memory(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     vocab, merges = parts(tok, "lines")
     (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), "utf-8")
-    (tmp_path / "vocab.json").write_text(json.dumps({token: int(number) for token, number in vocab.items()}), "utf-8")
+    (tmp_path / "vocab.json").write_text(
+        json.dumps({token: int(token_id) for token, token_id in vocab.items()}), "utf-8"
+    )
     expected = bpe.Tokenizer.from_vocab_merges(vocab, merges, None)
-    for given in ((vocab, tmp_path / "merges.txt"), (str(tmp_path / "vocab.json"), merges)):
-        assert bpe.Tokenizer.from_vocab_merges(*given, None) == expected
+    for arguments in ((vocab, tmp_path / "merges.txt"), (str(tmp_path / "vocab.json"), merges)):
+        assert bpe.Tokenizer.from_vocab_merges(*arguments, None) == expected
     assert expected.special_tokens == {"<|endoftext|>": tok.special_tokens["<|endoftext|>"]}
 
 
 def test_the_ids_of_tokenizers(tok: bpe.Tokenizer) -> None:
-    theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
+    tokenizers = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
     vocab, merges = parts(tok, "letters")
-    own = theirs.Tokenizer(theirs.models.BPE({token: int(number) for token, number in vocab.items()}, merges))
-    own.pre_tokenizer = theirs.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made = bpe.Tokenizer.from_vocab_merges(vocab, merges)
+    peer = tokenizers.Tokenizer(
+        tokenizers.models.BPE({token: int(token_id) for token, token_id in vocab.items()}, merges)
+    )
+    peer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    rebuilt = bpe.Tokenizer.from_vocab_merges(vocab, merges)
     for text in TEXTS[:2]:
-        assert made.encode(text).tolist() == own.encode(text).ids
+        assert rebuilt.encode(text).tolist() == peer.encode(text).ids
 
 
 VOCAB = {letter: number for number, letter in enumerate("low")}

@@ -42,7 +42,7 @@ def make_spec(
 ) -> TokenizerSpec:
     """A spec from symbols and merges of symbols.
 
-    Ids start at `first` and are in the order of training; `gap` ids are unused before the special tokens.
+    Ids start at `first_id` and are in the order of training; `gap` ids are unused before the special tokens.
     """
     encode = (lambda token: token) if model == "byte" else str.encode
     if symbols is None:
