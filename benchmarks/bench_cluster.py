@@ -40,9 +40,9 @@ def write_inputs(path: Path, folder: Path) -> int:
     import pyarrow.parquet as pq
 
     texts = [text.decode() for text in path.read_bytes().removesuffix(SEPARATOR).split(SEPARATOR)]
-    for number in range(FILES):
-        some = pa.table({"text": texts[number * len(texts) // FILES : (number + 1) * len(texts) // FILES]})
-        target = folder / ("all" if number else "first") / f"{number}.parquet"
+    for index in range(FILES):
+        some = pa.table({"text": texts[index * len(texts) // FILES : (index + 1) * len(texts) // FILES]})
+        target = folder / ("all" if index else "first") / f"{index}.parquet"
         target.parent.mkdir(exist_ok=True)
         pq.write_table(some, target, compression="zstd", row_group_size=1000)
     shutil.copy(folder / "first" / "0.parquet", folder / "all")
@@ -150,10 +150,10 @@ def cpu_seconds() -> float:
             continue
         parents[int(path.parent.name)] = int(fields[1])
         seconds[int(path.parent.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    found = {os.getpid()}
-    while more := {process for process, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sum(seconds[process] for process in found)
+    process_ids = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in process_ids} - process_ids:
+        process_ids |= more
+    return sum(seconds[process] for process in process_ids)
 
 
 def measure_way(way: str, folder: Path, core: int) -> None:
@@ -161,18 +161,18 @@ def measure_way(way: str, folder: Path, core: int) -> None:
     os.sched_setaffinity(0, {core})
     seconds: list[float] = []
     starts: list[float] = []
-    found: list[int] = []
+    counts: list[int] = []
     for work in WAYS[way](folder):
         work(folder / "first")
         times = [cpu_seconds()]
         for name in ("again", "all"):
             result = work(folder / name)
             times.append(cpu_seconds())
-        first, whole = times[1] - times[0], times[2] - times[1]
-        seconds.append(whole - first)
-        starts.append(first - seconds[-1] / (FILES - 1))
-        found.append(result if isinstance(result, int) else result.total)
-    figures = {"count": seconds[0], "encode": seconds[1], "starts": starts, "words": found[0], "ids": found[1]}
+        first_seconds, all_seconds = times[1] - times[0], times[2] - times[1]
+        seconds.append(all_seconds - first_seconds)
+        starts.append(first_seconds - seconds[-1] / (FILES - 1))
+        counts.append(result if isinstance(result, int) else result.total)
+    figures = {"count": seconds[0], "encode": seconds[1], "starts": starts, "words": counts[0], "ids": counts[1]}
     print(json.dumps(figures))
 
 
@@ -209,8 +209,8 @@ def main() -> None:
         map(row_of, rows),
     )
     keep(args.output, rows)
-    same = len({(row["words"], row["ids"]) for row in rows}) == 1
-    finish([way for way in args.ways if way not in ways], [] if same else ["the ways differ in counts or ids"])
+    all_equal = len({(row["words"], row["ids"]) for row in rows}) == 1
+    finish([way for way in args.ways if way not in ways], [] if all_equal else ["the ways differ in counts or ids"])
 
 
 def row_of(row: dict[str, Any]) -> tuple[str, ...]:

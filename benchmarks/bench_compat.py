@@ -36,24 +36,26 @@ SIZES = {200: 2000, 2_000: 500, 1_000_000: 3}
 BATCH = (1000, 2_000)  # documents, bytes of each
 
 
-def texts_of(path: Path, size: int, number: int, folder: str) -> list[str]:
+def texts_of(path: Path, size: int, n_texts: int, folder: str) -> list[str]:
     """Texts of a size from a file, none of which overlap."""
-    data = beginning(path, size * number + (1 << 16), folder).read_bytes().replace(SEPARATOR, b"\n")
-    return [data[at : at + size].decode("utf-8", "ignore") for at in range(0, len(data) - size, size)][:number]
+    data = beginning(path, size * n_texts + (1 << 16), folder).read_bytes().replace(SEPARATOR, b"\n")
+    return [
+        data[position : position + size].decode("utf-8", "ignore") for position in range(0, len(data) - size, size)
+    ][:n_texts]
 
 
 def jobs(path: Path, folder: str) -> dict[str, tuple[list[Any], Callable[[Any, Any], Any]]]:
     """Name → (the inputs, a function of an encoding and one of them)."""
-    found: dict[str, tuple[list[Any], Callable[[Any, Any], Any]]] = {}
-    for size, number in SIZES.items():
-        texts = texts_of(path, size, number, folder)
-        found[f"encode_ordinary {size}"] = texts, lambda enc, text: enc.encode_ordinary(text)
-        found[f"encode {size}"] = texts, lambda enc, text: enc.encode(text)
-        found[f"decode {size}"] = texts, lambda enc, ids: enc.decode(ids)
+    calls: dict[str, tuple[list[Any], Callable[[Any, Any], Any]]] = {}
+    for size, n_texts in SIZES.items():
+        texts = texts_of(path, size, n_texts, folder)
+        calls[f"encode_ordinary {size}"] = texts, lambda enc, text: enc.encode_ordinary(text)
+        calls[f"encode {size}"] = texts, lambda enc, text: enc.encode(text)
+        calls[f"decode {size}"] = texts, lambda enc, ids: enc.decode(ids)
     batch = [texts_of(path, BATCH[1], BATCH[0], folder)]
-    found["encode_ordinary_batch"] = batch, lambda enc, texts: enc.encode_ordinary_batch(texts, num_threads=1)
-    found["encode_batch"] = batch, lambda enc, texts: enc.encode_batch(texts, num_threads=1)
-    return found
+    calls["encode_ordinary_batch"] = batch, lambda enc, texts: enc.encode_ordinary_batch(texts, num_threads=1)
+    calls["encode_batch"] = batch, lambda enc, texts: enc.encode_batch(texts, num_threads=1)
+    return calls
 
 
 def timed(enc: Any, call: Callable[[Any, Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:
@@ -61,8 +63,8 @@ def timed(enc: Any, call: Callable[[Any, Any], Any], inputs: list[Any]) -> tuple
     gc.collect()
     results: list[Any] = []
     start = time.process_time()
-    for each in inputs:
-        results.append(call(enc, each))  # noqa: PERF401 (the frame of a comprehension is no part of the call)
+    for text in inputs:
+        results.append(call(enc, text))  # noqa: PERF401 (the frame of a comprehension is no part of the call)
     return time.process_time() - start, results
 
 
@@ -105,22 +107,22 @@ def compared(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> l
         "mergeable_ranks": load_tiktoken_bpe(str(ranks)),
         "special_tokens": dict(bpe.Tokenizer.load(ranks).special_tokens),
     }
-    theirs = tiktoken.Encoding(vocab, **arguments)
+    peer = tiktoken.Encoding(vocab, **arguments)
     rows: list[dict[str, Any]] = []
     for turn in range(repeat):
         for job, (texts, call) in jobs(path, folder).items():
             # A new encoding each time, so that no word is cached; a first text builds what is built lazily.
-            ours = compat.Encoding(vocab, **arguments)
-            ours.encode("x")
-            inputs = [theirs.encode_ordinary(text) for text in texts] if job.startswith("decode") else texts
+            encoding = compat.Encoding(vocab, **arguments)
+            encoding.encode("x")
+            inputs = [peer.encode_ordinary(text) for text in texts] if job.startswith("decode") else texts
             took: dict[str, list[float]] = {"bpe": [], "tiktoken": []}
             for _ in range(2):
-                found = []
-                for name, enc in (("bpe", ours), ("tiktoken", theirs)):
+                measured = []
+                for name, enc in (("bpe", encoding), ("tiktoken", peer)):
                     seconds, results = timed(enc, call, inputs)
                     took[name].append(seconds / len(inputs))
-                    found.append(results)
-                if found[0] != found[1]:
+                    measured.append(results)
+                if measured[0] != measured[1]:
                     raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
             rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
         print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
@@ -136,11 +138,13 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"], row["job"]), []).append(row)
     lines: list[tuple[object, ...]] = []
-    for setting, found in groups.items():
+    for setting, setting_rows in groups.items():
         cells: list[str] = []
-        for at in range(2):
-            ours, theirs = (statistics.median(row[name][at] for row in found) * 1e6 for name in ("bpe", "tiktoken"))
-            cells += [f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.1f}"]
+        for column in range(2):
+            our_time, peer_time = (
+                statistics.median(row[name][column] for row in setting_rows) * 1e6 for name in ("bpe", "tiktoken")
+            )
+            cells += [f"{our_time:.2f}", f"{peer_time:.2f}", f"{peer_time / our_time:.1f}"]
         lines.append((*setting, *cells))
     table(("corpus", "vocabulary", "call", "new: bpe", "tiktoken", "times", "again: bpe", "tiktoken", "times"), lines)
     print("\nAll results are the same.")
@@ -196,8 +200,8 @@ def objects(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Callable
             tokenizer.encode(text)
 
     def pairs_one_by_one() -> None:
-        for first, second in pairs:
-            own.encode(first, second)
+        for text, second in pairs:
+            own.encode(text, second)
 
     return {
         "Encoding objects, documents": (lambda: native.encode_batch(texts), lambda: own.encode_batch(texts)),
@@ -218,25 +222,26 @@ def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -
     from bpe.compat.huggingface import Tokenizer
 
     native = bpe.Tokenizer.load(ranks)
-    saved = Path(folder) / f"{vocab}.json"
-    native.save(saved)
-    plain = PreTrainedTokenizerFast(tokenizer_file=str(saved), pad_token="<|endoftext|>")
+    tokenizer_file = Path(folder) / f"{vocab}.json"
+    native.save(tokenizer_file)
+    plain = PreTrainedTokenizerFast(tokenizer_file=str(tokenizer_file), pad_token="<|endoftext|>")
     fast = bpe.accelerate(plain)
     texts = texts_of(path, BATCH[1], BATCH[0], folder)
     ids = plain(texts)["input_ids"]
     gc.freeze()  # a collection through the modules of PyTorch takes 0.1 s, more than what it precedes
     rows: list[dict[str, Any]] = []
     for turn in range(repeat):
-        for job, (number, call) in CALLS.items():
-            took, found = {}, []
+        for job, (n_texts, call) in CALLS.items():
+            took, outputs = {}, []
             for name, tok in (("bpe", fast), ("transformers", plain)):
-                if name == "transformers" and number == 1 and turn >= SLOW_ROUNDS:
+                if name == "transformers" and n_texts == 1 and turn >= SLOW_ROUNDS:
                     continue
-                seconds, results = timed(tok, partial(_call, call, ids), [texts] * number)
-                took[name] = [seconds / number]
-                found.append(results[0])
-            if len(found) == 2 and not all(
-                np.array_equal(ours, other) for ours, other in zip(*map(list, found), strict=True)
+                seconds, results = timed(tok, partial(_call, call, ids), [texts] * n_texts)
+                took[name] = [seconds / n_texts]
+                outputs.append(results[0])
+            if len(outputs) == 2 and not all(
+                np.array_equal(our_result, peer_result)
+                for our_result, peer_result in zip(*map(list, outputs), strict=True)
             ):
                 raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
             rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
@@ -259,11 +264,12 @@ def report_accelerated(rows: list[dict[str, Any]], repeat: int) -> None:
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"], row["job"]), []).append(row)
     lines: list[tuple[object, ...]] = []
-    for setting, found in groups.items():
-        ours, theirs = (
-            statistics.median(row[name][0] for row in found if name in row) * 1e6 for name in ("bpe", "transformers")
+    for setting, setting_rows in groups.items():
+        our_time, peer_time = (
+            statistics.median(row[name][0] for row in setting_rows if name in row) * 1e6
+            for name in ("bpe", "transformers")
         )
-        lines.append((*setting, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}"))
+        lines.append((*setting, f"{our_time:.2f}", f"{peer_time:.2f}", f"{peer_time / our_time:.2f}"))
     table(("corpus", "vocabulary", "call", "bpe", "transformers (Encoding objects: native)", "times"), lines)
     print("\nAll results are the same.")
 

@@ -61,20 +61,19 @@ def inputs(path: Path, name: str, folder: Path) -> Inputs:
 
     data = path.read_bytes()
     texts = [text.decode() for text in data.removesuffix(SEPARATOR).split(SEPARATOR)]
-    found = {kind: folder / f"{name}.{kind}" for kind in ("txt", "jsonl.zst", "parquet")}
-    found["txt"].write_bytes(data)
+    paths = {kind: folder / f"{name}.{kind}" for kind in ("txt", "jsonl.zst", "parquet")}
+    paths["txt"].write_bytes(data)
     lines = b"".join(
-        json.dumps({"text": text, "n": number}, ensure_ascii=False).encode() + b"\n"
-        for number, text in enumerate(texts)
+        json.dumps({"text": text, "n": index}, ensure_ascii=False).encode() + b"\n" for index, text in enumerate(texts)
     )
-    found["jsonl.zst"].write_bytes(zstd().compress(lines))
+    paths["jsonl.zst"].write_bytes(zstd().compress(lines))
     pq.write_table(
         pa.table({"text": pa.array(texts, pa.large_string())}),
-        found["parquet"],
+        paths["parquet"],
         row_group_size=max(len(texts) // 16, 1),
         compression="zstd",
     )
-    return Inputs(sum(len(text.encode()) for text in texts), found)
+    return Inputs(sum(len(text.encode()) for text in texts), paths)
 
 
 def zstd() -> Any:
@@ -149,12 +148,12 @@ def with_end(described: str) -> str:
 
 def differences(rows: list[dict[str, Any]]) -> list[str]:
     """Outputs of one part of the corpus that should have the same ids and do not."""
-    found: dict[tuple[str, bool], dict[str, str]] = {}
+    digests: dict[tuple[str, bool], dict[str, str]] = {}
     for row in rows:
         ended = row["form"] in ("nanogpt", "datatrove")  # these have an end-of-text id after each document
         kind = f"{row['peer']} {row['form']} from {row['source']}"
-        found.setdefault((row["part"], ended), {})[kind] = row["output"]
-    return [f"{part}: {', '.join(kinds)}" for (part, _), kinds in found.items() if len(set(kinds.values())) > 1]
+        digests.setdefault((row["part"], ended), {})[kind] = row["output"]
+    return [f"{part}: {', '.join(kinds)}" for (part, _), kinds in digests.items() if len(set(kinds.values())) > 1]
 
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
@@ -167,24 +166,32 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     array = middle(groups["bpe", "array", "txt", "whole"], "seconds")
     lines: list[tuple[object, ...]] = []
     for form, source in OWN:
-        each = groups["bpe", form, source, "whole"]
-        took = middle(each, "seconds")
+        group_rows = groups["bpe", form, source, "whole"]
+        took = middle(group_rows, "seconds")
         share = f"{array / took:.0%}"
-        lines.append((source, form, f"{rate(each):.0f}", share, f"{middle(each, 'peak') / 1e6:.0f}"))
+        lines.append((source, form, f"{rate(group_rows):.0f}", share, f"{middle(group_rows, 'peak') / 1e6:.0f}"))
     table(("source", "format", "MB/s", "of encode_files", "peak MB"), lines)
     print()
     lines = []
     for form, source, peer, part in BESIDE:
-        ours = groups["bpe", form, source, part]
+        our_rows = groups["bpe", form, source, part]
         for name in ("bpe", peer):
-            each = groups.get((name, form, source, part), [])
-            if not each:
+            group_rows = groups.get((name, form, source, part), [])
+            if not group_rows:
                 continue
-            ratio = middle(each, "seconds") / middle(ours, "seconds")
-            about = f"{name} {each[0]['version']}"
-            size = f"{each[0]['bytes'] / 1e6:.0f}"
+            ratio = middle(group_rows, "seconds") / middle(our_rows, "seconds")
+            about = f"{name} {group_rows[0]['version']}"
+            size = f"{group_rows[0]['bytes'] / 1e6:.0f}"
             lines.append(
-                (about, source, form, size, f"{rate(each):.0f}", f"{ratio:.1f}", f"{middle(each, 'peak') / 1e6:.0f}")
+                (
+                    about,
+                    source,
+                    form,
+                    size,
+                    f"{rate(group_rows):.0f}",
+                    f"{ratio:.1f}",
+                    f"{middle(group_rows, 'peak') / 1e6:.0f}",
+                )
             )
     table(("library", "source", "format", "MB of text", "MB/s", "ratio", "peak MB"), lines)
 

@@ -42,12 +42,14 @@ HEAD = (
 def difference(ours: Path, theirs: Path) -> str:
     """How the counts of a peer differ from ours."""
     mine: dict[bytes, int] = dict(pickle.loads(ours.read_bytes()))
-    other: dict[bytes, int] = dict(pickle.loads(theirs.read_bytes()))
-    differ = sorted((word for word in mine.keys() | other.keys() if mine.get(word) != other.get(word)), key=len)
+    peer_counts: dict[bytes, int] = dict(pickle.loads(theirs.read_bytes()))
+    differ = sorted(
+        (word for word in mine.keys() | peer_counts.keys() if mine.get(word) != peer_counts.get(word)), key=len
+    )
     if not differ:
         return "the same words and counts"
-    shown = ", ".join(f"{word!r} {mine.get(word, 0)} and {other.get(word, 0)}" for word in differ[:3])
-    alone = f"{len(mine.keys() - other.keys())} only here, {len(other.keys() - mine.keys())} only there"
+    shown = ", ".join(f"{word!r} {mine.get(word, 0)} and {peer_counts.get(word, 0)}" for word in differ[:3])
+    alone = f"{len(mine.keys() - peer_counts.keys())} only here, {len(peer_counts.keys() - mine.keys())} only there"
     return f"{len(differ)} words differ ({alone}), such as {shown}"
 
 
@@ -60,7 +62,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    said: list[str] = []
+    messages: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for path in corpora(options.files, folder):
             words = {peer: Path(folder) / f"{peer}.words" for peer in PEERS}
@@ -73,14 +75,14 @@ def main() -> None:
             outputs = {
                 peer: {r["output"] for r in rows if (r["corpus"], r["peer"]) == (path.name, peer)} for peer in PEERS
             }
-            said += [
+            messages += [
                 f"{path.name}: {peer} gave different counts in different runs"
                 for peer in PEERS
                 if len(outputs[peer]) > 1
             ]
-            said += [f"{path.name}: {peer} and bpe: {difference(words['bpe'], words[peer])}" for peer in PEERS[1:]]
+            messages += [f"{path.name}: {peer} and bpe: {difference(words['bpe'], words[peer])}" for peer in PEERS[1:]]
     report(rows, options.repeat)
-    print("\n" + "\n".join(said))
+    print("\n" + "\n".join(messages))
     keep(options.output, rows)
 
 
@@ -92,13 +94,18 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
         row["whole"] = row["read"] + row["seconds"]
         groups.setdefault((row["corpus"], row["threads"]), {}).setdefault(row["peer"], []).append(row)
     lines: list[tuple[object, ...]] = []
-    for (corpus, threads), found in groups.items():
-        for peer, each in found.items():
-            cells: list[object] = [corpus, threads, f"{peer} {each[0]['version']}"]
+    for (corpus, threads), rows_by_peer in groups.items():
+        for peer, peer_rows in rows_by_peer.items():
+            cells: list[object] = [corpus, threads, f"{peer} {peer_rows[0]['version']}"]
             for field in ("seconds", "whole"):
-                took = middle(each, field)
-                cells += [f"{each[0]['bytes'] / took / 1e6:.0f}", f"{took / middle(found['bpe'], field):.2f}"]
-            lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}", each[0]["words"], each[0]["total"]))
+                took = middle(peer_rows, field)
+                cells += [
+                    f"{peer_rows[0]['bytes'] / took / 1e6:.0f}",
+                    f"{took / middle(rows_by_peer['bpe'], field):.2f}",
+                ]
+            lines.append(
+                (*cells, f"{middle(peer_rows, 'peak') / 1e6:.0f}", peer_rows[0]["words"], peer_rows[0]["total"])
+            )
     table(HEAD, lines)
 
 

@@ -72,15 +72,15 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         groups.setdefault((row["corpus"], row["vocab"]), {}).setdefault(row["peer"], []).append(row)
     lines: list[tuple[object, ...]] = []
     bars: dict[str, dict[str, float]] = {}
-    for setting, found in groups.items():
-        for peer, each in found.items():
-            cells: list[object] = [*setting, f"{peer} {each[0]['version']}", f"{each[0]['bytes'] / 1e6:.0f}"]
+    for setting, rows_by_peer in groups.items():
+        for peer, peer_rows in rows_by_peer.items():
+            cells: list[object] = [*setting, f"{peer} {peer_rows[0]['version']}", f"{peer_rows[0]['bytes'] / 1e6:.0f}"]
             for field in ("cold speed", "warm speed"):
-                speed = middle(each, field)
-                ratio = f"{middle(found['bpe'], field) / speed:.1f}" if "bpe" in found else ""
+                speed = middle(peer_rows, field)
+                ratio = f"{middle(rows_by_peer['bpe'], field) / speed:.1f}" if "bpe" in rows_by_peer else ""
                 cells += [f"{speed:.2f}", ratio]
-            lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}"))
-            bars.setdefault(f"{Path(setting[0]).stem} {setting[1]}", {})[peer] = middle(each, "warm speed")
+            lines.append((*cells, f"{middle(peer_rows, 'peak') / 1e6:.0f}"))
+            bars.setdefault(f"{Path(setting[0]).stem} {setting[1]}", {})[peer] = middle(peer_rows, "warm speed")
     table(HEAD, lines)
     plot(options.plot, "Decoding to bytes", "GB/s", bars)
 

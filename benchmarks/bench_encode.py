@@ -60,8 +60,8 @@ def main() -> None:
             part = beginning(path, int(options.less * 1e6), folder)
             for vocab, described in vocabs.items():
                 about = {"corpus": path.name, "vocab": vocab}
-                found = one_setting(path, part, described, options, missing, differences)
-                rows += [about | row for row in found]
+                setting_rows = one_setting(path, part, described, options, missing, differences)
+                rows += [about | row for row in setting_rows]
     report(rows, options.repeat)
     keep(options.output, rows)
     bars: dict[str, dict[str, float]] = {}
@@ -99,18 +99,18 @@ def one_setting(
             where = f"{path.name} {described.split(',')[0]} {threads}"
             print(f"{turn + 1}/{options.repeat} {where} {peer} {way}", file=sys.stderr)
             rows.append({"bytes": source.stat().st_size, "turn": turn, **measured})
-    for source, found in (
+    for source, source_rows in (
         (path, [row for row in rows if row["peer"] in WHOLE]),
         (part, compared + [row for row in rows if row["peer"] not in WHOLE]),
     ):
-        differences += different(found, f"{source.name}, {described.split(',')[0]}")
+        differences += different(source_rows, f"{source.name}, {described.split(',')[0]}")
     return rows
 
 
 def repetitions(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
     """The repetitions of a row's measurement."""
     fields = ("corpus", "vocab", "threads", "peer", "way")
-    return [other for other in rows if all(other[field] == row[field] for field in fields)]
+    return [another for another in rows if all(another[field] == row[field] for field in fields)]
 
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
@@ -119,30 +119,39 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     settings = dict.fromkeys((row["corpus"], row["vocab"], row["threads"]) for row in rows)
     lines: list[tuple[object, ...]] = []
     for setting in settings:
-        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        rows_by_way: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in rows:
             if (row["corpus"], row["vocab"], row["threads"]) == setting:
-                found.setdefault((row["peer"], row["way"]), []).append(row)
+                rows_by_way.setdefault((row["peer"], row["way"]), []).append(row)
         speeds = {
-            (key, field): each[0]["bytes"] / middle(each, field) / 1e6
-            for key, each in found.items()
+            (key, field): way_rows[0]["bytes"] / middle(way_rows, field) / 1e6
+            for key, way_rows in rows_by_way.items()
             for field in ("cold", "warm")
         }
-        for (peer, way), each in found.items():
-            cells: list[object] = [*setting, f"{peer} {each[0]['version']}", way, f"{each[0]['bytes'] / 1e6:.0f}"]
+        for (peer, way), way_rows in rows_by_way.items():
+            cells: list[object] = [
+                *setting,
+                f"{peer} {way_rows[0]['version']}",
+                way,
+                f"{way_rows[0]['bytes'] / 1e6:.0f}",
+            ]
             for field in ("cold", "warm"):
-                ours = max((speeds[key, field] for key in found if key[0] == "bpe"), default=float("nan"))
+                our_speed = max((speeds[key, field] for key in rows_by_way if key[0] == "bpe"), default=float("nan"))
                 speed = speeds[(peer, way), field]
-                cells += [f"{speed:.0f}", f"{ours / speed:.2f}", times_one_thread(rows, each, field)]
-            lines.append((*cells, f"{middle(each, 'peak') / 1e6:.0f}"))
+                cells += [f"{speed:.0f}", f"{our_speed / speed:.2f}", times_one_thread(rows, way_rows, field)]
+            lines.append((*cells, f"{middle(way_rows, 'peak') / 1e6:.0f}"))
     table(HEAD, lines)
 
 
-def times_one_thread(rows: list[dict[str, Any]], each: list[dict[str, Any]], field: str) -> str:
+def times_one_thread(rows: list[dict[str, Any]], way_rows: list[dict[str, Any]], field: str) -> str:
     """The median speedup over one thread in the same repetition; empty where one thread was not measured."""
     fields = ("corpus", "vocab", "peer", "way", "turn")
-    one = {tuple(row[name] for name in fields): row[field] for row in rows if row["threads"] == 1}
-    times = [one[key] / row[field] for row in each if (key := tuple(row[name] for name in fields)) in one]
+    speed_of_one_thread = {tuple(row[name] for name in fields): row[field] for row in rows if row["threads"] == 1}
+    times = [
+        speed_of_one_thread[key] / row[field]
+        for row in way_rows
+        if (key := tuple(row[name] for name in fields)) in speed_of_one_thread
+    ]
     return f"{statistics.median(times):.2f}" if times else ""
 
 

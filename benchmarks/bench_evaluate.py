@@ -72,10 +72,10 @@ def of_texts(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Calla
 def show(label: str, name: str, repeat: int, encode: Callable[[], object], evaluate: Callable[[], object]) -> None:
     """Print a row, after one call of each that is not measured."""
     pairs = [(timed(encode)[1], timed(evaluate)[1]) for _ in range(repeat + 1)][1:]
-    alone, whole = (statistics.median(column) for column in zip(*pairs, strict=True))
+    alone, evaluating = (statistics.median(column) for column in zip(*pairs, strict=True))
     quotient = statistics.median(a / b for a, b in pairs)
     print(
-        f"{label:8} {name:16}  encoding {alone:.3f} s, evaluating {whole:.3f} s: {quotient:.2f} of the speed",
+        f"{label:8} {name:16}  encoding {alone:.3f} s, evaluating {evaluating:.3f} s: {quotient:.2f} of the speed",
         flush=True,
     )
 

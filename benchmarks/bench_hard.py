@@ -49,7 +49,7 @@ def main() -> None:
                     print(f"{vocab} {kind} {size:,.0f}", file=sys.stderr)
     report(rows)
     keep(options.output, rows)
-    failed = [f"{row['vocab']}, {row['size']:,} of {row['kind']}: {fault}" for row in rows for fault in faults(row)]
+    failed = [f"{row['vocab']}, {row['size']:,} of {row['kind']}: {problem}" for row in rows for problem in faults(row)]
     if failed:
         raise SystemExit("\n".join(failed))
     print("\nAll ids are right; no text exceeds the limits of time and memory.")
@@ -57,12 +57,12 @@ def main() -> None:
 
 def faults(row: dict[str, Any]) -> list[str]:
     """What is wrong with a measurement."""
-    found = [row["different"]] if row["different"] else []
+    problems = [row["different"]] if row["different"] else []
     if row["warm"] > LIMIT * row["english"]:
-        found.append(f"takes {row['warm'] / row['english']:.1f} times as long per byte as the file")
+        problems.append(f"takes {row['warm'] / row['english']:.1f} times as long per byte as the file")
     if row["more"] > MOST_MEMORY << 20:
-        found.append(f"needs {row['more'] >> 20} MB in addition to the text and its ids")
-    return found
+        problems.append(f"needs {row['more'] >> 20} MB in addition to the text and its ids")
+    return problems
 
 
 def report(rows: list[dict[str, Any]]) -> None:

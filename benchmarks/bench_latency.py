@@ -47,7 +47,7 @@ def main() -> None:
         vocabs = vocabularies(options.vocab or ["cl100k"], folder)
         for path in corpora(options.files, folder, ("english", "korean")):
             for vocab, described in vocabs.items():
-                found: list[dict[str, Any]] = []
+                setting_rows: list[dict[str, Any]] = []
                 for turn in range(options.repeat):
                     for peer in options.peer or TOKENIZERS:
                         if peer in missing or (peer == "rs_bpe" and vocab == "r50k"):
@@ -56,10 +56,10 @@ def main() -> None:
                         if measured.get("absent"):
                             missing.add(peer)
                             continue
-                        found.append({"corpus": path.name, "vocab": vocab, **measured})
+                        setting_rows.append({"corpus": path.name, "vocab": vocab, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
-                differences += different(found, f"{path.name}, {vocab}")
-                rows += found
+                differences += different(setting_rows, f"{path.name}, {vocab}")
+                rows += setting_rows
     report(rows, options)
     keep(options.output, rows)
     finish(missing, differences)
@@ -73,15 +73,15 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         groups.setdefault((row["corpus"], row["vocab"]), {}).setdefault(row["peer"], []).append(row)
     lines: list[tuple[object, ...]] = []
     bars: dict[str, dict[str, float]] = {}
-    for setting, found in groups.items():
-        for peer, each in found.items():
+    for setting, rows_by_peer in groups.items():
+        for peer, peer_rows in rows_by_peer.items():
             cells = []
             for field in FIELDS:
-                took = middle(each, field)
-                times = f" ({took / middle(found['bpe'], field):.1f})" if "bpe" in found else ""
+                took = middle(peer_rows, field)
+                times = f" ({took / middle(rows_by_peer['bpe'], field):.1f})" if "bpe" in rows_by_peer else ""
                 cells.append(f"{took:.2f}{times}")
                 bars.setdefault(f"{Path(setting[0]).stem}, {setting[1]}, {field}", {})[peer] = took
-            lines.append((*setting, f"{peer} {each[0]['version']}", *cells))
+            lines.append((*setting, f"{peer} {peer_rows[0]['version']}", *cells))
     table(("corpus", "vocabulary", "library", *FIELDS), lines)
     plot(options.plot, "Short texts", "microseconds per call", bars, scale="log")
 

@@ -35,7 +35,7 @@ def main() -> None:
     differences: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for vocab, described in vocabularies(options.vocab or ["cl100k", "o200k"], folder).items():
-            found: list[dict[str, Any]] = []
+            setting_rows: list[dict[str, Any]] = []
             for turn in range(options.repeat):
                 for way, peers in WAYS.items():
                     for peer in peers:
@@ -47,9 +47,9 @@ def main() -> None:
                             continue
                         print(f"{turn + 1}/{options.repeat} {vocab} {way} {peer}", file=sys.stderr)
                         if "failed" not in measured:
-                            found.append({"vocab": vocab, **measured})
-            differences += different(found, vocab)
-            rows += found
+                            setting_rows.append({"vocab": vocab, **measured})
+            differences += different(setting_rows, vocab)
+            rows += setting_rows
     report(rows, options.repeat)
     keep(options.output, rows)
     finish(missing, differences)
@@ -62,10 +62,10 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     for row in rows:
         groups.setdefault((row["vocab"], row["way"], row["peer"]), []).append(row)
     lines: list[tuple[object, ...]] = []
-    for (vocab, way, peer), each in groups.items():
-        worst = max(row["load"] for row in each)
-        load = f"{middle(each, 'load'):.0f} ({worst:.0f})"
-        lines.append((vocab, way, f"{peer} {each[0]['version']}", load, f"{middle(each, 'first'):.1f}"))
+    for (vocab, way, peer), group_rows in groups.items():
+        worst = max(row["load"] for row in group_rows)
+        load = f"{middle(group_rows, 'load'):.0f} ({worst:.0f})"
+        lines.append((vocab, way, f"{peer} {group_rows[0]['version']}", load, f"{middle(group_rows, 'first'):.1f}"))
     table(("vocabulary", "from", "library", "load", "first text"), lines)
 
 

@@ -59,26 +59,26 @@ def ways(folder: Path, n_tokens: int) -> dict[str, Callable[[], Any]]:
     blocks = Blocks(shards, LENGTH)
     documents = Blocks(shards, LENGTH, fields=("input_ids", "labels", "position_ids", "document_ids", "cu_seqlens"))
     packed = Packed(shards, LENGTH)
-    found: dict[str, Callable[[], Any]] = {}
+    calls: dict[str, Callable[[], Any]] = {}
     for name, rows in (("Blocks", blocks), ("Blocks, all fields", documents), ("Packed", packed)):
-        found[name] = rows.batches(SIZE, epochs=None).__next__
+        calls[name] = rows.batches(SIZE, epochs=None).__next__
     if importlib.util.find_spec("torch"):
         import torch
 
         torch.set_num_threads(1)
         keys = iter([(i // len(blocks), i % len(blocks)) for i in range(10**6)])
-        found["Blocks, PyTorch map-style"] = lambda: torch_collate(
+        calls["Blocks, PyTorch map-style"] = lambda: torch_collate(
             blocks.__getitems__([next(keys) for _ in range(SIZE)])
         )
-        found["nanoGPT get_batch"] = nanogpt(folder / "train.bin")
-    return found
+        calls["nanoGPT get_batch"] = nanogpt(folder / "train.bin")
+    return calls
 
 
-def measure_batches(found: dict[str, Callable[[], Any]], repeat: int) -> list[dict[str, Any]]:
+def measure_batches(calls: dict[str, Callable[[], Any]], repeat: int) -> list[dict[str, Any]]:
     """Seconds per batch, alternated."""
     rows = []
     for turn in range(repeat):
-        for name, batch in found.items():
+        for name, batch in calls.items():
             for _ in range(BATCHES // 10):
                 batch()
             start = time.perf_counter()
@@ -101,13 +101,13 @@ def measure_packing(folder: Path, n_tokens: int, repeat: int) -> list[dict[str, 
             start = time.perf_counter()
             packed = Packed(shards, LENGTH, strategy=strategy)
             seconds = time.perf_counter() - start
-            numbers = packed.statistics
+            statistics_of_rows = packed.statistics
             rows.append(
                 {
                     "way": strategy,
                     "seconds": seconds / len(lengths),
-                    "padding": numbers["padding"] / (numbers["rows"] * (LENGTH + 1)),
-                    "truncated": numbers["truncated"] / len(lengths),
+                    "padding": statistics_of_rows["padding"] / (statistics_of_rows["rows"] * (LENGTH + 1)),
+                    "truncated": statistics_of_rows["truncated"] / len(lengths),
                     "longer": float((lengths > LENGTH + 1).mean()),
                 }
             )
@@ -135,9 +135,9 @@ def main() -> None:
     print()
     lines = []
     for name in dict.fromkeys(row["way"] for row in packing):
-        each = [row for row in packing if row["way"] == name]
-        rate = f"{1e-6 / middle(each, 'seconds'):.1f}"
-        shares = [f"{each[0][key]:.2%}" for key in ("padding", "truncated", "longer")]
+        way_rows = [row for row in packing if row["way"] == name]
+        rate = f"{1e-6 / middle(way_rows, 'seconds'):.1f}"
+        shares = [f"{way_rows[0][key]:.2%}" for key in ("padding", "truncated", "longer")]
         lines.append((name, rate, *shares))
     table(("strategy", "million documents/s", "padding", "documents not whole", "documents longer than a row"), lines)
     keep(options.output, [*batches, *packing])

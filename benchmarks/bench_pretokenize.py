@@ -62,15 +62,15 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
         row["rate"] = row["bytes"] / row["seconds"] / 1e6
         groups.setdefault((row["corpus"], row["pattern"]), {}).setdefault(row["peer"], []).append(row)
     lines: list[tuple[object, ...]] = []
-    for (corpus, pattern), found in groups.items():
-        ours = found["bpe"][0]["pretokens"]
-        for peer, each in found.items():
-            rate, pretokens = middle(each, "rate"), each[0]["pretokens"]
-            same = "" if pretokens == ours else f" ({pretokens - ours:+} than bpe)"
-            library = f"{peer} {each[0]['version']}"
-            ratio = f"{middle(found['bpe'], 'rate') / rate:.1f}"
-            megabytes = f"{each[0]['bytes'] / 1e6:.0f}"
-            lines.append((corpus, pattern, library, megabytes, f"{rate:.0f}", ratio, f"{pretokens}{same}"))
+    for (corpus, pattern), rows_by_peer in groups.items():
+        our_pretokens = rows_by_peer["bpe"][0]["pretokens"]
+        for peer, peer_rows in rows_by_peer.items():
+            rate, pretokens = middle(peer_rows, "rate"), peer_rows[0]["pretokens"]
+            remark = "" if pretokens == our_pretokens else f" ({pretokens - our_pretokens:+} than bpe)"
+            library = f"{peer} {peer_rows[0]['version']}"
+            ratio = f"{middle(rows_by_peer['bpe'], 'rate') / rate:.1f}"
+            megabytes = f"{peer_rows[0]['bytes'] / 1e6:.0f}"
+            lines.append((corpus, pattern, library, megabytes, f"{rate:.0f}", ratio, f"{pretokens}{remark}"))
     table(HEAD, lines)
 
 

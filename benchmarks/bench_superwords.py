@@ -123,9 +123,9 @@ def trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, 
     table(
         head,
         [
-            (corpus, kind, *(f"{middle(chosen, field):.{digits}f}" for field, digits in FIELDS))
+            (corpus, kind, *(f"{middle(group_rows, field):.{digits}f}" for field, digits in FIELDS))
             for corpus, kind in groups
-            if (chosen := [row for row in rows if (row["corpus"], row["kind"]) == (corpus, kind)])
+            if (group_rows := [row for row in rows if (row["corpus"], row["kind"]) == (corpus, kind)])
         ],
     )
     return rows
@@ -169,7 +169,7 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
         print(f"\n{VOCABULARIES} is absent: no encoding with published vocabularies")
         return rows
     files = dict(superbpe(folder))
-    ours: dict[str, Any] = {}
+    our_row: dict[str, Any] = {}
     libraries = [name for name in ("bpe", "tokenizers", "gigatoken") if importlib.util.find_spec(name)]
     unloaded: set[tuple[str, str]] = set()
     for turn in range(repeat):
@@ -178,7 +178,7 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
             if (slow and turn) or (library, name) in unloaded:
                 continue
             try:
-                found = child(ENCODING_CHILD, [library, str(path), str(file), COMPARED if slow else ENCODED, COMPARED])
+                result = child(ENCODING_CHILD, [library, str(path), str(file), COMPARED if slow else ENCODED, COMPARED])
             except subprocess.CalledProcessError as error:
                 if library in ("bpe", "tokenizers"):
                     raise
@@ -186,9 +186,9 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
                 print(f"{library} does not load {name}: {reason}", file=sys.stderr)
                 unloaded.add((library, name))
                 continue
-            ours = found if library == "bpe" else ours
-            equal = found["output"] == ours["output"]
-            rows.append({"corpus": path.name, "vocabulary": name, "kind": library, "equal": equal, **found})
+            our_row = result if library == "bpe" else our_row
+            equal = result["output"] == our_row["output"]
+            rows.append({"corpus": path.name, "vocabulary": name, "kind": library, "equal": equal, **result})
             print(f"{turn + 1}/{repeat} {path.name} {name} {library}", file=sys.stderr)
     groups = dict.fromkeys((row["corpus"], row["vocabulary"], row["kind"]) for row in rows)
     print(f"\n{machine()}; one thread; median of {repeat}, but tokenizers once, on {COMPARED >> 20} MB\n")
@@ -197,11 +197,14 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
         [
             (
                 *group,
-                *(f"{middle(chosen, field):.{digits}f}" for field, digits in (("cold", 1), ("warm", 1), ("ratio", 2))),
-                "the same" if all(row["equal"] for row in chosen) else "others",
+                *(
+                    f"{middle(group_rows, field):.{digits}f}"
+                    for field, digits in (("cold", 1), ("warm", 1), ("ratio", 2))
+                ),
+                "the same" if all(row["equal"] for row in group_rows) else "others",
             )
             for group in groups
-            if (chosen := [row for row in rows if (row["corpus"], row["vocabulary"], row["kind"]) == group])
+            if (group_rows := [row for row in rows if (row["corpus"], row["vocabulary"], row["kind"]) == group])
         ],
     )
     return rows
@@ -214,8 +217,8 @@ def child(code: str, call: list[Any]) -> dict[str, Any]:
     if code == ENCODING_CHILD:
         environment |= dict.fromkeys(THREAD_VARIABLES, "1")
     command = [sys.executable, "-c", code, json.dumps(call)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # some libraries print
+    process = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])  # some libraries print
     return result
 
 

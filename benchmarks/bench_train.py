@@ -110,10 +110,10 @@ def turns(
         except subprocess.TimeoutExpired:
             yield {"peer": peer, "threads": threads, "seconds": limit, "gave_up": True}
             continue
-        ours = "bpe-letters" if peer in BY_LETTERS else "bpe"
-        reference = folder / f"{ours}-{path.name}-{vocab_size}.reference"
+        our_way = "bpe-letters" if peer in BY_LETTERS else "bpe"
+        reference = folder / f"{our_way}-{path.name}-{vocab_size}.reference"
         if peer not in NO_RULE and not reference.exists():
-            measure("train", ours, path, threads, vocab_size, reference)
+            measure("train", our_way, path, threads, vocab_size, reference)
         yield row | ({} if peer in NO_RULE else compared(tokens_of(folder / peer), tokens_of(reference)))
 
 
@@ -124,8 +124,10 @@ def tokens_of(path: Path) -> list[bytes]:
 
 def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
     """Compare two lists of tokens: their lengths, the length of the common prefix, the number of shared tokens."""
-    same = next((i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours)))
-    return {"tokens": len(theirs), "same": same, "shared": len({*theirs} & {*ours}), "ours": len(ours)}
+    n_equal = next(
+        (i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours))
+    )
+    return {"tokens": len(theirs), "same": n_equal, "shared": len({*theirs} & {*ours}), "ours": len(ours)}
 
 
 # Reporting ------------------------------------------------------------------------------------------------------------
@@ -133,31 +135,35 @@ def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
 
 def groups(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
     """The rows by setting (corpus, bytes, vocabulary size, threads), then by library."""
-    found: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    grouped: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in sorted(rows, key=lambda row: (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])):
         key = (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])
-        found.setdefault(key, {}).setdefault(row["peer"], []).append(row)
-    return found
+        grouped.setdefault(key, {}).setdefault(row["peer"], []).append(row)
+    return grouped
 
 
 def report(rows: list[Row]) -> None:
     """Print the medians; a ratio says how many times this package's time or memory a library takes."""
-    runs = sorted({len(each) for found in groups(rows).values() for each in found.values()})
+    runs = sorted({len(peer_rows) for rows_by_peer in groups(rows).values() for peer_rows in rows_by_peer.values()})
     print(f"{machine()}; median of {' or '.join(map(str, runs))}\n")
     lines: list[tuple[object, ...]] = []
-    for (corpus, size, vocab_size, threads), found in groups(rows).items():
-        ours = [row for row in found.get("bpe", []) if "gave_up" not in row]
-        for peer, every in found.items():
+    for (corpus, size, vocab_size, threads), rows_by_peer in groups(rows).items():
+        our_rows = [row for row in rows_by_peer.get("bpe", []) if "gave_up" not in row]
+        for peer, every in rows_by_peer.items():
             about = (corpus, f"{size / 1e6:.0f}", vocab_size, threads)
-            each = [row for row in every if "gave_up" not in row]
-            if not each:
+            peer_rows = [row for row in every if "gave_up" not in row]
+            if not peer_rows:
                 lines.append((*about, peer, f"over {every[0]['seconds']:.0f}", "", "", "", "", ""))
                 continue
-            took, top = middle(each, "seconds"), middle(each, "peak")
-            times = [f"{took / middle(ours, 'seconds'):.1f}", f"{top / middle(ours, 'peak'):.1f}"] if ours else ["", ""]
-            library = f"{peer} {each[0]['version']}"
+            took, top = middle(peer_rows, "seconds"), middle(peer_rows, "peak")
+            times = (
+                [f"{took / middle(our_rows, 'seconds'):.1f}", f"{top / middle(our_rows, 'peak'):.1f}"]
+                if our_rows
+                else ["", ""]
+            )
+            library = f"{peer} {peer_rows[0]['version']}"
             rate, memory = f"{size / took / 1e6:.1f}", f"{top / 1e6:.0f}"
-            lines.append((*about, library, f"{took:.2f}", times[0], rate, memory, times[1], agreement(each)))
+            lines.append((*about, library, f"{took:.2f}", times[0], rate, memory, times[1], agreement(peer_rows)))
     table(HEAD, lines)
 
 
@@ -182,10 +188,10 @@ def draw(rows: list[Row], folder: Path) -> None:
     of_all = groups([row for row in rows if "gave_up" not in row])
     for axis, fixed, label in ((1, 2, "corpus, MB"), (2, 1, "vocabulary")):
         pictures: dict[tuple[Any, ...], dict[str, list[tuple[float, float, float]]]] = {}
-        for key, found in of_all.items():
-            for peer, each in found.items():
-                at = key[axis] / 1e6 if axis == 1 else key[axis]
-                point = (at, middle(each, "seconds"), middle(each, "peak") / 1e6)
+        for key, rows_by_peer in of_all.items():
+            for peer, peer_rows in rows_by_peer.items():
+                x = key[axis] / 1e6 if axis == 1 else key[axis]
+                point = (x, middle(peer_rows, "seconds"), middle(peer_rows, "peak") / 1e6)
                 pictures.setdefault((key[0], key[fixed], key[3]), {}).setdefault(peer, []).append(point)
         for (corpus, other, threads), lines in pictures.items():
             if max(map(len, lines.values())) > 1:
@@ -200,10 +206,10 @@ def draw_one(path: Path, lines: dict[str, list[tuple[float, float, float]]], lab
 
     figure, (seconds, memory) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for peer, points in lines.items():
-        at = [point[0] for point in points]
+        xs = [point[0] for point in points]
         for axes, index in ((seconds, 1), (memory, 2)):
             width = 2.5 if peer == "bpe" else 1.2
-            axes.plot(at, [point[index] for point in points], marker="o", markersize=4, linewidth=width, label=peer)
+            axes.plot(xs, [point[index] for point in points], marker="o", markersize=4, linewidth=width, label=peer)
     for axes, unit in ((seconds, "seconds"), (memory, "peak MB")):
         axes.set(xlabel=label, ylabel=unit, xscale="log", yscale="log")
         axes.grid(visible=True, which="both", alpha=0.2)

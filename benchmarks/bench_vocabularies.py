@@ -64,15 +64,15 @@ def main() -> None:
         draw(rows, options.plot)
 
 
-def halves(path: Path, held: int, folder: Path) -> tuple[str, str]:
+def halves(path: Path, n_held_out: int, folder: Path) -> tuple[str, str]:
     """Files with the documents to train on and with those kept from training, about `held` bytes."""
     data = path.read_bytes()
-    at = data.rfind(SEPARATOR, 0, max(len(data) - held, 0))
-    if at < 0:
-        raise SystemExit(f"{path} has no document end before its last {held} bytes: lower --held")
+    cut = data.rfind(SEPARATOR, 0, max(len(data) - n_held_out, 0))
+    if cut < 0:
+        raise SystemExit(f"{path} has no document end before its last {n_held_out} bytes: lower --held")
     train, test = folder / f"{path.stem}.train", folder / f"{path.stem}.test"
-    train.write_bytes(data[:at])
-    test.write_bytes(data[at + len(SEPARATOR) :])
+    train.write_bytes(data[:cut])
+    test.write_bytes(data[cut + len(SEPARATOR) :])
     return str(train), str(test)
 
 
@@ -83,19 +83,19 @@ def measured(parts: list[tuple[str, str]], size: int, repeat: int) -> list[dict[
     calls += [("share", share, parts, size) for share in SHARES]
     rows = []
     for turn in range(repeat):
-        for what, how, chosen, tokens in calls:
-            call = [sys.executable, __file__, "--child", json.dumps([what, how, chosen, tokens])]
-            done = subprocess.run(call, check=True, capture_output=True, text=True)
-            rows += json.loads(done.stdout)
-            print(f"{turn + 1}/{repeat} {what} {how} {Path(chosen[0][0]).stem}", file=sys.stderr)
+        for measure, how, task, tokens in calls:
+            call = [sys.executable, __file__, "--child", json.dumps([measure, how, task, tokens])]
+            process = subprocess.run(call, check=True, capture_output=True, text=True)
+            rows += json.loads(process.stdout)
+            print(f"{turn + 1}/{repeat} {measure} {how} {Path(task[0][0]).stem}", file=sys.stderr)
     return rows
 
 
-def child(what: str, how: str, parts: list[tuple[str, str]], size: int) -> list[dict[str, Any]]:
+def child(measure: str, how: str, parts: list[tuple[str, str]], size: int) -> list[dict[str, Any]]:
     """Train once, and measure each tokenizer on the text kept from training."""
-    sizes = [size // fraction for fraction in FRACTIONS] if what == "sizes" else [size]
+    sizes = [size // fraction for fraction in FRACTIONS] if measure == "sizes" else [size]
     began = time.perf_counter()
-    toks = shared(how, parts, size) if what == "share" else alone(how, parts[0][0], sizes)
+    toks = shared(how, parts, size) if measure == "share" else alone(how, parts[0][0], sizes)
     took = time.perf_counter() - began
     rows = []
     for tok, tokens in zip(toks, sizes, strict=True):
@@ -106,7 +106,7 @@ def child(what: str, how: str, parts: list[tuple[str, str]], size: int) -> list[
                 began = time.thread_time()
                 ids = len(tok.encode_batch(texts, threads=1).ids)
                 speeds.append(total / (time.thread_time() - began) / 1e6)
-            row = {"what": what, "how": how, "corpus": Path(train).stem, "size": tokens, "seconds": took}
+            row = {"what": measure, "how": how, "corpus": Path(train).stem, "size": tokens, "seconds": took}
             rows.append(row | {"bytes per token": total / ids, "first": speeds[0], "second": speeds[1]})
     return rows
 
@@ -119,8 +119,8 @@ def alone(kind: str, path: str, sizes: list[int]) -> list[bpe.Tokenizer]:
     if kind in makers:
         options["superwords"] = makers[kind](transition)
     train: Any = bpe.research.train_boundless if kind == "boundless" else bpe.train
-    made: list[bpe.Tokenizer] = train(vocab_size=sizes, **options)
-    return made
+    tokenizers: list[bpe.Tokenizer] = train(vocab_size=sizes, **options)
+    return tokenizers
 
 
 def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokenizer]:
@@ -139,10 +139,10 @@ def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokeni
     if how == "parity":
         ratios = dict.fromkeys(counts, 1.0)
         return [bpe.research.train_parity(counts=counts, vocab_size=size, ratios=ratios, threads=2)]
-    most = max(Path(train).stat().st_size for train, _ in parts)
+    max_bytes = max(Path(train).stat().st_size for train, _ in parts)
     together = bpe.WordCounts()
     for train, _ in parts:
-        weight = most / Path(train).stat().st_size if how == "weights" else 1
+        weight = max_bytes / Path(train).stat().st_size if how == "weights" else 1
         together.merge(counts[Path(train).stem], weight=weight)
     return [bpe.train(counts=together, vocab_size=size, threads=2)]
 
@@ -176,8 +176,8 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def ratios(rows: list[dict[str, Any]], name: str, sizes: list[int]) -> list[str]:
     """Bytes per token at each size."""
-    found = [chosen(rows, what="sizes", corpus=name, size=size) for size in sizes]
-    return [f"{middle(runs, 'bytes per token'):.2f}" for runs in found]
+    rows_by_size = [chosen(rows, what="sizes", corpus=name, size=size) for size in sizes]
+    return [f"{middle(runs, 'bytes per token'):.2f}" for runs in rows_by_size]
 
 
 def draw(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -191,13 +191,13 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
         "kinds": ("kind", list(KINDS), "Bytes per token by kind of vocabulary"),
         "share": ("share", list(SHARES), "One vocabulary for all: bytes per token"),
     }
-    for file, (what, ways, title) in grouped.items():
+    for file, (measure, ways, title) in grouped.items():
         figure, axes = plt.subplots(figsize=(7, 3.5))
         width = 0.8 / len(ways)
         for index, how in enumerate(ways):
-            heights = [middle(chosen(rows, what=what, how=how, corpus=name), "bytes per token") for name in names]
-            axes.bar([at + index * width for at in range(len(names))], heights, width, label=how)
-        axes.set_xticks([at + 0.4 - width / 2 for at in range(len(names))], names)
+            heights = [middle(chosen(rows, what=measure, how=how, corpus=name), "bytes per token") for name in names]
+            axes.bar([position + index * width for position in range(len(names))], heights, width, label=how)
+        axes.set_xticks([position + 0.4 - width / 2 for position in range(len(names))], names)
         finish(figure, axes, title, folder / f"{file}.svg")
     figure, axes = plt.subplots(figsize=(7, 3.5))
     sizes = sorted({row["size"] for row in chosen(rows, what="sizes")})

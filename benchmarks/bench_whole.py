@@ -46,7 +46,7 @@ def main() -> None:
                 rows.setdefault(f"{job} {peer}", []).append(measured)
                 print(f"{turn + 1}/{options.repeat} {job} {peer}", file=sys.stderr)
     for job in ("train", "encode"):
-        outputs = {row["output"] for name, found in rows.items() if name.startswith(job) for row in found}
+        outputs = {row["output"] for name, name_rows in rows.items() if name.startswith(job) for row in name_rows}
         if len(outputs) != 1:
             raise SystemExit(f"the outputs of {job} differ: {outputs}")
     report(rows, size, options)
@@ -68,15 +68,14 @@ def report(rows: dict[str, list[dict[str, Any]]], size: int, options: argparse.N
         ("encode", "cold", "encode, cold"),
         ("encode", "warm", "encode, warm"),
     ):
-        ours = middle(rows[f"{job} bpe"], field)
-        for name, found in rows.items():
+        bpe_time = middle(rows[f"{job} bpe"], field)
+        for name, row in rows.items():
             if name.startswith(job):
-                took = middle(found, field)
-                memory = middle(found, "peak") / 1e6
-                library = f"{found[0]['peer']} {found[0]['version']}"
-                print(
-                    f"| {label} | {library} | {took:.2f} | {size / took / 1e6:.0f} | {memory:.0f} | {took / ours:.1f} |"
-                )
+                took = middle(row, field)
+                memory = middle(row, "peak") / 1e6
+                library = f"{row[0]['peer']} {row[0]['version']}"
+                figures = f"{took:.2f} | {size / took / 1e6:.0f} | {memory:.0f} | {took / bpe_time:.1f}"
+                print(f"| {label} | {library} | {figures} |")
     print("The trainers learned the same tokens, and the encoders returned the same ids.")
 
 

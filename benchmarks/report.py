@@ -78,7 +78,7 @@ def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
     """Decompress published vocabularies into a folder, and write each as a tokenizer.json too: NAME,RANKS,JSON."""
     import bpe
 
-    found = {}
+    paths = {}
     for name in names:
         packed = VOCABULARIES / f"{name}_base.tiktoken.gz"
         if not packed.exists():
@@ -87,8 +87,8 @@ def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
         ranks.write_bytes(gzip.decompress(packed.read_bytes()))
         written = Path(folder) / f"{name}.json"
         bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(written)
-        found[name] = f"{name},{ranks},{written}"
-    return found
+        paths[name] = f"{name},{ranks},{written}"
+    return paths
 
 
 def superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -124,8 +124,8 @@ def different(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
     outputs: dict[str, set[str]] = {}
     for row in rows:
         outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
-    ours = next(found for name, found in outputs.items() if name.split()[0] == "bpe")
-    return [f"{name}: {what}" for name, found in outputs.items() if found != ours or len(found) > 1]
+    our_output = next(output for name, output in outputs.items() if name.split()[0] == "bpe")
+    return [f"{name}: {what}" for name, output in outputs.items() if output != our_output or len(output) > 1]
 
 
 def finish(missing: Iterable[str], differences: Sequence[str]) -> None:
@@ -151,8 +151,8 @@ def plot(path: Path | None, title: str, unit: str, bars: dict[str, dict[str, flo
     width = 0.8 / len(libraries)
     for index, library in enumerate(libraries):
         heights = [group.get(library, 0) for group in bars.values()]
-        axes.bar([at + index * width for at in range(len(bars))], heights, width, label=library)
-    axes.set_xticks([at + 0.4 - width / 2 for at in range(len(bars))], list(bars), rotation=20, ha="right")
+        axes.bar([position + index * width for position in range(len(bars))], heights, width, label=library)
+    axes.set_xticks([position + 0.4 - width / 2 for position in range(len(bars))], list(bars), rotation=20, ha="right")
     axes.set_yscale(scale)
     axes.set_ylabel(unit)
     axes.set_title(title)
@@ -167,10 +167,10 @@ def measure(job: str, peer: str, path: Path, threads: int, *more: object, limit:
     command = [sys.executable, str(HERE / "run.py"), job, peer, str(path), str(threads), *map(str, more)]
     # Python may keep compiled modules, as pip does: compiling this package in each process would add 0.1 s.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit, env=environment)
-    if done.returncode:
-        raise SystemExit(f"{job} with {peer} failed:\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # some libraries print
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit, env=environment)
+    if process.returncode:
+        raise SystemExit(f"{job} with {peer} failed:\n{process.stderr}")
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])  # some libraries print
     return result
 
 

@@ -154,21 +154,24 @@ def latency(peer: Any, path: str, threads: int, described: str) -> dict[str, Any
         return {"absent": True}
     data = whole_characters(Path(path).read_bytes()[: 40 << 20])
     encode = peer.one(peer.load(vocab_of(described), threads))
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     digest = hashlib.sha256()
     for size in (20, 200, 2000):
         step = max(len(data) // TEXTS, size)
-        texts = [whole_characters(data[at : at + size]).decode("utf-8", "ignore") for at in range(0, len(data), step)]
-        found[f"new {size}"] = per_call(encode, texts)
-        found[f"same {size}"] = min(per_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
+        texts = [
+            whole_characters(data[position : position + size]).decode("utf-8", "ignore")
+            for position in range(0, len(data), step)
+        ]
+        result[f"new {size}"] = per_call(encode, texts)
+        result[f"same {size}"] = min(per_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
         for text in texts[:200]:
             digest.update(np.array(encode(text), dtype=np.int64).tobytes())
     documents = [text for text in data.decode().split(SEPARATOR) if text.strip()][:DOCUMENTS]
     if len(documents) < 1000:  # a file of few, long documents: take its lines
         documents = [text for text in data.decode().splitlines() if text.strip()][:DOCUMENTS]
     encode = peer.one(peer.load(vocab_of(described), threads))
-    found["each once"] = per_call(encode, documents)
-    return found | {"documents": len(documents), "output": digest.hexdigest()}
+    result["each once"] = per_call(encode, documents)
+    return result | {"documents": len(documents), "output": digest.hexdigest()}
 
 
 def load(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
@@ -208,12 +211,12 @@ def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]
     data = Path(path).read_bytes()
     described_vocab = vocab_of(described)
     ids = TOKENIZERS["bpe"]().load(described_vocab, threads).encode(data)
-    given = peer.takes(ids)
+    peer_ids = peer.takes(ids)
     decoder = peer.decode(peer.load(described_vocab, threads))
     took = []
     for _ in range(2):
         began = time.perf_counter()
-        result = decoder(given)
+        result = decoder(peer_ids)
         took.append(time.perf_counter() - began)
         different = "" if result == data else f"{peer.name} does not decode to {Path(path).name}"
         del result
@@ -377,9 +380,9 @@ def main() -> None:
         parser.error(f"PEER is {name!r}; for {job} it must be one of {', '.join(peers)}")
     if job != "load" and not options.file.is_file():
         parser.error(f"FILE is {path!r}, which is not a file")
-    wanted = len(inspect.signature(work).parameters) - 3
-    if len(more) != wanted:
-        parser.error(f"{job} takes {wanted} arguments after THREADS, not {len(more)}; --help lists them")
+    n_arguments = len(inspect.signature(work).parameters) - 3
+    if len(more) != n_arguments:
+        parser.error(f"{job} takes {n_arguments} arguments after THREADS, not {len(more)}; --help lists them")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     for variable in THREAD_VARIABLES:

@@ -110,41 +110,43 @@ RUNS = {
 def run(name: str, only: Iterable[str], *, readme: bool, tiny: bool, again: bool) -> None:
     """Run the benchmarks that results/NAME.json lacks, and add each to it as it ends."""
     path = RESULTS / f"{name}.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
-    kept |= {"name": name, "date": dt.date.today().isoformat(), "machine": machine(), "tiny": tiny}
+    stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
+    stored |= {"name": name, "date": dt.date.today().isoformat(), "machine": machine(), "tiny": tiny}
     with tempfile.TemporaryDirectory() as folder:
-        for chosen in only or [chosen for chosen, each in RUNS.items() if not readme or each.readme is not None]:
-            if chosen in kept["benchmarks"] and not again:
+        for chosen in only or [
+            chosen for chosen, benchmark in RUNS.items() if not readme or benchmark.readme is not None
+        ]:
+            if chosen in stored["benchmarks"] and not again:
                 print(f"{path.name} already has {chosen}; --again measures it again", file=sys.stderr)
                 continue
-            kept["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), readme=readme, tiny=tiny)
+            stored["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), readme=readme, tiny=tiny)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(kept, indent=1) + "\n")
+            path.write_text(json.dumps(stored, indent=1) + "\n")
     print(f"wrote {path}", file=sys.stderr)
 
 
-def measured(chosen: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[str, Any]:
+def measured(benchmark: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[str, Any]:
     """Run one script; return its command, its rows, and the lines that it printed after the table."""
-    given = chosen.readme if readme and chosen.readme is not None else chosen.arguments
-    arguments = [*given.split(), *(chosen.tiny.split() if tiny else ())]
+    given = benchmark.readme if readme and benchmark.readme is not None else benchmark.arguments
+    arguments = [*given.split(), *(benchmark.tiny.split() if tiny else ())]
     files: list[str] = []
     if readme or tiny:
-        paths = corpora([], folder, chosen.readme_names if readme else chosen.names)
+        paths = corpora([], folder, benchmark.readme_names if readme else benchmark.names)
         files = [str(beginning(path, TINY << 20, folder) if tiny else path) for path in paths]
     output = folder / "measured.json"
-    command = [sys.executable, str(HERE / chosen.script), *files, *arguments, "-o", str(output)]
+    command = [sys.executable, str(HERE / benchmark.script), *files, *arguments, "-o", str(output)]
     began = time.perf_counter()
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    process = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if not output.exists():
-        raise SystemExit(f"{chosen.script} failed:\n{done.stdout}")
+        raise SystemExit(f"{benchmark.script} failed:\n{process.stdout}")
     rows = json.loads(output.read_text())["rows"]
     output.unlink()
-    said = done.stdout.rpartition("|\n")[2].strip()
+    message = process.stdout.rpartition("|\n")[2].strip()
     return {
-        "command": " ".join(["python", f"benchmarks/{chosen.script}", *arguments]),
+        "command": " ".join(["python", f"benchmarks/{benchmark.script}", *arguments]),
         "seconds": round(time.perf_counter() - began),
-        "status": done.returncode,
-        "said": said,
+        "status": process.returncode,
+        "said": message,
         "rows": rows,
     }
 
@@ -154,24 +156,24 @@ def measured(chosen: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[str
 
 def report(name: str) -> str:
     """The results page of a run: date, machine, and each benchmark's command and table."""
-    kept = loaded(name)
+    stored = loaded(name)
     parts = [
-        f"# Results: {kept['name']}",
+        f"# Results: {stored['name']}",
         f"Made from `{name}.json` by `python benchmarks/suite.py report {name}`; do not edit.",
-        f"{kept['date']}; {kept['machine']}.",
+        f"{stored['date']}; {stored['machine']}.",
     ]
-    if kept["tiny"]:
+    if stored["tiny"]:
         parts.append("**Tiny inputs, one repetition: these figures only show that the command works.**")
-    for chosen in [name for name in RUNS if name in kept["benchmarks"]]:
-        found = kept["benchmarks"][chosen]
+    for benchmark in [name for name in RUNS if name in stored["benchmarks"]]:
+        result = stored["benchmarks"][benchmark]
         parts += [
-            f"## {chosen.capitalize()}",
-            RUNS[chosen].about,
-            f"`{found['command']}`",
-            table_of(chosen, found["rows"]),
+            f"## {benchmark.capitalize()}",
+            RUNS[benchmark].about,
+            f"`{result['command']}`",
+            table_of(benchmark, result["rows"]),
         ]
-        if found["said"]:
-            parts.append(found["said"])
+        if result["said"]:
+            parts.append(result["said"])
     return "\n\n".join(parts) + "\n"
 
 
@@ -180,22 +182,22 @@ def loaded(name: str) -> dict[str, Any]:
     path = RESULTS / f"{name}.json"
     if not path.exists():
         raise SystemExit(f"{path} is absent; python benchmarks/suite.py run {name} makes it")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    values: dict[str, Any] = json.loads(path.read_text())
+    return values
 
 
 def table_of(chosen: str, rows: list[Row]) -> str:
     """The table that the script prints for its rows, without the first line, which names the machine."""
     module = importlib.import_module(RUNS[chosen].script.removesuffix(".py"))
     repeat = len({row.get("turn", 0) for row in rows})
-    given: list[Any] = [rows]
+    arguments: list[Any] = [rows]
     if chosen in ("latency", "decode"):
-        given.append(argparse.Namespace(repeat=repeat, plot=None))
+        arguments.append(argparse.Namespace(repeat=repeat, plot=None))
     elif chosen not in ("train", "hard"):
-        given.append(repeat)
+        arguments.append(repeat)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        module.report(*given)
+        module.report(*arguments)
     return printed.getvalue().partition("\n\n")[2].strip()
 
 
@@ -258,37 +260,42 @@ HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python b
 
 def readme_table(name: str) -> str:
     """The table of README.md for a run, and the line below it."""
-    kept = loaded(name)
-    done = kept["benchmarks"]
+    stored = loaded(name)
+    results = stored["benchmarks"]
     versions: dict[str, str] = {}
-    figures = [figure for figure in README_ROWS if figure.benchmark in done]
-    lines = [HEAD, *(readme_row(figure, done[figure.benchmark]["rows"], versions) for figure in figures)]
+    figures = [figure for figure in README_ROWS if figure.benchmark in results]
+    lines = [HEAD, *(readme_row(figure, results[figure.benchmark]["rows"], versions) for figure in figures)]
     libraries = ", ".join(f"{peer} {version}" for peer, version in sorted(versions.items()))
-    day = dt.date.fromisoformat(kept["date"])
+    day = dt.date.fromisoformat(stored["date"])
     when = f"{day.day} {day:%B %Y}"
-    return "\n".join([*lines, "", textwrap.fill(f"Measured {when}: {libraries}; {kept['machine']}.", 100)])
+    return "\n".join([*lines, "", textwrap.fill(f"Measured {when}: {libraries}; {stored['machine']}.", 100)])
 
 
 def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
     """One row: the medians of this package and of the fastest other library, each used in its fastest way."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    rows_by_peer: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        same = all(Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.among.items())
-        if same and "gave_up" not in row:
-            found.setdefault((row["peer"], row.get("way", "")), []).append(row)
-    values = {key: middle([{"value": figure.value(row)} for row in each], "value") for key, each in found.items()}
+        is_figure = all(
+            Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.among.items()
+        )
+        if is_figure and "gave_up" not in row:
+            rows_by_peer.setdefault((row["peer"], row.get("way", "")), []).append(row)
+    values = {
+        key: middle([{"value": figure.value(row)} for row in peer_rows], "value")
+        for key, peer_rows in rows_by_peer.items()
+    }
     better = max if figure.rate else min
-    ours = better(value for (peer, _), value in values.items() if peer == "bpe")
-    theirs, other = better((value, peer) for (peer, _), value in values.items() if peer != "bpe")
-    for (peer, _), each in found.items():
-        if peer in ("bpe", other):
-            versions[peer] = each[0]["version"]
-    times = ours / theirs if figure.rate else theirs / ours
-    task = figure.task.format(megabytes=round(next(iter(found.values()))[0].get("bytes", 0) / 1e6))
+    our_value = better(value for (peer, _), value in values.items() if peer == "bpe")
+    peer_value, peer_name = better((value, peer) for (peer, _), value in values.items() if peer != "bpe")
+    for (peer, _), peer_rows in rows_by_peer.items():
+        if peer in ("bpe", peer_name):
+            versions[peer] = peer_rows[0]["version"]
+    times = our_value / peer_value if figure.rate else peer_value / our_value
+    task = figure.task.format(megabytes=round(next(iter(rows_by_peer.values()))[0].get("bytes", 0) / 1e6))
     cells = (
         task,
-        figure.shown.format(ours),
-        f"{other} {figure.shown.format(theirs)}",
+        figure.shown.format(our_value),
+        f"{peer_name} {figure.shown.format(peer_value)}",
         f"{times:.1f}" if times < 10 else f"{times:.0f}",
         f"`{RUNS[figure.benchmark].script}`",
     )
@@ -298,8 +305,8 @@ def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str
 def into_readme(table: str) -> None:
     """Replace the text between the two comments in README.md."""
     text = README.read_text(encoding="utf-8")
-    before, begin, rest = text.partition("<!-- made by benchmarks/suite.py -->\n")
-    _, end, after = rest.partition("<!-- end -->\n")
+    before, begin, after_begin = text.partition("<!-- made by benchmarks/suite.py -->\n")
+    _, end, after = after_begin.partition("<!-- end -->\n")
     if not begin or not end:
         raise SystemExit("README.md lacks the comments that enclose its table")
     README.write_text(before + begin + table + "\n" + end + after, encoding="utf-8")

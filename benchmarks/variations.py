@@ -27,47 +27,47 @@ RANGES = (
 )
 
 
-def moved(text: bytes, number: int) -> bytes:
+def moved(text: bytes, variation: int) -> bytes:
     """A text in variation `number`.
 
     >>> moved(b"abc XYZ, 12", 1), moved("한 か".encode(), 2).decode()
     (b'fgh CDE, 12', '깐 ち')
     """
     codes = np.frombuffer(text.decode().encode("utf-32-le"), dtype=np.uint32)
-    return _table(number)[codes].tobytes().decode("utf-32-le").encode()
+    return _table(variation)[codes].tobytes().decode("utf-32-le").encode()
 
 
 @cache
-def _table(number: int) -> NDArray[np.uint32]:
+def _table(variation: int) -> NDArray[np.uint32]:
     """What each code point becomes."""
     table = np.arange(0x110000, dtype=np.uint32)
-    for first, last, step in RANGES:
-        table[first : last + 1] = np.roll(table[first : last + 1], -number * step)
+    for first_code, last_code, step in RANGES:
+        table[first_code : last_code + 1] = np.roll(table[first_code : last_code + 1], -variation * step)
     return table
 
 
-def documents(path: Path, number: int) -> Iterator[bytes]:
+def documents(path: Path, variation: int) -> Iterator[bytes]:
     """The documents of a corpus in variation `number`."""
     texts = path.read_bytes().split(SEPARATOR)
-    begin = number * len(texts) // 7 % len(texts)
+    begin = variation * len(texts) // 7 % len(texts)
     for text in texts[begin:] + texts[:begin]:
-        yield moved(text, number) if number else text
+        yield moved(text, variation) if variation else text
 
 
 def write_large(paths: Sequence[Path], output: Path, size: int) -> None:
     """Write a corpus of about `size` bytes: all corpora, then all of them in variation 1, 2, …"""
-    written, number = 0, 0
+    written, variation = 0, 0
     with output.open("wb") as file:
         while written < size:
             for path in paths:
-                written += _copy(documents(path, number), file, size - written)
-            number += 1
+                written += _copy(documents(path, variation), file, size - written)
+            variation += 1
 
 
-def _copy(texts: Iterable[bytes], file: BinaryIO, most: int) -> int:
+def _copy(texts: Iterable[bytes], file: BinaryIO, max_bytes: int) -> int:
     written = 0
     for text in texts:
-        if written >= most:
+        if written >= max_bytes:
             break
         written += file.write(text + SEPARATOR)
     return written

@@ -15,7 +15,7 @@ that titles and scales can be changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.drawing import draw_tokens
 from bpe.encode.explain import list_merge_steps
 from bpe.errors import pluralize
-from bpe.show.axes import new_axes
 from bpe.show.views import MergeSteps
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -55,7 +54,7 @@ def plot_lengths(tokenizer: Tokenizer, ax: Axes | None = None) -> Axes:
 
     """
     check_tokenizer(tokenizer)
-    ax = new_axes(ax)
+    ax = get_axes(ax)
     lengths = tokenizer.token_byte_lengths
     counts = np.bincount(lengths[lengths > 0])
     used = np.flatnonzero(counts)
@@ -77,7 +76,7 @@ def plot_frequencies(tokenizer: Tokenizer, texts: Iterable[TextLike], ax: Axes |
 
     """
     check_tokenizer(tokenizer)
-    ax = new_axes(ax)
+    ax = get_axes(ax)
     counts = np.bincount(tokenizer.encode_batch(texts).ids)
     ordered = np.sort(counts[counts > 0])[::-1]
     ax.loglog(np.arange(1, len(ordered) + 1), ordered)
@@ -101,7 +100,7 @@ def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = Non
     check_tokenizer(tokenizer)
     if not to_bytes(text):
         raise ValueError("the text is empty; give one with at least one byte")
-    ax = new_axes(ax)
+    ax = get_axes(ax)
     ax.plot(*zip(*measure_compression(tokenizer, text), strict=True), marker="o")
     ax.set(xscale="log", xlabel="vocabulary size", ylabel="bytes per token", title="Compression by vocabulary size")
     return ax
@@ -133,18 +132,73 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
 
 
 def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
-    """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
+    """Measure the bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
 
     Returns:
         (vocabulary size, bytes per token), from the smallest vocabulary to the whole one. Each vocabulary is truncated
         from the next larger one, which is half the work of truncating the whole one each time.
 
     """
+<<<<<<< .merge_file_X8pi1m
     size, smaller = len(to_bytes(text)), tokenizer
     sizes_and_ratios: list[tuple[int, float]] = []
+||||||| .merge_file_K9uhMU
+    size, smaller = len(to_bytes(text)), tokenizer
+    found: list[tuple[int, float]] = []
+=======
+    size, truncated = len(to_bytes(text)), tokenizer
+    sizes: list[tuple[int, float]] = []
+>>>>>>> .merge_file_vGCpA4
     with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
         for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
             if 2**power < tokenizer.vocab_size:
+<<<<<<< .merge_file_X8pi1m
                 smaller, _ = smaller.truncate_vocab(2**power)
             sizes_and_ratios.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
     return sizes_and_ratios[::-1]
+||||||| .merge_file_K9uhMU
+                smaller, _ = smaller.truncate_vocab(2**power)
+            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
+    return found[::-1]
+=======
+                truncated, _ = truncated.truncate_vocab(2**power)
+            sizes.append((truncated.vocab_size, size / max(1, truncated.count_tokens(text))))
+    return sizes[::-1]
+
+
+def get_axes(ax: Axes | None) -> Axes:
+    """Return the given axes, or new ones.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+
+    """
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot as plt
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("plots need matplotlib: pip install 'bytepair[plot]'") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def plot_bars(
+    values: Mapping[str, Mapping[str, tuple[float, float, float]]], label: str, ax: Axes | None = None
+) -> Axes:
+    """Draw groups of horizontal bars with intervals: by group and series, (value, low, high)."""
+    ax = get_axes(ax)
+    names = list(dict.fromkeys(name for series in values.values() for name in series))
+    height = 0.8 / max(1, len(names))
+    for i, name in enumerate(names):
+        rows = [(row, series[name]) for row, series in enumerate(values.values()) if name in series]
+        at = [row + i * height for row, _ in rows]
+        middle = [value for _, (value, _, _) in rows]
+        whiskers = [[value - low for _, (value, low, _) in rows], [high - value for _, (value, _, high) in rows]]
+        ax.barh(at, middle, height, xerr=whiskers, label=name)
+    ax.set_yticks([row + 0.4 - height / 2 for row in range(len(values))], list(values))
+    ax.invert_yaxis()
+    ax.set_xlabel(label)
+    if len(names) > 1:
+        ax.legend()
+    return ax
+>>>>>>> .merge_file_vGCpA4

@@ -53,11 +53,11 @@ def main(paths: list[str]) -> None:
     for path in map(Path, paths):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        for number, (cell, outputs) in enumerate(zip(cells, run(notebook), strict=True), 1):
+        for index, (cell, outputs) in enumerate(zip(cells, run(notebook), strict=True), 1):
             for output in outputs:
                 if "execution_count" in output:
-                    output["execution_count"] = number
-            cell["outputs"], cell["execution_count"] = outputs, number
+                    output["execution_count"] = index
+            cell["outputs"], cell["execution_count"] = outputs, index
         path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 

@@ -35,20 +35,20 @@ def main() -> None:
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default all three")
     parser.add_argument("--threads", type=at_least(1), default=2)
     options = parser.parse_args()
-    wrong: list[str] = []
+    failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         vocabs = vocabularies(options.vocab or VOCAB_NAMES, folder)
         for path in corpora(options.files, folder):
             for name, described in vocabs.items():
                 vocab = Vocab(*described.split(","))
                 began = time.perf_counter()
-                for way, same in check(path, vocab, options.threads):
-                    print(f"{path.name} {name} {way}: {'the same' if same else 'DIFFERENT'}", flush=True)
-                    if not same:
-                        wrong.append(f"{path.name} {name} {way}")
+                for way, is_equal in check(path, vocab, options.threads):
+                    print(f"{path.name} {name} {way}: {'the same' if is_equal else 'DIFFERENT'}", flush=True)
+                    if not is_equal:
+                        failures.append(f"{path.name} {name} {way}")
                 print(f"{path.name} {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    if wrong:
-        raise SystemExit("different ids: " + ", ".join(wrong))
+    if failures:
+        raise SystemExit("different ids: " + ", ".join(failures))
 
 
 def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
@@ -63,42 +63,45 @@ def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
     ):
         yield way, np.array_equal(batch.ids, expected) and np.array_equal(batch.lengths, lengths)
     yield "encode", np.array_equal(np.concatenate([tok.encode(document) for document in documents]), expected)
-    whole = np.insert(expected, np.cumsum(lengths)[:-1], END[vocab.name]).astype(np.uint32)
-    for least, most in ((1 << 20, 1 << 20), (1, 200), (1, 1 << 22)):
-        arrays = tok.encode_stream(chunks(data, least, most), allowed_special="all")
-        yield f"encode_stream by {least} to {most} bytes", np.array_equal(np.concatenate(list(arrays)), whole)
+    with_ends = np.insert(expected, np.cumsum(lengths)[:-1], END[vocab.name]).astype(np.uint32)
+    for min_size, max_size in ((1 << 20, 1 << 20), (1, 200), (1, 1 << 22)):
+        arrays = tok.encode_stream(chunks(data, min_size, max_size), allowed_special="all")
+        yield (
+            f"encode_stream by {min_size} to {max_size} bytes",
+            np.array_equal(np.concatenate(list(arrays)), with_ends),
+        )
     ids, spans = tok.encode_with_offsets(data, "byte", allowed_special="all")
     tiled = np.array_equal(spans[1:, 0], spans[:-1, 1]) and spans[0, 0] == 0 and spans[-1, 1] == len(data)
     fits = np.array_equal(spans[:, 1] - spans[:, 0], tok.token_byte_lengths[ids])
-    yield "encode_with_offsets", bool(np.array_equal(ids, whole) and tiled and fits)
-    yield "decode_bytes", tok.decode_bytes(whole) == data
+    yield "encode_with_offsets", bool(np.array_equal(ids, with_ends) and tiled and fits)
+    yield "decode_bytes", tok.decode_bytes(with_ends) == data
 
 
 def theirs(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Encode all documents with tiktoken, in parts because its lists are large: the ids and how many each has."""
     peer = TOKENIZERS["tiktoken"]()
     encoding: Any = peer.load(vocab, threads)
-    parts, lengths, at = [np.empty(0, dtype=np.uint32)], [], 0
-    while at < len(documents):
-        size, end = 0, at
+    parts, lengths, start = [np.empty(0, dtype=np.uint32)], [], 0
+    while start < len(documents):
+        size, end = 0, start
         while end < len(documents) and size < 1 << 24:
             size += len(documents[end])
             end += 1
-        for row in encoding.encode_ordinary_batch(documents[at:end], num_threads=threads):
+        for row in encoding.encode_ordinary_batch(documents[start:end], num_threads=threads):
             parts.append(np.array(row, dtype=np.uint32))
             lengths.append(len(row))
-        at = end
+        start = end
     return np.concatenate(parts), np.array(lengths, dtype=np.int64)
 
 
-def chunks(data: bytes, least: int, most: int) -> Iterator[bytes]:
+def chunks(data: bytes, min_size: int, max_size: int) -> Iterator[bytes]:
     """Split a file's bytes into chunks of random sizes."""
     choose = random.Random(1)
-    at = 0
-    while at < len(data):
-        size = choose.randint(least, most)
-        yield data[at : at + size]
-        at += size
+    start = 0
+    while start < len(data):
+        size = choose.randint(min_size, max_size)
+        yield data[start : start + size]
+        start += size
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def originals() -> dict[str, dict[str, bytes]]:
     )
     chars = "\u2581lowernstabci"
     pieces = files.list_usual_pieces(["lo", "er", "\u2581lo", "\u2581low", "es", "est", "ab"], chars, bytes_too=False)
-    names = ["<|end|>", *(to_letters(tok.token_bytes(number)) for number in range(1, tok.n_vocab))]
+    names = ["<|end|>", *(to_letters(tok.token_bytes(index)) for index in range(1, tok.n_vocab))]
     values = {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.tokens": names,
@@ -76,13 +76,13 @@ def originals() -> dict[str, dict[str, bytes]]:
         "clip": {"clip.txt": b'"bpe_simple_vocab_16e6.txt#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n'},
     }
     with TemporaryDirectory() as name:
-        for number, (form, which) in enumerate((
+        for index, (form, tokenizer) in enumerate((
             ("huggingface", tok), ("vocab-merges", tok), ("tiktoken-folder", tok), ("tekken", ranked),
         )):  # fmt: skip
-            folder = Path(name) / str(number)
+            folder = Path(name) / str(index)
             folder.mkdir()
             target = folder / "tekken.json" if form == "tekken" else folder
-            which.save(target, format=form)
+            tokenizer.save(target, format=form)
             made[form] = {path.name: path.read_bytes() for path in folder.iterdir()}
     made[COMPAT] = {"tokenizer.json": made["huggingface"]["tokenizer.json"]}
     return made
@@ -111,13 +111,13 @@ def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | N
     """Some tokens that a file holds, by a naive reader; None for a format without one."""
     if form == "vocab-merges":
         letters = {to_letters(bytes([byte])): byte for byte in range(256)}
-        listed = json.loads(files["vocab.json"])
-        return {bytes(letters[c] for c in t): i for t, i in listed.items() if letters.keys() >= set(t)}
+        values = json.loads(files["vocab.json"])
+        return {bytes(letters[c] for c in t): i for t, i in values.items() if letters.keys() >= set(t)}
     if form == "tekken":
         value: dict[str, Any] = json.loads(files["tekken.json"])
-        first = value["config"]["default_num_special_tokens"]
-        size = value["config"]["default_vocab_size"] - first
-        return {base64.b64decode(item["token_bytes"]): i + first for i, item in enumerate(value["vocab"][:size])}
+        n_special = value["config"]["default_num_special_tokens"]
+        size = value["config"]["default_vocab_size"] - n_special
+        return {base64.b64decode(item["token_bytes"]): i + n_special for i, item in enumerate(value["vocab"][:size])}
     if form == "tiktoken-folder":
         lines = [line.split() for line in files["tiktoken.model"].splitlines() if line]
         return {base64.b64decode(token): int(rank) for token, rank in lines if token != b"="}
@@ -126,16 +126,16 @@ def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | N
 
 def check_compat(path: Path) -> bool:
     """Load a damaged tokenizer.json with `tokenizers`' interface; what loads is what the native reader reads."""
-    made = Tokenizer.from_file(str(path))
-    assert json.loads(path.read_bytes())["model"]["vocab"] == made.get_vocab(with_added_tokens=False)
-    native = made.native
+    loaded = Tokenizer.from_file(str(path))
+    assert json.loads(path.read_bytes())["model"]["vocab"] == loaded.get_vocab(with_added_tokens=False)
+    native = loaded.native
     if native is not None:
         for text in TEXTS:
             with suppress(ValueError):
                 ids = native.encode(text, allowed_special="all").tolist()
-                assert made.encode(text, add_special_tokens=False).ids == ids, (path, text)
-                assert len(made.encode(text, add_special_tokens=False).tokens) == len(ids)
-    assert Tokenizer.from_str(made.to_str()).to_str() == made.to_str()
+                assert loaded.encode(text, add_special_tokens=False).ids == ids, (path, text)
+                assert len(loaded.encode(text, add_special_tokens=False).tokens) == len(ids)
+    assert Tokenizer.from_str(loaded.to_str()).to_str() == loaded.to_str()
     return True
 
 
@@ -155,11 +155,11 @@ def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: P
         return False
     finally:
         signal.alarm(0)
-    wanted = naive_vocabulary(form, damaged)
-    if wanted is not None:
+    expected = naive_vocabulary(form, damaged)
+    if expected is not None:
         special = {key.encode() for key in tok.special_tokens}
-        for token, number in wanted.items():
-            assert token in special or tok.token_bytes(number) == token, (form, name, token, number)
+        for token, token_id in expected.items():
+            assert token in special or tok.token_bytes(token_id) == token, (form, name, token, token_id)
     for text in TEXTS:
         with suppress(ValueError):  # a text with a symbol that the vocabulary lost
             ids = tok.encode(text)
@@ -173,13 +173,13 @@ def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: P
 
 def check(count: int, seed: int) -> dict[str, int]:
     """Damage each format's files `count` times; return how many of each loaded."""
-    found = {}
+    counts = {}
     with limits():
         for form, files in originals().items():
             rng = random.Random(f"{form}{seed}")
             with TemporaryDirectory() as folder:
-                found[form] = sum(check_file(rng, form, files, Path(folder)) for _ in range(count))
-    return found
+                counts[form] = sum(check_file(rng, form, files, Path(folder)) for _ in range(count))
+    return counts
 
 
 if __name__ == "__main__":

@@ -54,61 +54,63 @@ def compare_in(folder: Path, chance: random.Random) -> str:
     files, compares_ids = generated_files(chance)
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    theirs, fault = call_peer(lambda: AutoTokenizer.from_pretrained(folder))
+    peer, problem = call_peer(lambda: AutoTokenizer.from_pretrained(folder))
     try:
-        ours = bpe.Tokenizer.load(folder)
+        tok = bpe.Tokenizer.load(folder)
     except ValueError as error:
-        return f"refused{' by both' if fault else ''}: {reason_of(error)}"
-    if fault:
-        return f"refused by transformers alone: {fault}"
+        return f"refused{' by both' if problem else ''}: {reason_of(error)}"
+    if problem:
+        return f"refused by transformers alone: {problem}"
     added = files.get("tokenizer.json", {}).get("added_tokens", [])
     added += files["tokenizer_config.json"].get("added_tokens_decoder", {}).values()
-    special = {each["content"] for each in added if each["special"]}
-    for kind, own, other in results(chance, ours, theirs, special if compares_ids else None):
-        if own != other:
+    special = {token["content"] for token in added if token["special"]}
+    for kind, result, expected in results(chance, tok, peer, special if compares_ids else None):
+        if result != expected:
             shown = {name: content for name, content in files.items() if name.endswith("n") and name[:3] != "voc"}
             shown.get("tokenizer.json", {}).pop("model", None)
             head = f"different: {kind.split(' of ')[0]}\n  {kind}"
-            return f"{head}\n  bpe          {own}\n  transformers {other}\n  {shown}"
+            return f"{head}\n  bpe          {result}\n  transformers {expected}\n  {shown}"
     return "same"
 
 
 def results(
-    chance: random.Random, ours: bpe.Tokenizer, theirs: Any, special: set[str] | None
+    chance: random.Random, tok: bpe.Tokenizer, peer: Any, special: set[str] | None
 ) -> Iterator[tuple[str, Any, Any]]:
     """(what, the result of this package, the result of transformers).
 
     `special` has the tokens that are special where they are listed first, which transformers skips in decoding
     whatever follows; None for a model of sentencepiece.
     """
-    flags = ours.spec.token_flags
-    found = {
-        number: (name, sorted(_flags_of(flags.get(name, frozenset()))))
-        for name, number in sorted(ours.special_tokens.items(), key=lambda item: item[1])
+    flags = tok.spec.token_flags
+    our_tokens = {
+        token_id: (name, sorted(_flags_of(flags.get(name, frozenset()))))
+        for name, token_id in sorted(tok.special_tokens.items(), key=lambda item: item[1])
     }
 
     def is_kept(token: Any, flag: str) -> bool:
         return flag == "special" and token.content in (special or ())
 
-    wanted = {
-        number: (token.content, sorted(flag for flag in FLAGS if getattr(token, flag) or is_kept(token, flag)))
-        for number, token in sorted(theirs.added_tokens_decoder.items())
+    expected_tokens = {
+        token_id: (token.content, sorted(flag for flag in FLAGS if getattr(token, flag) or is_kept(token, flag)))
+        for token_id, token in sorted(peer.added_tokens_decoder.items())
     }
-    if ours.normalizer is None:  # then this flag has no effect, and is not kept
-        for tokens in (found, wanted):
-            for _, listed in tokens.values():
-                listed[:] = [flag for flag in listed if flag != "normalized"]
+    if tok.normalizer is None:  # then this flag has no effect, and is not kept
+        for tokens in (our_tokens, expected_tokens):
+            for _, values in tokens.values():
+                values[:] = [flag for flag in values if flag != "normalized"]
     if special is None:  # transformers forgets control pieces of sentencepiece that have no role
-        found = {number: token for number, token in found.items() if number > 2 or number in wanted}
-    yield "added tokens", found, wanted
-    roles = {role: token for role, token in theirs.special_tokens_map.items() if role in ROLES}
-    yield "roles", {role: ours.roles.get(role) for role in roles}, roles
+        our_tokens = {
+            token_id: token for token_id, token in our_tokens.items() if token_id > 2 or token_id in expected_tokens
+        }
+    yield "added tokens", our_tokens, expected_tokens
+    roles = {role: token for role, token in peer.special_tokens_map.items() if role in ROLES}
+    yield "roles", {role: tok.roles.get(role) for role in roles}, roles
     for text in (generated.text(chance, [*NAMES, "É"]) for _ in range(0 if special is None else 4)):
-        ids = theirs.encode(text, add_special_tokens=False)
-        yield f"ids of {text!r}", ours.encode(text, allowed_special="all").tolist(), ids
+        ids = peer.encode(text, add_special_tokens=False)
+        yield f"ids of {text!r}", tok.encode(text, allowed_special="all").tolist(), ids
         for skip in (False, True):
-            decoded = theirs.decode(ids, skip_special_tokens=skip)
-            yield f"text of {ids}, {skip=}", ours.decode(ids, skip_special=skip), decoded
+            decoded = peer.decode(ids, skip_special_tokens=skip)
+            yield f"text of {ids}, {skip=}", tok.decode(ids, skip_special=skip), decoded
 
 
 def _flags_of(flags: frozenset[str]) -> frozenset[str]:
@@ -119,7 +121,7 @@ def _flags_of(flags: frozenset[str]) -> frozenset[str]:
 def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
     """(name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
     kind = chance.choice(["json", "json", "pair", "model"])
-    vocab = {token: number for number, token in enumerate([*generated.BYTE_LETTERS, *WORDS])}
+    vocab = {token: index for index, token in enumerate([*generated.BYTE_LETTERS, *WORDS])}
     files: dict[str, Any] = {}
     classes: list[str | None] = ["LlamaTokenizer", "LlamaTokenizerFast"]
     objects = False
@@ -142,25 +144,25 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
         files["special_tokens_map.json"] = mapped = fields(chance, objects)
         if not isinstance(mapped.get("extra_special_tokens"), dict):
             mapped["extra_special_tokens"] = [
-                {flag: each[flag] for flag in ("content", *FLAGS[:-1])} if isinstance(each, dict) else each
-                for each in mapped.pop("extra_special_tokens", [])
+                {flag: entry[flag] for flag in ("content", *FLAGS[:-1])} if isinstance(entry, dict) else entry
+                for entry in mapped.pop("extra_special_tokens", [])
             ]
-        for each in (each for each in mapped.values() if isinstance(each, dict)):
-            each.pop("__type", None)  # as save_pretrained writes them
+        for entry in (entry for entry in mapped.values() if isinstance(entry, dict)):
+            entry.pop("__type", None)  # as save_pretrained writes them
     if chance.random() < 0.4:
         names = dict.fromkeys(chance.choice(NAMES) for _ in range(chance.randint(0, 3)))
-        first = len(vocab) + chance.choice([0, 1, 20])
-        files["added_tokens.json"] = {name: first + i for i, name in enumerate(names)}
+        first_id = len(vocab) + chance.choice([0, 1, 20])
+        files["added_tokens.json"] = {name: first_id + i for i, name in enumerate(names)}
     return files, True
 
 
 def tokenizer_json(chance: random.Random, vocab: dict[str, int]) -> dict[str, Any]:
     """A tokenizer.json with some added tokens."""
-    added = [each for each in generated.added_tokens(chance, vocab, MERGES) if chance.random() < 0.5]
+    added = [entry for entry in generated.added_tokens(chance, vocab, MERGES) if chance.random() < 0.5]
     following = len(vocab)
-    for each in sorted(added, key=lambda each: each["id"]):
-        if each["content"] not in vocab:
-            each["id"], following = following, following + 1
+    for entry in sorted(added, key=lambda entry: entry["id"]):
+        if entry["content"] not in vocab:
+            entry["id"], following = following, following + 1
     normalizer = chance.choice([None, None, LOWER])
     tokenizer: dict[str, Any] = generated.file_of(vocab, MERGES, added, normalizer=normalizer)
     return tokenizer
@@ -181,38 +183,40 @@ def token(chance: random.Random, objects: bool) -> Any:
 
 def fields(chance: random.Random, objects: bool) -> dict[str, Any]:
     """Fields with special tokens."""
-    found: dict[str, Any] = {role: token(chance, objects) for role in ROLES if chance.random() < 0.2}
+    values: dict[str, Any] = {role: token(chance, objects) for role in ROLES if chance.random() < 0.2}
     if chance.random() < 0.2:
-        found["additional_special_tokens"] = [chance.choice(NAMES) for _ in range(chance.randint(0, 3))]
+        values["additional_special_tokens"] = [chance.choice(NAMES) for _ in range(chance.randint(0, 3))]
     elif chance.random() < 0.2:
-        found["extra_special_tokens"] = [token(chance, objects) for _ in range(chance.randint(0, 3))]
+        values["extra_special_tokens"] = [token(chance, objects) for _ in range(chance.randint(0, 3))]
     elif chance.random() < 0.2:
-        found["extra_special_tokens"] = {f"{i}_token": token(chance, objects) for i in "xy"}
+        values["extra_special_tokens"] = {f"{i}_token": token(chance, objects) for i in "xy"}
     if chance.random() < 0.1:
-        found["image_token"] = token(chance, objects)
-    return found
+        values["image_token"] = token(chance, objects)
+    return values
 
 
-def configuration(chance: random.Random, kind: str | None, first: int, objects: bool) -> dict[str, Any]:
+def configuration(chance: random.Random, kind: str | None, first_id: int, objects: bool) -> dict[str, Any]:
     """A tokenizer_config.json."""
-    found: dict[str, Any] = {"tokenizer_class": kind} if kind is not None else {}
-    found |= fields(chance, objects)
-    found |= {role: None for role in ROLES if chance.random() < 0.05}
+    values: dict[str, Any] = {"tokenizer_class": kind} if kind is not None else {}
+    values |= fields(chance, objects)
+    values |= {role: None for role in ROLES if chance.random() < 0.05}
     if chance.random() < 0.4:
-        listed = [each for each in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(each, dict)]
+        entries = [
+            entry for entry in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(entry, dict)
+        ]
         if chance.random() < 0.8:
-            listed = list({each["content"]: each for each in listed}.values())
-        listed = [{**each, "special": chance.random() < 0.5} for each in listed]
-        numbers = chance.sample(range(first + 3), len(listed))
-        found["added_tokens_decoder"] = {
-            str(number): {
-                "content": each["content"],
+            entries = list({entry["content"]: entry for entry in entries}.values())
+        entries = [{**entry, "special": chance.random() < 0.5} for entry in entries]
+        ids = chance.sample(range(first_id + 3), len(entries))
+        values["added_tokens_decoder"] = {
+            str(token_id): {
+                "content": entry["content"],
                 "special": True,
-                **{flag: each[flag] for flag in FLAGS if objects},
+                **{flag: entry[flag] for flag in FLAGS if objects},
             }
-            for number, each in zip(numbers, listed, strict=True)
+            for token_id, entry in zip(ids, entries, strict=True)
         }
-    return found
+    return values
 
 
 @cache

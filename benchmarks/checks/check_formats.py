@@ -120,17 +120,17 @@ def clip_reference(path: Path) -> Reference:
     pattern = regex.compile(
         r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", regex.IGNORECASE
     )
-    known: dict[str, list[int]] = {}
+    cache: dict[str, list[int]] = {}
 
     def word_ids(word: str) -> list[int]:
-        spelled = to_letters(word.encode())
-        parts = [*spelled[:-1], spelled[-1] + "</w>"]
-        while found := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
-            best, out, at = pairs[min(found)[0]], [], 0
-            while at < len(parts):
-                both = tuple(parts[at : at + 2]) == best
-                out.append("".join(parts[at : at + 2]) if both else parts[at])
-                at += 2 if both else 1
+        letters = to_letters(word.encode())
+        parts = [*letters[:-1], letters[-1] + "</w>"]
+        while candidates := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
+            best, out, index = pairs[min(candidates)[0]], [], 0
+            while index < len(parts):
+                both = tuple(parts[index : index + 2]) == best
+                out.append("".join(parts[index : index + 2]) if both else parts[index])
+                index += 2 if both else 1
             parts = out
         return [ids[part] for part in parts]
 
@@ -138,9 +138,9 @@ def clip_reference(path: Path) -> Reference:
         text = regex.sub(r"\s+", " ", html.unescape(html.unescape(text)).strip()).strip().lower()
         out: list[int] = []
         for word in pattern.findall(text):
-            if word not in known:
-                known[word] = word_ids(word)
-            out += known[word]
+            if word not in cache:
+                cache[word] = word_ids(word)
+            out += cache[word]
         return out
 
     return encode
@@ -148,19 +148,19 @@ def clip_reference(path: Path) -> Reference:
 
 def compare(tok: bpe.Tokenizer, reference: Reference, size: int) -> int:
     """How many documents have other ids than the reference gives."""
-    wrong = 0
+    n_wrong = 0
     for corpus in CORPORA:
         texts = documents(corpus, size)
         for text, ids in zip(texts, tok.encode_batch(texts), strict=True):
-            wrong += not np.array_equal(ids, np.array(reference(text), dtype=np.uint32))
-    return wrong
+            n_wrong += not np.array_equal(ids, np.array(reference(text), dtype=np.uint32))
+    return n_wrong
 
 
 def there_and_back(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
     """Format → "same", "same ids" or what is in the way."""
-    found = {}
-    for form, each in FORMATS.items():
-        if not each.is_written:
+    fingerprints = {}
+    for form, file_format in FORMATS.items():
+        if not file_format.is_written:
             continue
         target = folder / f"out-{form}.json"
         try:
@@ -168,17 +168,17 @@ def there_and_back(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
             clip = form == "clip"  # the list holds no normalizer
             back = bpe.Tokenizer.from_clip(target, ftfy=False) if clip else bpe.Tokenizer.load(target, format=form)
         except ValueError as error:
-            found[form] = str(error).split(": ", 1)[-1][:90]
+            fingerprints[form] = str(error).split(": ", 1)[-1][:90]
             if (
                 "cannot hold" not in str(error)
                 and "does not keep" not in str(error)
                 and "pattern is unk" not in str(error)
             ):
-                found[form] = f"WRONG: {error}"
+                fingerprints[form] = f"WRONG: {error}"
             continue
         lost = bpe.diff(tok, back)
-        found[form] = "same" if back == tok else f"WRONG: {lost.tokenizers}" if lost else "same ids"
-    return found
+        fingerprints[form] = "same" if back == tok else f"WRONG: {lost.tokenizers}" if lost else "same ids"
+    return fingerprints
 
 
 def main() -> int:
@@ -190,11 +190,11 @@ def main() -> int:
     bad = False
     with TemporaryDirectory() as name:
         for vocabulary, tok, reference in vocabularies(Path(name), options.name):
-            wrong = compare(tok, reference, options.size)
+            n_wrong = compare(tok, reference, options.size)
             with TemporaryDirectory() as folder:
                 formats = there_and_back(tok, Path(folder))
-            bad |= wrong > 0 or any(result.startswith("WRONG") for result in formats.values())
-            print(f"{vocabulary}: {tok}\n  documents with other ids than the reference: {wrong}")
+            bad |= n_wrong > 0 or any(result.startswith("WRONG") for result in formats.values())
+            print(f"{vocabulary}: {tok}\n  documents with other ids than the reference: {n_wrong}")
             for form, result in formats.items():
                 print(f"  {form:<16}{result}")
     return int(bad)

@@ -65,9 +65,9 @@ def with_specials(rng: random.Random, tokens: list[str]) -> list[int]:
             tokens.append(name)
             types.append(rng.choice((CONTROL, CONTROL, USER_DEFINED, USER_DEFINED, USER_DEFINED, UNKNOWN, NORMAL)))
     for _ in range(rng.choice((0, 0, 0, 1, 2))):  # types of tokens that text can spell
-        number = rng.randrange(len(types))
-        if types[number] != BYTE or rng.random() < 0.02:
-            types[number] = rng.choice((CONTROL, USER_DEFINED, UNUSED, UNUSED, 0))
+        token_id = rng.randrange(len(types))
+        if types[token_id] != BYTE or rng.random() < 0.02:
+            types[token_id] = rng.choice((CONTROL, USER_DEFINED, UNUSED, UNUSED, 0))
     if rng.random() < 0.05:
         tokens.append("")
         types.append(rng.choice((NORMAL, UNUSED, CONTROL)))
@@ -76,17 +76,19 @@ def with_specials(rng: random.Random, tokens: list[str]) -> list[int]:
 
 def settings(rng: random.Random, values: Values, tokens: list[str], types: list[int]) -> Values:
     """The file's values, with some optional ones."""
-    found: Values = {"general.architecture": "llama", **values, "tokens": tokens}
+    values_of_file: Values = {"general.architecture": "llama", **values, "tokens": tokens}
     if rng.random() < 0.05:
-        found["general.name"] = rng.choice(("Own", "ModernBERT modern-bert"))
+        values_of_file["general.name"] = rng.choice(("Own", "ModernBERT modern-bert"))
     if rng.random() < 0.95:
-        found["token_type"] = types + [NORMAL] * rng.choice((0, 0, 0, 1, 5))
+        values_of_file["token_type"] = types + [NORMAL] * rng.choice((0, 0, 0, 1, 5))
     if rng.random() < 0.3:
-        found["add_space_prefix"] = rng.random() < 0.5
+        values_of_file["add_space_prefix"] = rng.random() < 0.5
     for key in ("bos_token_id", "eos_token_id", "unknown_token_id", "fim_pre_token_id"):
         if rng.random() < 0.3:
-            found[key] = rng.randrange(len(tokens) + 2)
-    return {key if key.startswith("general.") else f"tokenizer.ggml.{key}": value for key, value in found.items()}
+            values_of_file[key] = rng.randrange(len(tokens) + 2)
+    return {
+        key if key.startswith("general.") else f"tokenizer.ggml.{key}": value for key, value in values_of_file.items()
+    }
 
 
 def sample_of(rng: random.Random) -> str:
@@ -119,9 +121,9 @@ def byte_level_file(rng: random.Random) -> Values:
     elif rng.random() < 0.03:
         del values["pre"]
     count = rng.choice((0, 5, 20, 60))
-    known, pairs = set(tokens), merged_pieces(rng, to_letters(sample_of(rng).encode()), count)
+    known_tokens, pairs = set(tokens), merged_pieces(rng, to_letters(sample_of(rng).encode()), count)
     if rng.random() < 0.98:
-        pairs = [pair for pair in pairs if set("".join(pair)) <= known]
+        pairs = [pair for pair in pairs if set("".join(pair)) <= known_tokens]
     values["merges"] = listed_merges(rng, pairs, tokens) or ["a b"]
     if values["merges"] == ["a b"]:
         tokens += [token for token in ("a", "b", "ab") if token not in tokens]
@@ -133,32 +135,34 @@ def byte_level_file(rng: random.Random) -> Values:
 
 def characters_of(rng: random.Random, sample: str) -> list[str]:
     """Tokens of bytes and characters."""
-    kept = sorted(set(sample) - {" "})
-    tokens = rng.sample(kept, len(kept) * rng.randrange(5, 11) // 10)
+    kept_chars = sorted(set(sample) - {" "})
+    tokens = rng.sample(kept_chars, len(kept_chars) * rng.randrange(5, 11) // 10)
     if rng.random() < 0.9:
         tokens += sorted(set("".join(NAMES)) - set(tokens) - {" "})
-    listed = BYTES if rng.random() < 0.9 else rng.choice(([], BYTES[:200]))
-    return [*rng.choice((["<unk>", "<s>", "</s>"], ["<pad>", "<eos>", "<bos>", "<unk>"], [])), *listed, *tokens]
+    byte_list = BYTES if rng.random() < 0.9 else rng.choice(([], BYTES[:200]))
+    return [*rng.choice((["<unk>", "<s>", "</s>"], ["<pad>", "<eos>", "<bos>", "<unk>"], [])), *byte_list, *tokens]
 
 
 def scored_file(rng: random.Random) -> Values:
     """A model of sentencepiece."""
     sample = sample_of(rng).replace(" ", SPACE)
     tokens = characters_of(rng, sample)
-    known = set(tokens)
+    known_tokens = set(tokens)
     pairs = merged_pieces(rng, sample, rng.choice((0, 10, 40, 80)))
-    tokens += dict.fromkeys(left + right for left, right in pairs if set(left + right) <= known or rng.random() < 0.002)
+    tokens += dict.fromkeys(
+        left + right for left, right in pairs if set(left + right) <= known_tokens or rng.random() < 0.002
+    )
     tokens = list(dict.fromkeys(tokens))
     types = with_specials(rng, tokens)
-    for number, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token in ("<s>", "</s>", "<bos>", "<eos>", "<pad>", "<unk>") and rng.random() < 0.8:
-            types[number] = UNKNOWN if token == "<unk>" and rng.random() < 0.7 else CONTROL
+            types[index] = UNKNOWN if token == "<unk>" and rng.random() < 0.7 else CONTROL
     values: Values = {"model": "llama"}
     scores: list[float] = [
-        rng.choice((0.0, -1.0, -2.0, -float(number), rng.uniform(-9, 9))) for number in range(len(tokens))
+        rng.choice((0.0, -1.0, -2.0, -float(index), rng.uniform(-9, 9))) for index in range(len(tokens))
     ]
     if rng.random() < 0.4:
-        scores = [-float(number) for number in range(len(tokens))]
+        scores = [-float(index) for index in range(len(tokens))]
     if rng.random() < 0.9:
         values["scores"] = list(map(int, scores)) if rng.random() < 0.1 else scores
     return settings(rng, values, tokens, types)
@@ -168,8 +172,8 @@ def lines_file(rng: random.Random) -> Values:
     """A model of characters with listed merges."""
     sample = sample_of(rng).replace(" ", SPACE)
     tokens = characters_of(rng, sample)
-    known = set(tokens)
-    pairs = [pair for pair in merged_pieces(rng, sample, rng.choice((5, 40, 80))) if set("".join(pair)) <= known]
+    known_tokens = set(tokens)
+    pairs = [pair for pair in merged_pieces(rng, sample, rng.choice((5, 40, 80))) if set("".join(pair)) <= known_tokens]
     merges = listed_merges(rng, pairs, tokens) or ["a b"]
     tokens += {"a", "b", "ab", "c", "bc"} - set(tokens)
     values = {"model": rng.choice(("gemma4", "gpt2")), "pre": rng.choice(NAMES_OF_LINE_PATTERNS), "merges": merges}
@@ -187,15 +191,15 @@ def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
     by_name = {token: number for number, token in enumerate(tokens)}
     inner = {key.removeprefix("tokenizer.ggml."): value for key, value in values.items()}
     types = find_types(by_name, types, inner)
-    found = []
+    all_pieces = []
     byte = inner["model"] == "gpt2" and inner.get("pre") not in NAMES_OF_LINE_PATTERNS
     for piece, token, kind in zip(pieces, tokens, types, strict=False):
         if not byte and kind != BYTE:
             piece = token.replace(SPACE, " ").encode()
         elif kind not in (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE) or b"[UNK_BYTE" in piece:
             piece = bytes_or_utf8(token)
-        found.append(piece)
-    return found
+        all_pieces.append(piece)
+    return all_pieces
 
 
 class Peer:
@@ -214,8 +218,8 @@ class Peer:
         """The ids of a text."""
         added = [token for token in self._value["added_tokens"] if special or not token["special"]]
         peer = tokenizers.Tokenizer.from_str(json.dumps({**self._value, "added_tokens": added}))
-        found: list[int] = peer.encode(text, add_special_tokens=False).ids
-        return found
+        row: list[int] = peer.encode(text, add_special_tokens=False).ids
+        return row
 
 
 #: The kinds of models, and what makes a file of each.
@@ -229,20 +233,20 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
     path.write_bytes(build_gguf(values) + bytes(64))
     texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
     try:
-        theirs = llama.ask(str(path), texts)
+        peer_results = llama.ask(str(path), texts)
     except CrashedError:
-        theirs = None
+        peer_results = None
     try:
         tok = bpe.Tokenizer.load(path)
     except bpe.FormatError as error:
         return f"refused: {reason_of(error)}"
-    if theirs is None:
+    if peer_results is None:
         return "llama.cpp ended its process"
-    if "error" in theirs:
+    if "error" in peer_results:
         return "refused by llama.cpp only"
-    result = compare_ids(tok, values, texts, theirs, path.parent)
+    result = compare_ids(tok, values, texts, peer_results, path.parent)
     if result.startswith("same"):
-        result = compare_text(tok, values, theirs, rng) or result
+        result = compare_text(tok, values, peer_results, rng) or result
     return f"{result}\n  {kind}, pre={values.get('tokenizer.ggml.pre')!r}"
 
 
@@ -252,11 +256,13 @@ def is_approximated(pre: str | None, text: str) -> bool:
     return pre in APPROXIMATED or "ſ" in text or (pre in ("deepseek-coder", "deepseek-llm") and wide_space)
 
 
-def compare_ids(tok: bpe.Tokenizer, values: Values, texts: list[str], theirs: dict[str, Any], folder: Path) -> str:
+def compare_ids(
+    tok: bpe.Tokenizer, values: Values, texts: list[str], peer_results: dict[str, Any], folder: Path
+) -> str:
     """Compare the ids of texts, without and with special tokens."""
     pre, result = values.get("tokenizer.ggml.pre"), "same"
     for i, text in enumerate(texts):
-        for expected, allowed in ((theirs["plain"][i], ()), (theirs["special"][i], "all")):
+        for expected, allowed in ((peer_results["plain"][i], ()), (peer_results["special"][i], "all")):
             try:
                 ids = tok.encode(text, allowed_special=allowed).tolist()
             except ValueError as error:
@@ -269,19 +275,22 @@ def compare_ids(tok: bpe.Tokenizer, values: Values, texts: list[str], theirs: di
                 expected = Peer(tok, folder).ids(text, bool(allowed))
             if ids != expected:
                 names = values["tokenizer.ggml.tokens"]
-                at = next((i for i, (a, b) in enumerate(zip(ids, expected, strict=False)) if a != b), 0)
-                own, other = ([names[number] for number in row[max(at - 2, 0) : at + 9]] for row in (ids, expected))
-                return f"different: ids\n  {text!r} {allowed}: … {own}, not … {other}"
+                difference = next((i for i, (a, b) in enumerate(zip(ids, expected, strict=False)) if a != b), 0)
+                our_tokens, expected_tokens = (
+                    [names[token_id] for token_id in row[max(difference - 2, 0) : difference + 9]]
+                    for row in (ids, expected)
+                )
+                return f"different: ids\n  {text!r} {allowed}: … {our_tokens}, not … {expected_tokens}"
     return result
 
 
-def compare_text(tok: bpe.Tokenizer, values: Values, theirs: dict[str, Any], rng: random.Random) -> str:
+def compare_text(tok: bpe.Tokenizer, values: Values, peer_results: dict[str, Any], rng: random.Random) -> str:
     """Compare the text of random ids; "" if it is the same."""
-    pieces = given_pieces(values, [piece.encode("latin-1") for piece in theirs["pieces"]])
+    pieces = given_pieces(values, [piece.encode("latin-1") for piece in peer_results["pieces"]])
     strips = values["tokenizer.ggml.model"] == "llama" and values.get("tokenizer.ggml.add_space_prefix", True)
     for _ in range(TEXTS):
         ids = rng.choices(range(len(pieces)), k=rng.randrange(1, 8))
-        expected = b"".join(pieces[number] for number in ids).removeprefix(b" " * strips)
+        expected = b"".join(pieces[token_id] for token_id in ids).removeprefix(b" " * strips)
         if (data := tok.decode_bytes(ids)) != expected:
             return f"different: text\n  ids {ids} are {data!r}, not {expected!r}"
     return ""

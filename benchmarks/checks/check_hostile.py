@@ -85,13 +85,13 @@ def main() -> None:
     parser.add_argument("--label", default="", help="the version checked, such as a commit; a new one starts over")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
-    done: dict[str, int] = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
+    n_done: dict[str, int] = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
     until = time.monotonic() + options.seconds
     if options.code_points:
         code_points(options.pattern)
         return
     if options.pattern:
-        words = [one + other for one in DISTINCT for other in DISTINCT]  # instead of a vocabulary's tokens
+        words = [a + b for a in DISTINCT for b in DISTINCT]  # instead of a vocabulary's tokens
         for name in options.pattern:
             pretokens, size, seed = PretokenChecker(name), 0, options.first
             while size < options.bytes and time.monotonic() < until:
@@ -103,12 +103,12 @@ def main() -> None:
         for name, described in vocabularies(options.vocab or VOCAB_NAMES, folder).items():
             key = f"{name} {options.label}".strip()
             checker = Checker(Vocab(*described.split(",")), Path(folder))
-            while done.get(key, 0) * SIZE < options.bytes and time.monotonic() < until:
-                checker.check(options.first + done.get(key, 0))
-                done[key] = done.get(key, 0) + 1
+            while n_done.get(key, 0) * SIZE < options.bytes and time.monotonic() < until:
+                checker.check(options.first + n_done.get(key, 0))
+                n_done[key] = n_done.get(key, 0) + 1
                 if options.state:
-                    options.state.write_text(json.dumps(done, indent=1) + "\n")
-            print(f"{key}: {done.get(key, 0) * SIZE:,} bytes the same", flush=True)
+                    options.state.write_text(json.dumps(n_done, indent=1) + "\n")
+            print(f"{key}: {n_done.get(key, 0) * SIZE:,} bytes the same", flush=True)
 
 
 class Checker:
@@ -128,25 +128,27 @@ class Checker:
         documents = list(texts(source, self.words, SIZE))
         rows = [np.array(self.peer.encode_ordinary(text), dtype=np.uint32) for text in documents]
         expected = bpe.TokenBatch.from_lists(rows)
-        for number, (text, row) in enumerate(zip(documents, rows, strict=True)):
-            self.same(np.array_equal(self.tok.encode(text), row), f"encode of text {number}", seed)
-        self.same(self.tok.encode_batch(documents, threads=2) == expected, "encode_batch", seed)
+        for index, (text, row) in enumerate(zip(documents, rows, strict=True)):
+            self.require(np.array_equal(self.tok.encode(text), row), f"encode of text {index}", seed)
+        self.require(self.tok.encode_batch(documents, threads=2) == expected, "encode_batch", seed)
         data = SEPARATOR.join(documents).encode()
         self.file.write_bytes(data)
-        self.same(self.tok.encode_files(self.file, separator=SEPARATOR, threads=1) == expected, "encode_files", seed)
-        whole = np.insert(expected.ids, expected.offsets[1:-1], self.end).astype(np.uint32)
-        most = source.choice([3, 50, 1000, 1 << 20])
-        arrays = self.tok.encode_stream(chunks(data, 1, most), allowed_special="all")
-        self.same(np.array_equal(np.concatenate(list(arrays)), whole), f"encode_stream by 1 to {most} bytes", seed)
+        self.require(self.tok.encode_files(self.file, separator=SEPARATOR, threads=1) == expected, "encode_files", seed)
+        with_ends = np.insert(expected.ids, expected.offsets[1:-1], self.end).astype(np.uint32)
+        max_size = source.choice([3, 50, 1000, 1 << 20])
+        arrays = self.tok.encode_stream(chunks(data, 1, max_size), allowed_special="all")
+        self.require(
+            np.array_equal(np.concatenate(list(arrays)), with_ends), f"encode_stream by 1 to {max_size} bytes", seed
+        )
         ids, spans = self.tok.encode_with_offsets(data, "byte", allowed_special="all")
         bounds = np.append(0, np.cumsum(self.tok.token_byte_lengths[ids], dtype=np.int64))
         tiled = np.array_equal(spans[:, 0], bounds[:-1]) and np.array_equal(spans[:, 1], bounds[1:])
-        self.same(np.array_equal(ids, whole) and tiled, "encode_with_offsets", seed)
-        self.same(self.tok.decode_bytes(whole) == data, "decode_bytes", seed)
+        self.require(np.array_equal(ids, with_ends) and tiled, "encode_with_offsets", seed)
+        self.require(self.tok.decode_bytes(with_ends) == data, "decode_bytes", seed)
 
-    def same(self, same: bool, way: str, seed: int) -> None:
+    def require(self, is_equal: bool, way: str, seed: int) -> None:
         """End the run unless the results of a way to encode are the same."""
-        if not same:
+        if not is_equal:
             print(f"{self.name}, seed {seed}, {way}: DIFFERENT", flush=True)
             sys.exit(1)
 
@@ -177,13 +179,14 @@ class PretokenChecker:
         expected = np.array([span for _, span in self.peer.pre_tokenize_str(text)], dtype=np.int64).reshape(-1, 2)
         begun = np.cumsum(np.frombuffer(data, dtype=np.uint8) & 0xC0 != 0x80) - 1
         starts, ends = self.own.spans(data)
-        found = np.stack((begun[starts], np.append(begun, len(text))[ends]), axis=1)
-        if not np.array_equal(found, expected):
-            most = min(len(found), len(expected))
-            wrong = np.flatnonzero((found[:most] != expected[:most]).any(axis=1))
-            at = int(wrong[0]) if len(wrong) else most - 1
-            near = ascii(text[max(0, int(expected[at][0]) - 8) : int(expected[at][1]) + 8])
-            print(f"{self.name}, {where}: DIFFERENT near {near}: {found[at]} for {expected[at]}", flush=True)
+        spans = np.stack((begun[starts], np.append(begun, len(text))[ends]), axis=1)
+        if not np.array_equal(spans, expected):
+            n_compared = min(len(spans), len(expected))
+            differing = np.flatnonzero((spans[:n_compared] != expected[:n_compared]).any(axis=1))
+            first_difference = int(differing[0]) if len(differing) else n_compared - 1
+            span, expected_span = spans[first_difference], expected[first_difference]
+            near = ascii(text[max(0, int(expected_span[0]) - 8) : int(expected_span[1]) + 8])
+            print(f"{self.name}, {where}: DIFFERENT near {near}: {span} for {expected_span}", flush=True)
             sys.exit(1)
         return len(data)
 
@@ -201,11 +204,11 @@ def code_points(names: list[str] | None) -> None:
                 checker.check("".join(map(context.format, part)), f"U+{ord(part[0]):04X} and on")
         print(f"{name}: every code point the same", flush=True)
     for name in () if names else ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
-        own, peer = getattr(bpe.normalizers, name)(), getattr(normalizers, name)()
+        normalizer, peer_normalizer = getattr(bpe.normalizers, name)(), getattr(normalizers, name)()
         for context in NORMALIZER_CONTEXTS:
             for part in parts:
                 text = "".join(map(context.format, part))
-                if own(text) != peer.normalize_str(text):
+                if normalizer(text) != peer_normalizer.normalize_str(text):
                     sys.exit(f"{name}: DIFFERENT between {part[0]!a} and {part[-1]!a} in {context!a}")
         print(f"{name}: every code point the same", flush=True)
 
@@ -246,8 +249,8 @@ def drawn(source: random.Random, words: list[str]) -> list[str]:
 def characters(source: random.Random, n: int) -> str:
     """Random characters of one range of Unicode, assigned or not, but no surrogates."""
     low, high = source.choice(BLOCKS)
-    drawn = (source.randrange(low, high) for _ in range(n))
-    return "".join(chr(code) for code in drawn if not 0xD800 <= code < 0xE000)
+    codes = (source.randrange(low, high) for _ in range(n))
+    return "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ PATIENCE, SECONDS = 60.0, 5.0
 def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     """The calls by name; each returns something that can be compared."""
     words = {f"w{i}x{j}": 1 + (i * j) % 7 for i in range(200) for j in range(30)}
-    lines = [f"low lower {number} newest, widest {number % 97}\n" for number in range(20_000)]
+    lines = [f"low lower {index} newest, widest {index % 97}\n" for index in range(20_000)]
     text = folder / "lines.txt"
     text.write_text("".join(lines))
     records = folder / "lines.jsonl"
@@ -51,15 +51,15 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     sources = bpe.Sources(str(records))
     encode_shards(bpe.Sources(str(text), per_line=True), tok, folder / "shards", shard_size=20_000)
     learning.tuning_for_tests = {"min_cells": 100}  # else helpers start only for corpora of a million symbols
-    numbers = itertools.count()
+    counter = itertools.count()
 
     def make_shards(make: Callable[[Path], object]) -> list[int]:
         """The documents and tokens of new shards, whose folder is then removed."""
-        out = folder / f"out{next(numbers)}"
+        out = folder / f"out{next(counter)}"
         try:
             make(out)
-            found = TokenShards(out)
-            return [found.n_documents, found.n_tokens]
+            shards = TokenShards(out)
+            return [shards.n_documents, shards.n_tokens]
         finally:
             shutil.rmtree(out, ignore_errors=True)
 
@@ -125,24 +125,26 @@ def check_call(name: str, interrupts: int, seed: int) -> None:
             call()
             completed.append(1)
 
-        for number in range(interrupts):
-            second = 0.0 if number % 2 else random_numbers.uniform(1e-6, 1e-3)
+        for index in range(interrupts):
+            second = 0.0 if index % 2 else random_numbers.uniform(1e-6, 1e-3)
             with suppress(KeyboardInterrupt):
                 interrupted_call(random_numbers.uniform(1e-6, length), second)
             timer.stop()
-            wait_for_threads(name, number)
-            if number % 10 == 9 and call() != expected:
-                raise SystemExit(f"{name}: another result after interrupt {number}")
-        done = interrupts - len(completed)
-        print(f"{name}: {done} of {interrupts} calls interrupted, nothing left over", flush=True)
+            wait_for_threads(name, index)
+            if index % 10 == 9 and call() != expected:
+                raise SystemExit(f"{name}: another result after interrupt {index}")
+        n_interrupted = interrupts - len(completed)
+        print(f"{name}: {n_interrupted} of {interrupts} calls interrupted, nothing left over", flush=True)
 
 
-def wait_for_threads(name: str, number: int) -> None:
+def wait_for_threads(name: str, interrupt: int) -> None:
     """Fail if a thread of a call goes on."""
     deadline = time.monotonic() + PATIENCE
-    while left := [each.name for each in threading.enumerate() if each.name.startswith("bpe") and each.is_alive()]:
+    while left := [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("bpe") and thread.is_alive()
+    ]:
         if time.monotonic() > deadline:
-            print(f"{name}: {left} go on after interrupt {number}", flush=True)
+            print(f"{name}: {left} go on after interrupt {interrupt}", flush=True)
             signal.raise_signal(signal.SIGKILL)
         time.sleep(0.001)
 

@@ -50,15 +50,15 @@ def main() -> None:
                 compare(f"{path.name}, {pattern}", documents, pattern, options.vocab_size)
 
 
-def compare(what: str, documents: list[str], pattern: str, vocab_size: int) -> None:
+def compare(label: str, documents: list[str], pattern: str, vocab_size: int) -> None:
     """End the run at the first merge of a pattern that differs."""
-    ours, theirs = merges(documents, pattern, vocab_size), peer_merges(documents, pattern, vocab_size)
-    for number, (our, their) in enumerate(zip(ours, theirs, strict=False)):
+    our_merges, expected = merges(documents, pattern, vocab_size), peer_merges(documents, pattern, vocab_size)
+    for index, (our, their) in enumerate(zip(our_merges, expected, strict=False)):
         if our != their:
-            sys.exit(f"{what}: merge {number:,} is {our} and, by tokenizers, {their}")
-    if len(ours) != len(theirs):
-        sys.exit(f"{what}: {len(ours):,} merges, {len(theirs):,} by tokenizers")
-    print(f"{what}: {len(ours):,} merges the same", flush=True)
+            sys.exit(f"{label}: merge {index:,} is {our} and, by tokenizers, {their}")
+    if len(our_merges) != len(expected):
+        sys.exit(f"{label}: {len(our_merges):,} merges, {len(expected):,} by tokenizers")
+    print(f"{label}: {len(our_merges):,} merges the same", flush=True)
 
 
 def merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:

@@ -28,25 +28,29 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     for _ in range(rng.randint(1, 4)):
         if not data:
             break
-        at, other = rng.randrange(len(data)), rng.randrange(len(data))
-        low, high = sorted((at, min(len(data), at + rng.choice((1, 2, 8, 40)))))
+        offset, second_offset = rng.randrange(len(data)), rng.randrange(len(data))
+        low, high = sorted((offset, min(len(data), offset + rng.choice((1, 2, 8, 40)))))
         kind = rng.randrange(7)
         if kind == 0:
-            data = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+            data = data[:offset] + bytes([data[offset] ^ 1 << rng.randrange(8)]) + data[offset + 1 :]
         elif kind == 1:
-            data = data[:at]
+            data = data[:offset]
         elif kind == 2:
             data = data[:high] + data[low:high] + data[high:]
         elif kind == 3:
             data = data[:low] + data[high:]
         elif kind == 4:
-            data = data[:at] + data[other : other + 12] + data[at:]
+            data = data[:offset] + data[second_offset : second_offset + 12] + data[offset:]
         elif kind == 5:
-            data = data[:at] + rng.choice((b"\n", b" ", b"=", b"0", b"-", b"\r", b"9" * 12, b"(", b"\x00")) + data[at:]
+            data = (
+                data[:offset]
+                + rng.choice((b"\n", b" ", b"=", b"0", b"-", b"\r", b"9" * 12, b"(", b"\x00"))
+                + data[offset:]
+            )
         else:
             lines = data.split(b"\n")
-            first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
-            lines[first], lines[second] = lines[second], lines[first]
+            first_line, second_line = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[first_line], lines[second_line] = lines[second_line], lines[first_line]
             data = b"\n".join(lines)
     return data
 
@@ -69,11 +73,11 @@ def naive_encode(word: bytes, ranks: dict[bytes, int]) -> list[int]:
         return [ranks[word]]
     parts = [word[i : i + 1] for i in range(len(word))]
     while True:
-        found = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
-        if not found:
+        candidates = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
+        if not candidates:
             return [ranks[part] for part in parts]
-        at = min(found)[1]
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        index = min(candidates)[1]
+        parts[index : index + 2] = [parts[index] + parts[index + 1]]
 
 
 def check_ranks(rng: random.Random, path: Path, original: bytes) -> bool:
@@ -107,16 +111,16 @@ def check_clip(rng: random.Random, path: Path, original: bytes) -> bool:
     ranks = {pair: rank for rank, pair in enumerate(merges) if len(pair) == 2}
     for word in ("lower", "newest", "lowest", "abab", "a"):
         parts = [*word[:-1], word[-1] + "</w>"]
-        while found := [(ranks[p], i) for i, p in enumerate(pairwise(parts)) if p in ranks]:
-            pair = merges[min(found)[0]]
-            joined: list[str] = []
-            at = 0
-            while at < len(parts):
-                both = tuple(parts[at : at + 2]) == pair
-                joined.append("".join(parts[at : at + 2]) if both else parts[at])
-                at += 2 if both else 1
-            parts = joined
-        assert [tok.token_bytes(number).decode() for number in tok.encode(word).tolist()] == parts, (data, word)
+        while candidates := [(ranks[p], i) for i, p in enumerate(pairwise(parts)) if p in ranks]:
+            pair = merges[min(candidates)[0]]
+            merged_parts: list[str] = []
+            index = 0
+            while index < len(parts):
+                both = tuple(parts[index : index + 2]) == pair
+                merged_parts.append("".join(parts[index : index + 2]) if both else parts[index])
+                index += 2 if both else 1
+            parts = merged_parts
+        assert [tok.token_bytes(token_id).decode() for token_id in tok.encode(word).tolist()] == parts, (data, word)
     return True
 
 
@@ -124,28 +128,28 @@ def check_npy(rng: random.Random, path: Path, original: bytes) -> bool:
     """Check an .npy file of ids and its offsets file, one of which is mutated; NumPy is the naive reader."""
     offsets = io.BytesIO()
     np.save(offsets, np.array([0, 3, 3, 20], dtype=np.int64))
-    which = rng.random() < 0.5
-    first = mutated(rng, original) if which else original
-    second = offsets.getvalue() if which else mutated(rng, offsets.getvalue())
-    if not first.startswith(b"\x93NUMPY"):
+    mutates_first = rng.random() < 0.5
+    first_data = mutated(rng, original) if mutates_first else original
+    second = offsets.getvalue() if mutates_first else mutated(rng, offsets.getvalue())
+    if not first_data.startswith(b"\x93NUMPY"):
         return False  # without the magic number, the file is read as text
-    path.write_bytes(first)
+    path.write_bytes(first_data)
     Path(idfiles.offsets_path(str(path))).write_bytes(second)
     try:
         with path.open("rb") as file:
             read = [(ids.tolist(), begins) for _, ids, begins, _ in idfiles.read_ids(file, str(path))]
     except bpe.FormatError:
         return False
-    ids, bounds = np.load(io.BytesIO(first)), np.load(io.BytesIO(second))
-    wanted = [ids[a:b].tolist() for a, b in zip(bounds.tolist(), bounds.tolist()[1:], strict=False)]
-    assert read == [(each, True) for each in wanted], (first, second)
+    ids, bounds = np.load(io.BytesIO(first_data)), np.load(io.BytesIO(second))
+    expected = [ids[a:b].tolist() for a, b in zip(bounds.tolist(), bounds.tolist()[1:], strict=False)]
+    assert read == [(row, True) for row in expected], (first_data, second)
     return True
 
 
 def originals() -> dict[str, bytes]:
     """A small file of each kind."""
     tok = bpe.train(texts=[TEXTS[0]] * 3 + ["abc abab"], vocab_size=275)
-    ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), number) for token, number in tok.vocab().items())
+    ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), token_id) for token, token_id in tok.vocab().items())
     clip = b"#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\nn e\nne w\ne s\nes t</w>\n"
     clip += b"low est</w>\na b\nab ab</w>\n"
     ids = io.BytesIO()
@@ -158,12 +162,12 @@ CHECKS = {"ranks": check_ranks, "clip": check_clip, "npy": check_npy}
 
 def check(count: int, seed: int) -> dict[str, int]:
     """Check `count` mutations of each kind; return how many of each were read."""
-    found = {}
+    counts = {}
     with TemporaryDirectory() as folder:
         for name, original in originals().items():
             rng = random.Random(f"{name}{seed}")
-            found[name] = sum(CHECKS[name](rng, Path(folder) / f"x.{name}", original) for _ in range(count))
-    return found
+            counts[name] = sum(CHECKS[name](rng, Path(folder) / f"x.{name}", original) for _ in range(count))
+    return counts
 
 
 def arguments(about: str | None, count: int) -> argparse.Namespace:

@@ -60,10 +60,10 @@ def training_texts() -> list[str]:
 
 def with_model(shell: Any, trainer: dict[str, Any]) -> dict[str, Any]:
     """The tokenizer.json of a tokenizer that was trained on the beginning of the corpora."""
-    made = tokenizers.trainers.BpeTrainer(vocab_size=VOCABULARY, show_progress=False, **trainer)
-    shell.train_from_iterator(training_texts(), made)
-    found: dict[str, Any] = json.loads(shell.to_str())
-    return found
+    trainer_object = tokenizers.trainers.BpeTrainer(vocab_size=VOCABULARY, show_progress=False, **trainer)
+    shell.train_from_iterator(training_texts(), trainer_object)
+    values: dict[str, Any] = json.loads(shell.to_str())
+    return values
 
 
 @cache
@@ -72,27 +72,27 @@ def byte_fallback_vocabulary() -> dict[str, int]:
     shell = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     shell.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     special = [*llama.SPECIALS, *(f"<0x{byte:02X}>" for byte in range(256))]
-    found: dict[str, int] = with_model(shell, {"special_tokens": special, "limit_alphabet": 1000})["model"]["vocab"]
-    return found
+    vocab: dict[str, int] = with_model(shell, {"special_tokens": special, "limit_alphabet": 1000})["model"]["vocab"]
+    return vocab
 
 
 def of_steps(name: str) -> str:
     """The tokenizer.json of a shape of `test_tokenizer_json_pipelines.py`."""
-    normalizers, listed = steps.SHAPES[name]
-    byte = any(one["type"] == "ByteLevel" for one in normalizers + listed)
+    normalizers, step_list = steps.SHAPES[name]
+    byte = any(step["type"] == "ByteLevel" for step in normalizers + step_list)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
     shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
-    shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", listed)
+    shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", step_list)
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if byte else []
     special = ["<s>", "</s>", *([] if byte else ["<unk>"])]
     trainer = {"special_tokens": special, "initial_alphabet": alphabet}
-    found = with_model(tokenizers.Tokenizer.from_str(json.dumps(shell)), trainer)
-    found["decoder"] = {"type": "ByteLevel"} | steps.LEVEL if byte else None
-    found["post_processor"] = {
+    values = with_model(tokenizers.Tokenizer.from_str(json.dumps(shell)), trainer)
+    values["decoder"] = {"type": "ByteLevel"} | steps.LEVEL if byte else None
+    values["post_processor"] = {
         "type": "RobertaProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0], "trim_offsets": byte,
         "add_prefix_space": False,
     }  # fmt: skip
-    return json.dumps(found)
+    return json.dumps(values)
 
 
 def of_words(name: str) -> str:
@@ -118,19 +118,19 @@ def of_words(name: str) -> str:
         shell.normalizer = tokenizers.normalizers.BertNormalizer()
         shell.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         trainer = {"continuing_subword_prefix": "##"}
-    found = with_model(shell, {"special_tokens": ["<s>", "</s>", "<unk>"], **trainer})
-    found["post_processor"] = {"type": "BertProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0]}
-    return json.dumps(found)
+    values = with_model(shell, {"special_tokens": ["<s>", "</s>", "<unk>"], **trainer})
+    values["post_processor"] = {"type": "BertProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0]}
+    return json.dumps(values)
 
 
 def shapes() -> dict[str, Any]:
     """Name → a function that returns the tokenizer.json."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name in steps.SHAPES:
-        found[f"{name}, steps" if name in SENTENCEPIECE else name] = lambda name=name: of_steps(name)
+        by_name[f"{name}, steps" if name in SENTENCEPIECE else name] = lambda name=name: of_steps(name)
     for name in SENTENCEPIECE:
-        found[name] = lambda name=name: llama.shape(name, byte_fallback_vocabulary()).decode()
-    return found | {name: lambda name=name: of_words(name) for name in ("clip", "prefix")}
+        by_name[name] = lambda name=name: llama.shape(name, byte_fallback_vocabulary()).decode()
+    return by_name | {name: lambda name=name: of_words(name) for name in ("clip", "prefix")}
 
 
 class Compared:
@@ -150,18 +150,23 @@ class Compared:
         plain = self.native.encode_batch(texts, allowed_special="all", template=True, threads=1).to_list()
         self.seconds["tokenizers"] += middle - start
         self.seconds["bpe"] += time.perf_counter() - middle
-        for text, each, ids, own in zip(texts, expected, plain, self.ours.encode_batch(texts), strict=True):
-            wrong = [name for name in COLUMNS if getattr(own, name) != getattr(each, name)]
-            if ids != each.ids:
-                wrong.append("native ids")
+        for text, peer_encoding, ids, encoding in zip(
+            texts, expected, plain, self.ours.encode_batch(texts), strict=True
+        ):
+            wrong_columns = [name for name in COLUMNS if getattr(encoding, name) != getattr(peer_encoding, name)]
+            if ids != peer_encoding.ids:
+                wrong_columns.append("native ids")
             for skip in (False, True):
-                decoded = self.theirs.decode(each.ids, skip_special_tokens=skip)
-                if self.ours.decode(each.ids, skip_special_tokens=skip) != decoded:
-                    wrong.append(f"decode, {skip=}")
-                if self.native.decode(each.ids, skip_special=skip) != decoded and self.native.spec.decoder is not None:
-                    wrong.append(f"native decode, {skip=}")
-            if wrong:
-                self.differences.append(f"{', '.join(wrong)}: {text[:60]!r}")
+                decoded = self.theirs.decode(peer_encoding.ids, skip_special_tokens=skip)
+                if self.ours.decode(peer_encoding.ids, skip_special_tokens=skip) != decoded:
+                    wrong_columns.append(f"decode, {skip=}")
+                if (
+                    self.native.decode(peer_encoding.ids, skip_special=skip) != decoded
+                    and self.native.spec.decoder is not None
+                ):
+                    wrong_columns.append(f"native decode, {skip=}")
+            if wrong_columns:
+                self.differences.append(f"{', '.join(wrong_columns)}: {text[:60]!r}")
 
 
 def blocks(texts: list[str]) -> Iterator[list[str]]:

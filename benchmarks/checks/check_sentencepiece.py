@@ -45,27 +45,27 @@ def pieces_of(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]:
     sample = "".join(random_texts(rng, 12)).replace("\0", "")
     if escape:
         sample = sample.replace(" ", SPACE)
-    found = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL} if rng.random() < 0.8 else {"<unk>": UNKNOWN}
+    kind_by_piece = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL} if rng.random() < 0.8 else {"<unk>": UNKNOWN}
     if fallback:
-        found |= dict.fromkeys(BYTES, BYTE)
+        kind_by_piece |= dict.fromkeys(BYTES, BYTE)
     chars = sorted(set(sample))
-    kept = set(rng.sample(chars, len(chars) * rng.randrange(5, 11) // 10))
+    kept_chars = set(rng.sample(chars, len(chars) * rng.randrange(5, 11) // 10))
     for name in rng.sample(NAMES, rng.choice((0, 0, 1, 2, 4, 8))):
-        found.setdefault(name, rng.choice((USER_DEFINED, USER_DEFINED, CONTROL)))
-    for char in kept:
-        found.setdefault(char, NORMAL)
+        kind_by_piece.setdefault(name, rng.choice((USER_DEFINED, USER_DEFINED, CONTROL)))
+    for char in kept_chars:
+        kind_by_piece.setdefault(char, NORMAL)
     for left, right in merged_pieces(rng, sample, rng.choice((0, 10, 40, 80))):
-        if set(left + right) <= kept or rng.random() < 0.001:
-            found.setdefault(left + right, NORMAL)
+        if set(left + right) <= kept_chars or rng.random() < 0.001:
+            kind_by_piece.setdefault(left + right, NORMAL)
     if rng.random() < 0.02:
-        found[rng.choice(list(found))] = rng.choice((UNUSED, UNKNOWN, CONTROL, BYTE))
-    items = list(found.items())
+        kind_by_piece[rng.choice(list(kind_by_piece))] = rng.choice((UNUSED, UNKNOWN, CONTROL, BYTE))
+    items = list(kind_by_piece.items())
     if rng.random() < 0.2:
         rng.shuffle(items)
     pieces = []
     ordered = rng.random() < 0.6
-    for number, (piece, kind) in enumerate(items):
-        score = -float(number) if ordered else rng.choice((0.0, -1.0, -2.0, -float(number), rng.uniform(-9, 9)))
+    for index, (piece, kind) in enumerate(items):
+        score = -float(index) if ordered else rng.choice((0.0, -1.0, -2.0, -float(index), rng.uniform(-9, 9)))
         pieces.append((piece, score if kind == NORMAL else 0.0, kind))
     return pieces
 
@@ -75,11 +75,11 @@ def charsmap(rules: str) -> bytes:
     """The character map of the package's own rules."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=rules)
     proto = normalizer.serialized_model_proto()
-    spec = next(value for _, number, value in iterate_fields(proto) if number == 3)
+    spec = next(value for _, field_number, value in iterate_fields(proto) if field_number == 3)
     assert isinstance(spec, bytes)
-    found = next((value for _, number, value in iterate_fields(spec) if number == 2), b"")
-    assert isinstance(found, bytes)
-    return found
+    charsmap_bytes = next((value for _, field_number, value in iterate_fields(spec) if field_number == 2), b"")
+    assert isinstance(charsmap_bytes, bytes)
+    return charsmap_bytes
 
 
 def compare(rng: random.Random) -> str:
@@ -107,31 +107,31 @@ def compare(rng: random.Random) -> str:
 
 def find_difference(tok: bpe.Tokenizer, peer: Any, pieces: list[Piece], rng: random.Random) -> str | None:
     """Compare the ids of texts and the text of ids; None if they are the same."""
-    named = [number for number, (_, _, kind) in enumerate(pieces) if kind != CONTROL]  # these it decodes to nothing
+    decoded_ids = [token_id for token_id, (_, _, kind) in enumerate(pieces) if kind != CONTROL]
     for text in random_texts(rng, TEXTS, [piece for piece, _, _ in pieces]):
         expected = peer.encode(text)
         ids = tok.encode(text).tolist()
         if ids != expected:
             return f"ids\n  {text!r}: {[pieces[i][0] for i in ids]}, not {[pieces[i][0] for i in expected]}"
-        for sample in (ids, rng.choices(named, k=rng.randrange(1, 9)), bytes_and_spaces(pieces, rng)):
-            wanted = peer.decode(sample) if sample else ""
+        for sample in (ids, rng.choices(decoded_ids, k=rng.randrange(1, 9)), bytes_and_spaces(pieces, rng)):
+            expected_text = peer.decode(sample) if sample else ""
             decoder = tok.decoder()
-            streamed = "".join(decoder.push(number) for number in sample) + decoder.flush()
-            if not tok.decode(sample) == streamed == wanted:
+            streamed = "".join(decoder.push(token_id) for token_id in sample) + decoder.flush()
+            if not tok.decode(sample) == streamed == expected_text:
                 names = [pieces[i][0] for i in sample]
-                return f"text\n  {names}: {tok.decode(sample)!r}, streamed {streamed!r}, not {wanted!r}"
+                return f"text\n  {names}: {tok.decode(sample)!r}, streamed {streamed!r}, not {expected_text!r}"
     return None
 
 
 def bytes_and_spaces(pieces: list[Piece], rng: random.Random) -> list[int]:
     """Ids of byte pieces, often of UTF-8, and of pieces that begin with a space."""
-    by_name = {piece: number for number, (piece, _, kind) in enumerate(pieces) if kind != CONTROL}
-    spaces = [number for piece, number in by_name.items() if piece.startswith(SPACE)]
-    found = rng.choices(spaces, k=rng.randrange(3)) if spaces else []
+    by_name = {piece: token_id for token_id, (piece, _, kind) in enumerate(pieces) if kind != CONTROL}
+    spaces = [token_id for piece, token_id in by_name.items() if piece.startswith(SPACE)]
+    sampled_ids = rng.choices(spaces, k=rng.randrange(3)) if spaces else []
     for _ in range(rng.randrange(4)):
         data = rng.choice(("é", "한", "😊", "\n", "a")).encode()[: rng.randrange(1, 5)]
-        found += [by_name[name] for byte in data if (name := f"<0x{byte:02X}>") in by_name]
-    return found + (rng.choices(spaces, k=rng.randrange(2)) if spaces else [])
+        sampled_ids += [by_name[name] for byte in data if (name := f"<0x{byte:02X}>") in by_name]
+    return sampled_ids + (rng.choices(spaces, k=rng.randrange(2)) if spaces else [])
 
 
 def check(arguments: Sequence[str] | None = None) -> Counter[str]:

@@ -80,12 +80,12 @@ def check_streams(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         for kind, source in paths.items():
             for name in FORMATS:
                 out = folder / "shards"
-                given = bpe.Sources(source, separator=SEPARATOR if kind == "txt.xz" else None)
-                encode_shards(given, tokenizer, out, format=name, append=SEPARATOR, threads=options.threads)
-                same = digest_of_shards(out, name) == expected
+                stream_sources = bpe.Sources(source, separator=SEPARATOR if kind == "txt.xz" else None)
+                encode_shards(stream_sources, tokenizer, out, format=name, append=SEPARATOR, threads=options.threads)
+                is_equal = digest_of_shards(out, name) == expected
                 defects = verify(out, samples=20) if name == "native" else []
-                yield f"{path.stem} {kind} {name}: {'the same ids' if same else 'DIFFERENT'}{' '.join(defects)}"
-                if not same or defects:
+                yield f"{path.stem} {kind} {name}: {'the same ids' if is_equal else 'DIFFERENT'}{' '.join(defects)}"
+                if not is_equal or defects:
                     raise SystemExit("different ids")
                 remove(out)
         remove(*paths.values(), path)
@@ -99,12 +99,12 @@ def sources_of(path: Path, size: int) -> dict[str, Path]:
     import pyarrow.parquet as pq
 
     documents = path.read_text(encoding="utf-8")[:size].removesuffix(SEPARATOR).split(SEPARATOR)
-    found = {kind: path.with_suffix(f".{kind}") for kind in ("txt.xz", "jsonl.zst", "parquet")}
-    found["txt.xz"].write_bytes(lzma.compress("".join(text + SEPARATOR for text in documents).encode(), preset=0))
+    paths = {kind: path.with_suffix(f".{kind}") for kind in ("txt.xz", "jsonl.zst", "parquet")}
+    paths["txt.xz"].write_bytes(lzma.compress("".join(text + SEPARATOR for text in documents).encode(), preset=0))
     lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
-    found["jsonl.zst"].write_bytes(pa.compress(lines.encode(), codec="zstd", asbytes=True))
-    pq.write_table(pa.table({"text": documents}), found["parquet"], compression="zstd", row_group_size=5000)
-    return found
+    paths["jsonl.zst"].write_bytes(pa.compress(lines.encode(), codec="zstd", asbytes=True))
+    pq.write_table(pa.table({"text": documents}), paths["parquet"], compression="zstd", row_group_size=5000)
+    return paths
 
 
 def digest_of_batches(batches: list[Any]) -> str:
@@ -130,7 +130,7 @@ def digest_of_shards(out: Path, name: str) -> str:
 
 def check_kills(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     """Kill the command at random moments until it has been killed so many times, and compare the results."""
-    chosen = random.Random(0)
+    rng = random.Random(0)
     (path,) = corpora([], folder, ["english"])
     paths = sources_of(path, options.size << 20)
     for way, flags in WAYS.items():
@@ -141,14 +141,14 @@ def check_kills(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         lasts = time.perf_counter() - began
         expected = hashes(folder / "whole")
         kills = runs = 0
-        wanted = -(-options.kills // len(WAYS))
-        while kills < wanted:
+        n_kills = -(-options.kills // len(WAYS))
+        while kills < n_kills:
             out, runs = folder / "out", runs + 1
             finished = False
             while not finished:
-                process = subprocess.Popen([*command, "-o", str(out), "--threads", str(chosen.randint(1, 2))])
+                process = subprocess.Popen([*command, "-o", str(out), "--threads", str(rng.randint(1, 2))])
                 try:
-                    process.wait(chosen.random() * lasts if kills < wanted else None)
+                    process.wait(rng.random() * lasts if kills < n_kills else None)
                     finished = process.returncode == 0
                     if not finished:
                         raise SystemExit(f"{way}: exit status {process.returncode}")
@@ -192,7 +192,7 @@ def check_memory(folder: Path, options: argparse.Namespace) -> Iterator[str]:
             file.write(text)
     small = folder / "small.txt"
     small.write_bytes(b"a\n" * min(20_000_000, options.size << 19))
-    for name, source, flags, most in (
+    for name, source, flags, max_memory in (
         ("English, native", large, ["--separator", SEPARATOR, "--format", "native"], 400),
         ("English, megatron", large, ["--separator", SEPARATOR, "--format", "megatron"], 400),
         ("English, shuffled", large, ["--separator", SEPARATOR, "--format", "native", "--shuffle", "1"], 400),
@@ -213,8 +213,8 @@ def check_memory(folder: Path, options: argparse.Namespace) -> Iterator[str]:
             f"{seconds:.0f} s ({size / 1e6 / seconds:.0f} MB/s): {peak / 1e6:.0f} MB of memory"
         )
         remove(folder / "out")
-        if peak > most * 1e6:
-            raise SystemExit(f"{name}: more than {most} MB")
+        if peak > max_memory * 1e6:
+            raise SystemExit(f"{name}: more than {max_memory} MB")
     remove(large, small, path)
 
 
@@ -230,8 +230,10 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 def peak_of(arguments: list[str]) -> int:
     """Run the command line with these arguments; returns its peak memory in bytes (Linux)."""
-    done = subprocess.run([sys.executable, "-c", _MEASURED, *arguments], check=True, stdout=subprocess.PIPE, text=True)
-    return int(done.stdout) * 1024
+    process = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *arguments], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return int(process.stdout) * 1024
 
 
 # Disk -----------------------------------------------------------------------------------------------------------------
@@ -272,8 +274,8 @@ def remove(*paths: Path) -> None:
     """Remove files and folders."""
     for path in paths:
         if path.is_dir():
-            for each in path.iterdir():
-                remove(each)
+            for path_inside in path.iterdir():
+                remove(path_inside)
             path.rmdir()
         else:
             path.unlink(missing_ok=True)

@@ -53,32 +53,32 @@ def main() -> None:
     parser.add_argument("--vocab-size", type=at_least(257), default=20_000)
     parser.add_argument("--transition", type=at_least(257), default=12_000)
     options = parser.parse_args()
-    wrong = 0
+    n_wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         texts = {"hostile text": hostile()}
         for path in corpora(options.files, folder):
             with path.open("rb") as file:
                 texts[path.name] = file.read(options.size << 20).decode(errors="ignore").split(SEPARATOR)
         for name, path in superbpe(Path(folder)):
-            ours, theirs = loaded(path)
+            tok, peer = loaded(path)
             for corpus, documents in texts.items():
-                wrong += report(f"{name}, {corpus}", ours, theirs, documents)
+                n_wrong += report(f"{name}, {corpus}", tok, peer, documents)
         for corpus, documents in texts.items():
             for kind, make in KINDS.items():
                 superwords = make(options.transition)
                 trained = bpe.train(texts=documents, vocab_size=options.vocab_size, superwords=superwords)
                 trained.save(Path(folder) / "trained.json")
-                ours, theirs = loaded(Path(folder) / "trained.json")
-                for other, others in texts.items():
-                    wrong += report(f"{kind} of {corpus}, {other}", ours, theirs, others)
-    sys.exit(1 if wrong else 0)
+                tok, peer = loaded(Path(folder) / "trained.json")
+                for text_name, sample_texts in texts.items():
+                    n_wrong += report(f"{kind} of {corpus}, {text_name}", tok, peer, sample_texts)
+    sys.exit(1 if n_wrong else 0)
 
 
 def hostile() -> list[str]:
     """Texts of random parts, some of them long."""
-    chosen = random.Random(1)
+    rng = random.Random(1)
     lengths = [*range(40), *[300] * 200, 30_000]
-    return ["".join(chosen.choices(PARTS, k=length)) for length in lengths]
+    return ["".join(rng.choices(PARTS, k=length)) for length in lengths]
 
 
 def loaded(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
@@ -86,13 +86,13 @@ def loaded(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
     return bpe.Tokenizer.load(path), tokenizers.Tokenizer.from_file(str(path))
 
 
-def report(name: str, ours: bpe.Tokenizer, theirs: tokenizers.Tokenizer, texts: list[str]) -> bool:
+def report(name: str, tok: bpe.Tokenizer, peer: tokenizers.Tokenizer, texts: list[str]) -> bool:
     """Compare the ids of some texts, and print the result; whether some differ."""
-    batch = ours.encode_batch(texts)
-    encodings = theirs.encode_batch(texts, add_special_tokens=False)
-    wrong = [number for number, encoding in enumerate(encodings) if batch[number].tolist() != encoding.ids]
-    print(f"{name}: {len(batch.ids)} ids, {f'text {wrong[0]} DIFFERS' if wrong else 'the same'}", flush=True)
-    return bool(wrong)
+    batch = tok.encode_batch(texts)
+    encodings = peer.encode_batch(texts, add_special_tokens=False)
+    differing = [index for index, encoding in enumerate(encodings) if batch[index].tolist() != encoding.ids]
+    print(f"{name}: {len(batch.ids)} ids, {f'text {differing[0]} DIFFERS' if differing else 'the same'}", flush=True)
+    return bool(differing)
 
 
 if __name__ == "__main__":

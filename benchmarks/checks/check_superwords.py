@@ -44,21 +44,21 @@ def main() -> None:
     parser.add_argument("--vocab-size", type=at_least(257), default=12_000)
     parser.add_argument("--transition", type=at_least(257), default=8_000)
     options = parser.parse_args()
-    wrong = 0
+    n_wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         for path in corpora(options.files, folder):
             size = options.size << 20
             text = path.read_bytes()[: 4 * size].decode(errors="ignore")
             corpus = text[: len(text) // 4].split(SEPARATOR)
-            rest = text[len(text) // 4 :].split(SEPARATOR)
+            held_out = text[len(text) // 4 :].split(SEPARATOR)
             for kind, make in KINDS.items():
                 free = make(options.transition, max_words=None, forbidden=())
                 merges = merges_agree(corpus, free, options.vocab_size, Path(folder))
-                ids = ids_agree(corpus, rest, make(options.transition), options.vocab_size, Path(folder))
-                wrong += not (merges and ids)
-                answers = ["the same" if each else "DIFFERENT" for each in (merges, ids)]
+                ids = ids_agree(corpus, held_out, make(options.transition), options.vocab_size, Path(folder))
+                n_wrong += not (merges and ids)
+                answers = ["the same" if check else "DIFFERENT" for check in (merges, ids)]
                 print(f"{path.name} {kind}: merges {answers[0]}, ids {answers[1]}", flush=True)
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if n_wrong else 0)
 
 
 def merges_agree(corpus: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path) -> bool:
@@ -67,39 +67,41 @@ def merges_agree(corpus: list[str], superwords: bpe.SuperWords, vocab_size: int,
     tok = bpe.train(counts=(counts[0], counts[1]), vocab_size=vocab_size, superwords=superwords)
     first = bpe.train(counts=dict(counts[0].items()), vocab_size=superwords.transition)
     first.save(folder / "first.json")
-    theirs = tokenizers.Tokenizer.from_file(str(folder / "first.json"))
-    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    peer = tokenizers.Tokenizer.from_file(str(folder / "first.json"))
+    peer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     units = [(unit.decode(), count) for unit, count in counts[1].items()]
-    spelled = [
-        "".join(chr(RESERVED + number) for number in encoding.ids)
-        for encoding in theirs.encode_batch([unit for unit, _ in units], add_special_tokens=False)
+    peer_merges = [
+        "".join(chr(RESERVED + token_id) for token_id in encoding.ids)
+        for encoding in peer.encode_batch([unit for unit, _ in units], add_special_tokens=False)
     ]
     learner = tokenizers.Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=0,
         show_progress=False,
-        initial_alphabet=[chr(RESERVED + number) for number in range(superwords.transition)],
+        initial_alphabet=[chr(RESERVED + token_id) for token_id in range(superwords.transition)],
     )
-    repeated = (unit for unit, (_, count) in zip(spelled, units, strict=True) for _ in range(count))
+    repeated = (unit for unit, (_, count) in zip(peer_merges, units, strict=True) for _ in range(count))
     learner.train_from_iterator(repeated, trainer)
     expected = [tuple(pair) for pair in json.loads(learner.to_str())["model"]["merges"]]
-    names = {number: chr(RESERVED + number) for number in range(superwords.transition)}
-    found = []
+    names = {token_id: chr(RESERVED + token_id) for token_id in range(superwords.transition)}
+    our_merges = []
     for left, right in islice(tok.merges.tolist(), len(first.merges), None):
-        found.append((names[left], names[right]))
+        our_merges.append((names[left], names[right]))
         names[len(names)] = names[left] + names[right]
-    return bool(found) and found == expected
+    return bool(our_merges) and our_merges == expected
 
 
-def ids_agree(corpus: list[str], rest: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path) -> bool:
+def ids_agree(
+    corpus: list[str], held_out: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path
+) -> bool:
     """Whether `tokenizers` gives the same ids of other text, from the saved file."""
     tok = bpe.train(texts=corpus, vocab_size=vocab_size, superwords=superwords)
     tok.save(folder / "superwords.json")
-    theirs = tokenizers.Tokenizer.from_file(str(folder / "superwords.json"))
-    encodings = theirs.encode_batch(rest, add_special_tokens=False)
-    batch = tok.encode_batch(rest)
-    return all(batch[i].tolist() == encodings[i].ids for i in range(len(rest)))
+    peer = tokenizers.Tokenizer.from_file(str(folder / "superwords.json"))
+    encodings = peer.encode_batch(held_out, add_special_tokens=False)
+    batch = tok.encode_batch(held_out)
+    return all(batch[i].tolist() == encodings[i].ids for i in range(len(held_out)))
 
 
 if __name__ == "__main__":

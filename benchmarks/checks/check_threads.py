@@ -49,8 +49,8 @@ def check_object(name: str, seconds: float, seed: int, threads: int) -> None:
             sys.setswitchinterval(interval)
         faults += shared.finish()
         del shared
-    for fault in faults[:3]:
-        print(f"{name}: {fault}", flush=True)
+    for problem in faults[:3]:
+        print(f"{name}: {problem}", flush=True)
     if faults:
         raise SystemExit(f"{name}: {len(faults)} wrong of {calls} calls")
     print(f"{name}: {calls} calls of {threads} threads, all right", flush=True)
@@ -62,19 +62,19 @@ def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, l
     counts = [0] * threads
     start, end = threading.Barrier(threads), time.monotonic() + seconds
 
-    def work(number: int) -> None:
-        chosen = random.Random(seed * 1000 + number)
+    def work(index: int) -> None:
+        rng = random.Random(seed * 1000 + index)
         start.wait(60)
         while len(faults) < 100 and time.monotonic() < end:
             try:
-                fault = shared.step(number, chosen)
+                problem = shared.step(index, rng)
             except BaseException:  # noqa: BLE001 (whatever it is, it is a fault, and shown)
-                fault = traceback.format_exc()
-            counts[number] += 1
-            if fault:
-                faults.append(str(fault))
+                problem = traceback.format_exc()
+            counts[index] += 1
+            if problem:
+                faults.append(str(problem))
 
-    started = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    started = [threading.Thread(target=work, args=(index,)) for index in range(threads)]
     for thread in started:
         thread.start()
     for thread in started:
@@ -96,7 +96,7 @@ def main() -> int:
     if options.in_process:
         check_object(options.objects[0], options.seconds, options.seed, options.threads)
         return 0
-    arguments = [f"--{each}={getattr(options, each)}" for each in ("seconds", "seed", "threads")]
+    arguments = [f"--{name}={getattr(options, name)}" for name in ("seconds", "seed", "threads")]
     return run_each(__file__, options.objects or list(CASES), arguments, options.seconds + PATIENCE)
 
 

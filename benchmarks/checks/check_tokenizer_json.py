@@ -59,87 +59,91 @@ def compare(chance: random.Random, n_texts: int) -> str:
     """The result for one file: "same", "refused: " with a reason, or "different: " with details on more lines."""
     file = generated.tokenizer(chance)
     data = json.dumps(file, ensure_ascii=False)
-    theirs, fault = call_peer(lambda: tokenizers.Tokenizer.from_str(data))
+    peer, problem = call_peer(lambda: tokenizers.Tokenizer.from_str(data))
     try:
-        ours = bpe.Tokenizer(huggingface.read(data.encode()))
+        tok = bpe.Tokenizer(huggingface.read(data.encode()))
     except FormatError as error:
-        return f"refused{' by both' if fault else ''}: {reason_of(error)}"
-    if theirs is None:
+        return f"refused{' by both' if problem else ''}: {reason_of(error)}"
+    if peer is None:
         return "refused by tokenizers alone"
-    if generated.is_undecided(file, theirs):
+    if generated.is_undecided(file, peer):
         return "tokenizers gives other ids each time"
-    names = [*(each["content"] for each in file["added_tokens"]), *list(file["model"]["vocab"])[-30:]]
+    names = [*(token["content"] for token in file["added_tokens"]), *list(file["model"]["vocab"])[-30:]]
     texts = [generated.text(chance, names) for _ in range(n_texts)]
-    checks = results(chance, theirs, ours, Tokenizer.from_str(data), texts)
+    checks = results(chance, peer, tok, Tokenizer.from_str(data), texts)
     try:
-        for kind, found, wanted in checks:
-            if found != wanted:
-                return f"different: {kind}\n  bpe        {found!r}\n  tokenizers {wanted!r}\n  {texts!r}\n  {data}"
+        for kind, result, expected in checks:
+            if result != expected:
+                return f"different: {kind}\n  bpe        {result!r}\n  tokenizers {expected!r}\n  {texts!r}\n  {data}"
     except Exception as error:  # noqa: BLE001  # this package raises where `tokenizers` does not
         return f"different: {type(error).__name__} {reason_of(error)}\n  {texts!r}\n  {data}"
     return "same"
 
 
 def results(
-    chance: random.Random, theirs: Any, ours: bpe.Tokenizer, compat: Tokenizer, texts: list[str]
+    chance: random.Random, peer: Any, tok: bpe.Tokenizer, compat: Tokenizer, texts: list[str]
 ) -> Iterator[tuple[str, Any, Any]]:
     """(what, the result of this package, the result of `tokenizers`)."""
     rows = []
     for text in texts:
-        each, fault = call_peer(partial(theirs.encode, text, add_special_tokens=False))
-        if fault:
+        peer_encoding, error = call_peer(partial(peer.encode, text, add_special_tokens=False))
+        if error:
             continue
-        rows.append((text, each.ids))
-        yield "ids", ours.encode(text, allowed_special="all").tolist(), each.ids
-        yield "template", ours.encode(text, allowed_special="all", template=True).tolist(), theirs.encode(text).ids
-        ids, spans, words = ours._offset_encoder.encode_with_word_numbers(
-            text, frozenset(ours.special_tokens), "char", "tokenizers"
-        )
+        rows.append((text, peer_encoding.ids))
+        yield "ids", tok.encode(text, allowed_special="all").tolist(), peer_encoding.ids
+        yield "template", tok.encode(text, allowed_special="all", template=True).tolist(), peer.encode(text).ids
+        ids, spans, words = tok._offset_encoder.encode_with_word_numbers(text, frozenset(tok.special_tokens), "char", "tokenizers")
         yield "spans", (ids.tolist(), [*map(tuple, spans.tolist())], words.tolist()), (
-            each.ids, each.offsets, each.word_ids,
+            peer_encoding.ids, peer_encoding.offsets, peer_encoding.word_ids,
         )  # fmt: skip
-        own = compat.encode(text, add_special_tokens=False)
+        encoding = compat.encode(text, add_special_tokens=False)
         columns = ("ids", "tokens", "offsets", "word_ids", "special_tokens_mask")
-        yield "compat", [getattr(own, name) for name in columns], [getattr(each, name) for name in columns]
-        stream = [number for part in ours.encode_stream(list(text), allowed_special="all") for number in part.tolist()]
-        yield "stream", stream, each.ids
-        yield "dropout of 0", ours.encode(text, allowed_special="all", dropout=0.0).tolist(), each.ids
-        yield "count", ours.count_tokens(text, allowed_special="all"), len(each.ids)
-        theirs.encode_special_tokens = compat.encode_special_tokens = True
-        as_text = theirs.encode(text, add_special_tokens=False)
-        own = compat.encode(text, add_special_tokens=False)
-        theirs.encode_special_tokens = compat.encode_special_tokens = False
-        yield "special tokens as text", (own.ids, own.tokens), (as_text.ids, as_text.tokens)
-    batch = ours.encode_batch([text for text, _ in rows], allowed_special="all")
+        yield (
+            "compat",
+            [getattr(encoding, name) for name in columns],
+            [getattr(peer_encoding, name) for name in columns],
+        )
+        stream = [
+            token_id for part in tok.encode_stream(list(text), allowed_special="all") for token_id in part.tolist()
+        ]
+        yield "stream", stream, peer_encoding.ids
+        yield "dropout of 0", tok.encode(text, allowed_special="all", dropout=0.0).tolist(), peer_encoding.ids
+        yield "count", tok.count_tokens(text, allowed_special="all"), len(peer_encoding.ids)
+        peer.encode_special_tokens = compat.encode_special_tokens = True
+        as_text = peer.encode(text, add_special_tokens=False)
+        encoding = compat.encode(text, add_special_tokens=False)
+        peer.encode_special_tokens = compat.encode_special_tokens = False
+        yield "special tokens as text", (encoding.ids, encoding.tokens), (as_text.ids, as_text.tokens)
+    batch = tok.encode_batch([text for text, _ in rows], allowed_special="all")
     yield "batch", batch.to_list(), [ids for _, ids in rows]
-    yield from decoding_results(chance, theirs, ours, compat, [ids for _, ids in rows])
-    yield from writing_results(ours, rows)
+    yield from decoding_results(chance, peer, tok, compat, [ids for _, ids in rows])
+    yield from writing_results(tok, rows)
 
 
 def decoding_results(
-    chance: random.Random, theirs: Any, ours: bpe.Tokenizer, compat: Tokenizer, rows: list[list[int]]
+    chance: random.Random, peer: Any, ours: bpe.Tokenizer, compat: Tokenizer, rows: list[list[int]]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Decoded ids, those of texts and random ones."""
-    known = [number for number, _ in ours.spec.vocabulary.items()]
-    rows = [*rows, *([chance.choice(known) for _ in range(chance.randint(0, 8))] for _ in range(3))]
-    has_decoder = theirs.decoder is not None
+    known_ids = [token_id for token_id, _ in ours.spec.vocabulary.items()]
+    rows = [*rows, *([chance.choice(known_ids) for _ in range(chance.randint(0, 8))] for _ in range(3))]
+    has_decoder = peer.decoder is not None
     # One wrong byte makes a whole run of byte tokens U+FFFD, but a stream gives the characters before it at once.
-    has_byte_runs = "ByteFallback" in str(theirs.decoder)
+    has_byte_runs = "ByteFallback" in str(peer.decoder)
     for ids in rows:
         for skip in (False, True):
-            wanted, fault = call_peer(partial(theirs.decode, ids, skip_special_tokens=skip))
-            if fault:
+            expected, error = call_peer(partial(peer.decode, ids, skip_special_tokens=skip))
+            if error:
                 continue
-            yield f"compat decode, {skip=}", compat.decode(ids, skip_special_tokens=skip), wanted
+            yield f"compat decode, {skip=}", compat.decode(ids, skip_special_tokens=skip), expected
             if has_decoder:
-                yield f"decode, {skip=}", ours.decode(ids, skip_special=skip), wanted
-                yield f"decode_batch, {skip=}", ours.decode_batch([ids], skip_special=skip), [wanted]
-        whole = ours.decode(ids)
-        if "\ufffd" not in whole or not has_byte_runs:
+                yield f"decode, {skip=}", ours.decode(ids, skip_special=skip), expected
+                yield f"decode_batch, {skip=}", ours.decode_batch([ids], skip_special=skip), [expected]
+        peer_text = ours.decode(ids)
+        if "\ufffd" not in peer_text or not has_byte_runs:
             decoder = ours.decoder()
-            yield "decoder()", "".join([*map(decoder.push, ids), decoder.flush()]), whole
+            yield "decoder()", "".join([*map(decoder.push, ids), decoder.flush()]), peer_text
         streams = DecodeStream(skip_special_tokens=False), tokenizers.decoders.DecodeStream(skip_special_tokens=False)
-        pairs = zip(streams, (compat, theirs), strict=True)
+        pairs = zip(streams, (compat, peer), strict=True)
         ran = [call_peer(partial(stream_texts, stream, tok, ids)) for stream, tok in pairs]
         if not ran[1][1]:
             yield "DecodeStream", ran[0], ran[1]
@@ -147,17 +151,15 @@ def decoding_results(
 
 def stream_texts(stream: Any, tok: Any, ids: list[int]) -> list[str | None]:
     """The texts that a stream gives for ids one by one."""
-    return [stream.step(tok, number) for number in ids]
+    return [stream.step(tok, token_id) for token_id in ids]
 
 
-def writing_results(ours: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[tuple[str, Any, Any]]:
+def writing_results(tok: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[tuple[str, Any, Any]]:
     """The file that this package writes, read by both libraries."""
-    saved = huggingface.write(ours.spec)
-    yield "written and read", bpe.Tokenizer(huggingface.read(saved)) == ours, True
-    if huggingface.explain_refusal(ours.spec) is None and not (
-        ours.spec.model == "char" and ours.spec.unk_token is None
-    ):
-        again = tokenizers.Tokenizer.from_str(saved.decode())
+    written = huggingface.write(tok.spec)
+    yield "written and read", bpe.Tokenizer(huggingface.read(written)) == tok, True
+    if huggingface.explain_refusal(tok.spec) is None and not (tok.spec.model == "char" and tok.spec.unk_token is None):
+        again = tokenizers.Tokenizer.from_str(written.decode())
         for text, ids in rows:
             yield "ids of tokenizers for the file written", again.encode(text, add_special_tokens=False).ids, ids
 

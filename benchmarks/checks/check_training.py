@@ -51,25 +51,25 @@ def main() -> None:
     if options.child:
         print(json.dumps(one(json.loads(options.child))))
         return
-    wrong: list[str] = []
+    failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for path in corpora(options.files, folder):
             began = time.perf_counter()
             base = {"files": str(path), "separator": SEPARATOR, "vocab_size": options.vocab_size}
             expected = in_new_process(base)
             choose = random.Random(f"{options.seed} {path.name}")
-            for way, same in (*threads(base), *blocks(base, expected), *budgets(base, expected)):
-                wrong += report(path, way, same)
-            wrong += report(path, *killed(base, expected, choose, Path(folder) / "checkpoint"))
+            for way, is_equal in (*threads(base), *blocks(base, expected), *budgets(base, expected)):
+                failures += report(path, way, is_equal)
+            failures += report(path, *killed(base, expected, choose, Path(folder) / "checkpoint"))
             print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    if wrong:
-        raise SystemExit("different: " + ", ".join(wrong))
+    if failures:
+        raise SystemExit("different: " + ", ".join(failures))
 
 
-def report(path: Path, way: str, same: bool) -> list[str]:
+def report(path: Path, way: str, is_equal: bool) -> list[str]:
     """Print the outcome of a way to train; return it as a list if it was wrong."""
-    print(f"{path.name} {way}: {'the same' if same else 'DIFFERENT'}", flush=True)
-    return [] if same else [f"{path.name} {way}"]
+    print(f"{path.name} {way}: {'the same' if is_equal else 'DIFFERENT'}", flush=True)
+    return [] if is_equal else [f"{path.name} {way}"]
 
 
 def one(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -105,39 +105,42 @@ def command(arguments: dict[str, Any]) -> list[str]:
 
 def in_new_process(arguments: dict[str, Any]) -> dict[str, Any]:
     """The result of `one` in a new process."""
-    done = subprocess.run(command(arguments), stdout=subprocess.PIPE, check=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    process = subprocess.run(command(arguments), stdout=subprocess.PIPE, check=True, text=True)
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return result
 
 
 def threads(base: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     """Train with one, two and eight threads and every tie rule."""
     for rule in TIE_BREAKS:
-        made = {each: in_new_process(base | {"tie_break": rule, "threads": each})["fingerprint"] for each in (1, 2, 8)}
-        yield f"{rule}, 1, 2 and 8 threads ({made[1][:8]})", len({*made.values()}) == 1
+        fingerprints = {
+            n_threads: in_new_process(base | {"tie_break": rule, "threads": n_threads})["fingerprint"]
+            for n_threads in (1, 2, 8)
+        }
+        yield f"{rule}, 1, 2 and 8 threads ({fingerprints[1][:8]})", len({*fingerprints.values()}) == 1
 
 
 def blocks(base: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     """Train with blocks of other sizes."""
     for size in (100_003, 1 << 26):
-        found = in_new_process(base | {"threads": 2, "tuning": {"block": size}})
-        yield f"blocks of {size} bytes", found["fingerprint"] == expected["fingerprint"]
+        result = in_new_process(base | {"threads": 2, "tuning": {"block": size}})
+        yield f"blocks of {size} bytes", result["fingerprint"] == expected["fingerprint"]
 
 
 def budgets(base: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     """Train with memory limits, down to the smallest that is accepted."""
     for share in (1, 0.75, 0):
         budget = int(expected["peak"] * share) or 1
-        found = in_new_process(base | {"max_memory": budget})
-        while "error" in found:
-            budget = 1 + max(int(number) for number in re.findall(r"(?:least|need) (\d+)", found["error"]))
-            found = in_new_process(
+        result = in_new_process(base | {"max_memory": budget})
+        while "error" in result:
+            budget = 1 + max(int(needed) for needed in re.findall(r"(?:least|need) (\d+)", result["error"]))
+            result = in_new_process(
                 base | {"max_memory": budget + (1 << 20)}
             )  # 1 MB more, since a process's initial memory varies
-        about = f"{'' if share else 'smallest, '}{budget / 1e6:.0f} MB (took {found['peak'] / 1e6:.0f} MB, "
-        about += f"{found['seconds']:.1f} s, {'counts' if found['spilled'] else 'nothing'} on disk)"
-        kept = found["peak"] <= budget + (1 << 20)
-        yield f"max_memory {about}", found["fingerprint"] == expected["fingerprint"] and kept
+        about = f"{'' if share else 'smallest, '}{budget / 1e6:.0f} MB (took {result['peak'] / 1e6:.0f} MB, "
+        about += f"{result['seconds']:.1f} s, {'counts' if result['spilled'] else 'nothing'} on disk)"
+        is_within_budget = result["peak"] <= budget + (1 << 20)
+        yield f"max_memory {about}", result["fingerprint"] == expected["fingerprint"] and is_within_budget
 
 
 def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random, path: Path) -> tuple[str, bool]:
@@ -153,10 +156,10 @@ def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random
         process.wait()
         if path.exists():
             had.append(checkpoint.read_progress(path)[0])
-    found = in_new_process(arguments)
-    for each in (path, Path(f"{path}.counts")):
-        os.unlink(each)
-    return f"killed and resumed, with {had} merges saved", found["fingerprint"] == expected["fingerprint"]
+    result = in_new_process(arguments)
+    for file in (path, Path(f"{path}.counts")):
+        os.unlink(file)
+    return f"killed and resumed, with {had} merges saved", result["fingerprint"] == expected["fingerprint"]
 
 
 if __name__ == "__main__":

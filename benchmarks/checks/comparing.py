@@ -36,19 +36,19 @@ def files_parser(doc: str | None) -> argparse.ArgumentParser:
 
 def generators(options: argparse.Namespace) -> Iterator[random.Random]:
     """A generator for each file."""
-    for number in range(options.first, options.first + options.files):
-        yield random.Random(f"{options.seed} {number}")
+    for index in range(options.first, options.first + options.files):
+        yield random.Random(f"{options.seed} {index}")
 
 
 def count_results(options: argparse.Namespace, results: Iterable[str]) -> Counter[str]:
     """Count the results of the files, and print the differences and the counts."""
     counts: Counter[str] = Counter()
     shown = 0
-    for number, result in enumerate(results, options.first):
+    for index, result in enumerate(results, options.first):
         counts[result.split("\n")[0]] += 1
         if result.startswith("different") and shown < options.show:
             shown += 1
-            print(f"file {number} of seed {options.seed}: {result}", flush=True)
+            print(f"file {index} of seed {options.seed}: {result}", flush=True)
     for kind, count in counts.most_common():
         print(f"{count:>7} {kind}")
     return counts

@@ -54,20 +54,20 @@ def random_texts(rng: random.Random, count: int, own: Sequence[str] = ()) -> lis
 
 def merged_pieces(rng: random.Random, sample: str, count: int, longest: int = 12) -> list[tuple[str, str]]:
     """Pairs of adjacent symbols of a text, each merged everywhere before the next pair is chosen."""
-    parts, found = list(sample), dict[tuple[str, str], None]()
+    parts, pairs = list(sample), dict[tuple[str, str], None]()
     for _ in range(count):
         if len(parts) < 2:
             break
-        at = rng.randrange(len(parts) - 1)
-        pair = parts[at], parts[at + 1]
+        index = rng.randrange(len(parts) - 1)
+        pair = parts[index], parts[index + 1]
         if len(pair[0]) + len(pair[1]) > longest:
             continue
-        found[pair] = None
-        joined: list[str] = []
+        pairs[pair] = None
+        merged_parts: list[str] = []
         for part in parts:
-            if joined and (joined[-1], part) == pair:
-                joined[-1] += part
+            if merged_parts and (merged_parts[-1], part) == pair:
+                merged_parts[-1] += part
             else:
-                joined.append(part)
-        parts = joined
-    return list(found)
+                merged_parts.append(part)
+        parts = merged_parts
+    return list(pairs)

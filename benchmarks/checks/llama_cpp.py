@@ -60,8 +60,8 @@ class LlamaCpp:
         if not line.startswith(b"{"):
             self.close()
             raise CrashedError
-        found: dict[str, Any] = json.loads(line)
-        return found
+        values: dict[str, Any] = json.loads(line)
+        return values
 
     def close(self) -> None:
         """End the process."""
@@ -103,17 +103,17 @@ def _answer(library: Any, path: str, texts: list[str], log: list[str]) -> dict[s
         data = text.encode()
         return list(tokens[: library.llama_tokenize(vocab, data, len(data), tokens, _MOST, False, special)])
 
-    def text_of(number: int) -> str:
-        size = library.llama_token_to_piece(vocab, number, piece, _MOST, 0, True)
+    def text_of(token_id: int) -> str:
+        size = library.llama_token_to_piece(vocab, token_id, piece, _MOST, 0, True)
         return piece.raw[:size].decode("latin-1")
 
-    found = {
+    answer = {
         "plain": [ids(text, False) for text in texts],
         "special": [ids(text, True) for text in texts],
-        "pieces": [text_of(number) for number in range(library.llama_vocab_n_tokens(vocab))],
+        "pieces": [text_of(token_id) for token_id in range(library.llama_vocab_n_tokens(vocab))],
     }
     library.llama_model_free(model)
-    return found
+    return answer
 
 
 def main() -> None:

@@ -36,9 +36,9 @@ WORDS = ["low", "lower", "newest", " widest", "\n\n", "naïve", "두 번째", "�
 
 def texts(seed: int, count: int) -> list[str]:
     """Texts whose words partly repeat, so that caches hit, miss and overflow."""
-    chosen = random.Random(seed)
-    made = [f"{chosen.choice(WORDS)}{chosen.randrange(400)}" for _ in range(200)]
-    return [" ".join(chosen.choices(made + WORDS, k=chosen.randrange(60))) for _ in range(count)]
+    generator = random.Random(seed)
+    text_list = [f"{generator.choice(WORDS)}{generator.randrange(400)}" for _ in range(200)]
+    return [" ".join(generator.choices(text_list + WORDS, k=generator.randrange(60))) for _ in range(count)]
 
 
 GIVEN = texts(1, 40)
@@ -46,15 +46,15 @@ GIVEN = texts(1, 40)
 
 def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
     """The calls of a tokenizer, which never changes."""
-    whole = "<|end|>low ".join(GIVEN)
+    all_text = "<|end|>low ".join(GIVEN)
     path = folder / "text"
     path.write_text("\n".join(GIVEN) * 20)
     batch = tok.encode_batch(GIVEN)
     rows = batch.to_list()
-    saved = itertools.count()
+    file_numbers = itertools.count()
 
     def loaded() -> str:
-        name = folder / f"saved{next(saved)}"
+        name = folder / f"saved{next(file_numbers)}"
         tok.save(name)
         return bpe.Tokenizer.load(name).fingerprint
 
@@ -65,25 +65,25 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
     return methods_of(
         tok,
         *(("encode", text) for text in (*GIVEN[:12], "", "low")), ("encode_batch", GIVEN),
-        ("encode", whole.encode(), {"allowed_special": "all"}), ("encode_batch", GIVEN * 20, {"threads": 3}),
+        ("encode", all_text.encode(), {"allowed_special": "all"}), ("encode_batch", GIVEN * 20, {"threads": 3}),
         ("encode_batch", GIVEN[:5], {"dropout": 0.2, "seed": 3}), ("encode_with_offsets", GIVEN[4]),
         ("encode_files", path, {"threads": 2, "per_line": True}),
-        ("encode_spans", [(GIVEN[4], True), (GIVEN[5], False)]), ("truncate", whole, 100), ("count_tokens", GIVEN),
+        ("encode_spans", [(GIVEN[4], True), (GIVEN[5], False)]), ("truncate", all_text, 100), ("count_tokens", GIVEN),
         ("tokens", GIVEN[2]), ("explain", "lower newest"), ("decode", rows[2]),
         ("decode", batch[2]), ("decode_bytes", rows[1]), ("decode_batch", batch), ("vocab",), ("__len__",), ("merges",),
         ("token_byte_lengths",), ("unreachable",), ("fingerprint",), ("n_vocab",), ("special_tokens",), ("roles",),
         ("__repr__",), ("__hash__",),
     ) | {
-        "encode_stream": lambda: [list(each) for each in tok.encode_stream(GIVEN[:6])],
+        "encode_stream": lambda: [list(ids) for ids in tok.encode_stream(GIVEN[:6])],
         "show": lambda: str(tok.show(GIVEN[2])),
         "decoder": streamed,
-        "token_id": lambda: [tok.token_id(tok.token_bytes(number)) for number in range(20)],
+        "token_id": lambda: [tok.token_id(tok.token_bytes(index)) for index in range(20)],
         "stochastok": lambda: stochastok(tok, batch, 0.3, seed=2),
         "truncate_vocab": lambda: tok.truncate_vocab(tok.vocab_size - 20)[0].fingerprint,
         "with_tokens": lambda: tok.with_tokens(added=["<new>"]).encode("low<new>"),
         "save and load": loaded,
         "map_function": lambda: map_function(tok, "t")({"t": GIVEN[:4]}),
-        "copies": lambda: [(each == tok, each.encode(GIVEN[5])) for each in copies_of(tok)],
+        "copies": lambda: [(copied == tok, copied.encode(GIVEN[5])) for copied in copies_of(tok)],
     }  # fmt: skip
 
 
@@ -97,20 +97,21 @@ def tokenizer(folder: Path, cache_memory: str | None = "64K", **options: Any) ->
 
 def pretokenizers(_: Path) -> Shared:
     """Pretokenizers by scanner and by regular expression, and normalizers."""
-    made = [bpe.Pretokenizer(name) for name in ("gpt2", "o200k", "cl100k", "whitespace")]
-    made.append(bpe.Pretokenizer.from_regex(r"\w+|\W"))
+    pretokenizer = [bpe.Pretokenizer(name) for name in ("gpt2", "o200k", "cl100k", "whitespace")]
+    pretokenizer.append(bpe.Pretokenizer.from_regex(r"\w+|\W"))
     kinds = "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "CollapseWhitespace", "UnescapeHTML", "FixText"
     changing = [getattr(bpe.normalizers, kind)() for kind in kinds]
     changing += [bpe.normalizers.Replace(r"(\w)\d+", r"\1"), bpe.normalizers.Sequence(*changing[:1], *changing[4:7])]
     text = " ".join(GIVEN[:9]) + " &amp; Ünïcode  e\u0301 "
     uses: dict[str, Callable[[Any], object]] = {
-        "split": lambda made: made.split(text),
-        "split_bytes": lambda made: made.split_bytes(text),
-        "split by copies": by_copies(lambda made: made.split(text)),
+        "split": lambda pretokenizer: pretokenizer.split(text),
+        "split_bytes": lambda pretokenizer: pretokenizer.split_bytes(text),
+        "split by copies": by_copies(lambda pretokenizer: pretokenizer.split(text)),
     }
-    normalize: Callable[[Any], object] = lambda made: made(text)  # noqa: E731
+    normalize: Callable[[Any], object] = lambda pretokenizer: pretokenizer(text)  # noqa: E731
     return repeated(
-        uses_of(made, uses) | uses_of(changing, {"normalize": normalize, "normalize by copies": by_copies(normalize)})
+        uses_of(pretokenizer, uses)
+        | uses_of(changing, {"normalize": normalize, "normalize by copies": by_copies(normalize)})
     )
 
 
@@ -123,13 +124,13 @@ def decoders(_: Path) -> Shared:
     used = tok.decoder()
 
     def rest(decoder: bpe.decode.IncrementalDecoder) -> str:
-        return "".join(decoder.push(each) for each in ids[12:]) + decoder.flush()
+        return "".join(decoder.push(token_id) for token_id in ids[12:]) + decoder.flush()
 
     def use() -> bool:
         parts = [used.push(ids[:9]), used.push(ids[9]), copy.copy(used).flush(), used.flush()]
-        return all(type(each) is str for each in parts)
+        return all(type(part) is str for part in parts)
 
-    return repeated({"copies": lambda: [rest(each) for each in copies_of(begun)], "one for all": use})
+    return repeated({"copies": lambda: [rest(copied) for copied in copies_of(begun)], "one for all": use})
 
 
 # What threads change --------------------------------------------------------------------------------------------------
@@ -146,13 +147,13 @@ def callers_values(folder: Path) -> Shared:
     pool = [text for text in GIVEN if text]
     rows = [tok.encode(text).tolist() for text in pool]
     possible, some_tiktoken = set(map(tuple, rows)), {tuple(enc.encode(text)) for text in pool}
-    listed, ids = pool[:20], rows[0] * 3
+    shared_texts, ids = pool[:20], rows[0] * 3
     array, signed = np.array(ids, dtype=np.uint32), np.array(ids, dtype=np.int64)
     offsets = np.arange(len(array) + 1, dtype=np.int64)
     batch = bpe.TokenBatch(array, offsets)
     buffer, words = bytearray(b"low lower " * 50), {"low": 1, "lower": 2}
     nested = [list(row) for row in rows[:8]]
-    numbers = itertools.count()
+    counter = itertools.count()
 
     def put(target: Any, value: Any) -> None:
         target[:] = value
@@ -163,30 +164,30 @@ def callers_values(folder: Path) -> Shared:
         assert len(counts) <= 60, "more words than there were"
 
     changes: list[Callable[[random.Random], object]] = [
-        lambda chosen: put(listed, chosen.choices(pool, k=chosen.randrange(1, 40))),
-        lambda _: listed and listed.pop(),
-        lambda chosen: listed.append("".join(chosen.choice(pool))),  # sometimes a string that nobody else holds
-        lambda chosen: put(ids, [chosen.choice([5, 70, 1 << 31, 1 << 40, 399]) for _ in range(chosen.randrange(200))]),
-        lambda chosen: put(array, chosen.choice([1, 300, 399, 1 << 31, 0xFFFFFFFF])),
-        lambda chosen: put(signed, chosen.choice([1, 300, -1, 1 << 40])),
-        lambda chosen: put(offsets[1:-1], chosen.choice([0, 1, -(1 << 40), 1 << 62])),
-        lambda chosen: put(buffer, chosen.choice([b"low lower ", b"newer low "]) * 50),
-        lambda chosen: words.update({chosen.choice(string.ascii_letters): 1 << chosen.randrange(20)}),
-        lambda chosen: words.pop(chosen.choice(string.ascii_letters), None),
-        lambda chosen: put(nested[chosen.randrange(8)], chosen.choice([rows[1], [], [1 << 40], [3] * 500])),
+        lambda rng: put(shared_texts, rng.choices(pool, k=rng.randrange(1, 40))),
+        lambda _: shared_texts and shared_texts.pop(),
+        lambda rng: shared_texts.append("".join(rng.choice(pool))),  # sometimes a string that nobody else holds
+        lambda rng: put(ids, [rng.choice([5, 70, 1 << 31, 1 << 40, 399]) for _ in range(rng.randrange(200))]),
+        lambda rng: put(array, rng.choice([1, 300, 399, 1 << 31, 0xFFFFFFFF])),
+        lambda rng: put(signed, rng.choice([1, 300, -1, 1 << 40])),
+        lambda rng: put(offsets[1:-1], rng.choice([0, 1, -(1 << 40), 1 << 62])),
+        lambda rng: put(buffer, rng.choice([b"low lower ", b"newer low "]) * 50),
+        lambda rng: words.update({rng.choice(string.ascii_letters): 1 << rng.randrange(20)}),
+        lambda rng: words.pop(rng.choice(string.ascii_letters), None),
+        lambda rng: put(nested[rng.randrange(8)], rng.choice([rows[1], [], [1 << 40], [3] * 500])),
     ]
     #: Calls that give ids, and those of the texts that there may be.
     encoding: list[tuple[Callable[[], Iterable[Any]], set[tuple[int, ...]]]] = [
-        (lambda: tok.encode_batch(listed).to_list(), possible),
-        (lambda: tok.encode_batch(listed, threads=3).to_list(), possible),
-        (lambda: enc.encode_ordinary_batch(listed), some_tiktoken),
-        (lambda: enc.encode_batch(listed), some_tiktoken),
-        (lambda: [each.ids for each in hf.encode_batch(listed)], possible),
-        (lambda: [each.ids for each in hf.encode_batch(listed, add_special_tokens=False)], possible),
+        (lambda: tok.encode_batch(shared_texts).to_list(), possible),
+        (lambda: tok.encode_batch(shared_texts, threads=3).to_list(), possible),
+        (lambda: enc.encode_ordinary_batch(shared_texts), some_tiktoken),
+        (lambda: enc.encode_batch(shared_texts), some_tiktoken),
+        (lambda: [encoding.ids for encoding in hf.encode_batch(shared_texts)], possible),
+        (lambda: [encoding.ids for encoding in hf.encode_batch(shared_texts, add_special_tokens=False)], possible),
     ]
-    others = [
+    other_calls = [
         *methods_of(
-            tok, ("count_tokens", listed), ("decode_bytes", ids), ("decode", ids), ("decode", array),
+            tok, ("count_tokens", shared_texts), ("decode_bytes", ids), ("decode", ids), ("decode", array),
             ("decode", signed, {"skip_invalid": True}), ("decode", array, {"skip_special": True}),
             ("decode_batch", batch), ("decode_batch", batch, {"skip_special": True}), ("decode_batch", nested),
             ("encode", buffer), ("encode_batch", [buffer, "low", buffer]),
@@ -198,34 +199,34 @@ def callers_values(folder: Path) -> Shared:
         ).values(),
         *methods_of(hf, ("decode", ids), ("decode_batch", nested)).values(),
         *methods_of(
-            bpe, ("train", {"texts": listed, "vocab_size": 280}), ("train", {"counts": words, "vocab_size": 258}),
-            ("count_words", {"texts": listed, "threads": 2}),
-            ("evaluate", tok, {"texts": listed, "resamples": 0, "threads": 2}),
+            bpe, ("train", {"texts": shared_texts, "vocab_size": 280}), ("train", {"counts": words, "vocab_size": 258}),
+            ("count_words", {"texts": shared_texts, "threads": 2}),
+            ("evaluate", tok, {"texts": shared_texts, "resamples": 0, "threads": 2}),
         ).values(),
         lambda: tok.decoder().push(ids),
         lambda: tok.decoder().push(array),
         lambda: bpe.TokenBatch.from_lists(nested),
         batch.padded,
         batch.to_list,
-        lambda: write_shards(nested, folder / f"s{next(numbers)}"),
+        lambda: write_shards(nested, folder / f"s{next(counter)}"),
         count,
     ]  # fmt: skip
     for call, among in encoding:
         assert set(map(tuple, call())) <= among, "a call finds a fault before anything is changed"
-    for other in others:
-        other()
+    for other_call in other_calls:
+        other_call()
 
-    def step(number: int, chosen: random.Random) -> object:
+    def step(number: int, rng: random.Random) -> object:
         if number == 0:
-            for change in chosen.choices(changes, k=20):
-                change(chosen)
+            for change in rng.choices(changes, k=20):
+                change(rng)
             return None
-        index = chosen.randrange(len(encoding) + len(others))
+        index = rng.randrange(len(encoding) + len(other_calls))
         with suppress(*CHANGED):
             if index < len(encoding):
                 call, among = encoding[index]
                 return [f"ids of no text: {row[:20]}" for row in call() if tuple(row) not in among]
-            others[index - len(encoding)]()
+            other_calls[index - len(encoding)]()
         return None
 
     return Shared(step)
@@ -234,7 +235,7 @@ def callers_values(folder: Path) -> Shared:
 def word_counts(folder: Path) -> Shared:
     """One `WordCounts`: each call is atomic, so "low" and "lower" always have the same count."""
     counts, once, expected = bpe.WordCounts(), bpe.WordCounts(), bpe.WordCounts()
-    text = "low lower low lower" + "".join(f" word{number}" for number in range(30))
+    text = "low lower low lower" + "".join(f" word{index}" for index in range(30))
     once.add(text)
     added: list[int] = []
     last = threading.local()
@@ -242,24 +243,24 @@ def word_counts(folder: Path) -> Shared:
     adding = [partial(counts.add, text)] * 3
     adding += [partial(counts.merge, once), partial(counts.update, dict(once.items()))]
 
-    def check(made: bpe.WordCounts) -> str:
-        found, total = dict(made.items()), made.total
-        if found.get(b" lower") != found.get(b" low", 0) * 2:
-            return f"half of a text was counted: {found.get(b' lower')} and {found.get(b' low')}"
-        if type(made) is not bpe.WordCounts or (made is not counts and sum(found.values()) != total):
-            return f"the copy's total is {total}, and its counts are {sum(found.values())}"
+    def check(counted: bpe.WordCounts) -> str:
+        count_by_word, total = dict(counted.items()), counted.total
+        if count_by_word.get(b" lower") != count_by_word.get(b" low", 0) * 2:
+            return f"half of a text was counted: {count_by_word.get(b' lower')} and {count_by_word.get(b' low')}"
+        if type(counted) is not bpe.WordCounts or (counted is not counts and sum(count_by_word.values()) != total):
+            return f"the copy's total is {total}, and its counts are {sum(count_by_word.values())}"
         before, last.total = getattr(last, "total", 0), max(total, getattr(last, "total", 0))
         return f"the total fell from {before} to {total}" if total < before else ""
 
     def saved() -> bpe.WordCounts:
         path = folder / f"counts{next(names)}"
         counts.save(path)
-        made = bpe.WordCounts.load(path)
+        loaded = bpe.WordCounts.load(path)
         path.unlink()
-        return made
+        return loaded
 
-    def step(_: int, chosen: random.Random) -> object:
-        kind = chosen.randrange(12)
+    def step(_: int, rng: random.Random) -> object:
+        kind = rng.randrange(12)
         if kind < len(adding):
             adding[kind]()
             added.append(1)
@@ -269,8 +270,8 @@ def word_counts(folder: Path) -> Shared:
             repr(counts)
             bpe.train(counts=counts, vocab_size=262, threads=2)
             return "" if counts["low"] <= len(added) + 8 and len(counts) <= len(once) else "too many"
-        made = [counts] if kind == 6 else [*copies_of(counts), *([saved()] if kind == 7 else [])]
-        return next(filter(None, map(check, made)), "")
+        copies = [counts] if kind == 6 else [*copies_of(counts), *([saved()] if kind == 7 else [])]
+        return next(filter(None, map(check, copies)), "")
 
     def finish() -> Iterable[str]:
         expected.merge(once, weight=len(added))
@@ -284,13 +285,13 @@ def word_counts(folder: Path) -> Shared:
 
 def token_batch(_: Path) -> Shared:
     """A `TokenBatch`, which does not change."""
-    made = bpe.TokenBatch.from_lists([list(range(n)) for n in range(40)])
+    batch = bpe.TokenBatch.from_lists([list(range(n)) for n in range(40)])
     return repeated(methods_of(
-        made, *(("__getitem__", key) for key in (5, slice(3, 9), -1)), ("__len__",), ("to_list",), ("lengths",),
+        batch, *(("__getitem__", key) for key in (5, slice(3, 9), -1)), ("__len__",), ("to_list",), ("lengths",),
         ("padded", 16, {"side": "left", "truncate": True}), ("__repr__",), ("_repr_html_",),
     ) | {
-        "iterate": lambda: list(made),
-        "copies": lambda: [each == made and each for each in copies_of(made)],
+        "iterate": lambda: list(batch),
+        "copies": lambda: [copied == batch and copied for copied in copies_of(batch)],
     })  # fmt: skip
 
 
@@ -300,23 +301,23 @@ def token_batch(_: Path) -> Shared:
 def sources(folder: Path) -> Shared:
     """One `Sources`, read by all; the skipped records are counted together."""
     path = folder / "records.jsonl"
-    lines = [f'{{"text": "low lower {number}"}}\n' for number in range(2000)]
+    lines = [f'{{"text": "low lower {index}"}}\n' for index in range(2000)]
     path.write_text("".join([*lines[:1000], '{"text": null}\n', "{\n", *lines[1000:]]))
-    given = bpe.Sources(path, on_error="skip")
+    shared_sources = bpe.Sources(path, on_error="skip")
     tok = bpe.train(texts=texts(0, 50), vocab_size=300)
-    numbers, read = itertools.count(), list[int]()
+    counter, read = itertools.count(), list[int]()
 
     def shards() -> object:
-        out = folder / f"shards{next(numbers)}"
-        return repr(encode_shards(given, tok, out, shard_size=4000, threads=2))
+        out = folder / f"shards{next(counter)}"
+        return repr(encode_shards(shared_sources, tok, out, shard_size=4000, threads=2))
 
     counting: Calls = {
         "encode_shards": shards,
-        "documents": lambda: len(list(given.documents())),
-        "count_words": lambda: dict(bpe.count_words(files=given, threads=2).items()),
-        "encode_files": lambda: tok.encode_files(given, threads=2),
-        "parts": lambda: [len(list(given.part(number, 2).documents())) for number in range(2)],
-        "copy": lambda: len(list(copy.copy(given).documents())),
+        "documents": lambda: len(list(shared_sources.documents())),
+        "count_words": lambda: dict(bpe.count_words(files=shared_sources, threads=2).items()),
+        "encode_files": lambda: tok.encode_files(shared_sources, threads=2),
+        "parts": lambda: [len(list(shared_sources.part(index, 2).documents())) for index in range(2)],
+        "copy": lambda: len(list(copy.copy(shared_sources).documents())),
     }
 
     def counted(name: str) -> object:
@@ -324,21 +325,25 @@ def sources(folder: Path) -> Shared:
         return counting[name]()
 
     calls: Calls = {name: partial(counted, name) for name in counting}
-    checked = repeated(calls | {"size": lambda: [given.size, given.plan(), len(given.units())]})
-    assert given.skipped == 2 * len(read), f"one thread skips {given.skipped} records in {len(read)} passes"
+    checked = repeated(
+        calls | {"size": lambda: [shared_sources.size, shared_sources.plan(), len(shared_sources.units())]}
+    )
+    assert shared_sources.skipped == 2 * len(read), (
+        f"one thread skips {shared_sources.skipped} records in {len(read)} passes"
+    )
 
     def finish() -> Iterable[str]:
-        if given.skipped != 2 * len(read):
-            yield f"{given.skipped} records were skipped in {len(read)} passes, of 2 each"
+        if shared_sources.skipped != 2 * len(read):
+            yield f"{shared_sources.skipped} records were skipped in {len(read)} passes, of 2 each"
 
     return Shared(checked.step, finish)
 
 
 def made_shards(folder: Path) -> TokenShards:
     """Shards of 600 documents in several files."""
-    chosen = random.Random(5)
-    rows = [[chosen.randrange(500) for _ in range(chosen.randrange(60))] for _ in range(600)]
-    masked = [(row, [chosen.randrange(2) for _ in row]) for row in rows]
+    rng = random.Random(5)
+    rows = [[rng.randrange(500) for _ in range(rng.randrange(60))] for _ in range(600)]
+    masked = [(row, [rng.randrange(2) for _ in row]) for row in rows]
     write_shards(masked, folder / "tokens", shard_size=3000, masks=True)
     return TokenShards(folder / "tokens")
 
@@ -353,8 +358,8 @@ def token_shards(folder: Path) -> Shared:
         ("document_bounds", 0, 600),
     ) | {
         "slice": lambda: shards.documents[3:9][2],
-        "iterate": lambda: [each.sum() for each in shards.documents],
-        "copies": lambda: [each.tokens(0, 99) for each in copies_of(shards)],
+        "iterate": lambda: [document.sum() for document in shards.documents],
+        "copies": lambda: [copied.tokens(0, 99) for copied in copies_of(shards)],
     })  # fmt: skip
 
 
@@ -366,7 +371,7 @@ def rows_calls(rows: Any, epochs: int = 9) -> Calls:
         for _ in range(index):
             next(begun)
         state = begun.state_dict()
-        copies = [next(each) for each in copies_of(begun)]
+        copies = [next(copied) for copied in copies_of(begun)]
         return [state, copies, next(begun), next(rows.batches(4, epochs=3, state=state))]
 
     def epoch(number: int) -> object:
@@ -378,7 +383,7 @@ def rows_calls(rows: Any, epochs: int = 9) -> Calls:
     ) | {
         "batches": lambda: list(rows.batches(8, rank=1, world=2))[:5],
         "resumed": lambda: resumed(3),
-        "copies": lambda: [each[1, 2] for each in copies_of(rows)],
+        "copies": lambda: [copied[1, 2] for copied in copies_of(rows)],
     }  # fmt: skip
 
 
@@ -392,16 +397,16 @@ def blocks(folder: Path) -> Shared:
 
 def packed(folder: Path) -> Shared:
     """`Packed`, with more windows and epochs than it keeps."""
-    made = Packed(made_shards(folder), length=64, seed=3, window=30, fields=FIELDS, strategy="best-fit-crop")
-    return repeated(rows_calls(made) | {"statistics": lambda: made.statistics})
+    rows = Packed(made_shards(folder), length=64, seed=3, window=30, fields=FIELDS, strategy="best-fit-crop")
+    return repeated(rows_calls(rows) | {"statistics": lambda: rows.statistics})
 
 
 def mixture(folder: Path) -> Shared:
     """`Mixture`, with more rounds than it keeps."""
     shards = made_shards(folder)
-    made = Mixture([Blocks(shards, length=16, seed=1), Packed(shards, length=16, seed=2, window=50)], [3, 1], seed=4)
+    mixed = Mixture([Blocks(shards, length=16, seed=1), Packed(shards, length=16, seed=2, window=50)], [3, 1], seed=4)
     far = [np.arange(round_number << 14, (round_number << 14) + 8) for round_number in range(9)]
-    return repeated(rows_calls(made, 3) | uses_of(far, {"round": made.read}))
+    return repeated(rows_calls(mixed, 3) | uses_of(far, {"round": mixed.read}))
 
 
 def iterators(folder: Path) -> Shared:
@@ -411,18 +416,18 @@ def iterators(folder: Path) -> Shared:
     encoder = StreamingEncoder(GIVEN, tok, length=16, threads=1)
     makers: list[Callable[[], Any]] = [lambda: rows.batches(4, epochs=None), lambda: encoder.batches(2, epochs=None)]
     shared = [make() for make in makers]
-    given: list[list[str]] = [[], []]
+    taken_texts: list[list[str]] = [[], []]
 
-    def step(_: int, chosen: random.Random) -> object:
-        which = chosen.randrange(2)
-        if chosen.random() < 0.2:
-            state = shared[which].state_dict()
+    def step(_: int, rng: random.Random) -> object:
+        iterator_index = rng.randrange(2)
+        if rng.random() < 0.2:
+            state = shared[iterator_index].state_dict()
             return "" if isinstance(state, dict) else "no state"
-        given[which].append(repr(plain(next(shared[which]))))
+        taken_texts[iterator_index].append(repr(plain(next(shared[iterator_index]))))
         return ""
 
     def finish() -> Iterable[str]:
-        for make, got in zip(makers, given, strict=True):
+        for make, got in zip(makers, taken_texts, strict=True):
             expected = [repr(plain(next(batches))) for batches in [make()] for _ in got]
             if sorted(expected) != sorted(got):
                 yield f"batches were lost or given out twice: {len(set(expected) - set(got))} of {len(got)} are missing"
@@ -435,7 +440,7 @@ def streaming_encoder(folder: Path) -> Shared:
     tok = bpe.train(texts=texts(0, 50), vocab_size=300, special_tokens=["<|end|>"])
     path = folder / "lines"
     path.write_text("\n".join(GIVEN))
-    made = [
+    encoders = [
         StreamingEncoder(GIVEN, tok, length=16, append="<|end|>", threads=2),
         StreamingEncoder(bpe.Sources(path, per_line=True), tok, length=16, threads=1, fields=FIELDS),
     ]
@@ -453,7 +458,7 @@ def streaming_encoder(folder: Path) -> Shared:
         "resumed": resumed,
         "copies": by_copies(lambda encoder: next(encoder.batches(2))),
     }
-    return repeated(uses_of(made, uses))
+    return repeated(uses_of(encoders, uses))
 
 
 # compat ---------------------------------------------------------------------------------------------------------------
@@ -462,7 +467,7 @@ def streaming_encoder(folder: Path) -> Shared:
 def compat_encoding(_: Path) -> Shared:
     """`compat.tiktoken.Encoding`."""
     learned = bpe.train(texts=texts(0, 100), vocab_size=500, pretokenizer="gpt2")
-    ranks = {learned.token_bytes(number): number for number in range(500)}
+    ranks = {learned.token_bytes(index): index for index in range(500)}
     special = {"<|end|>": 500, "<|pad|>": 501}
     enc = compat_tiktoken.Encoding(
         "shared", pat_str=r"'s| ?\p{L}+| ?\p{N}+|\s+|[^\s\p{L}\p{N}]+", mergeable_ranks=ranks, special_tokens=special
@@ -477,19 +482,26 @@ def compat_encoding(_: Path) -> Shared:
         ("decode_batch", [ids, ids[:5]]), ("decode_with_offsets", ids), ("decode_single_token_bytes", 9),
         ("encode_single_token", b"lo"), ("eot_token",), ("decode", [600]), ("special_tokens_set",),
         ("token_byte_values",), ("n_vocab",), ("is_special_token", 500),
-    ) | {"copies": lambda: [each.encode(text, allowed_special="all") for each in copies_of(enc)]})  # fmt: skip
+    ) | {"copies": lambda: [copied.encode(text, allowed_special="all") for copied in copies_of(enc)]})  # fmt: skip
 
 
 def compat_tokenizer(_: Path) -> Shared:
     """`compat.huggingface.Tokenizer` while its settings change."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
-    made = huggingface.Tokenizer(tok)
-    text, other = " ".join(GIVEN[2:4]) + "<s>low", "Lower NEWEST"
+    compat_tok = huggingface.Tokenizer(tok)
+    text, other_text = " ".join(GIVEN[2:4]) + "<s>low", "Lower NEWEST"
     ids = tok.encode("low<s>lower", allowed_special="all").tolist()
     settings: list[list[Callable[[], object]]] = [
-        [made.no_truncation, lambda: made.enable_truncation(6, stride=2), lambda: made.enable_truncation(9)],
-        [made.no_padding, lambda: made.enable_padding(length=12, pad_id=1, pad_token="<pad>")],
-        [lambda: setattr(made, "encode_special_tokens", True), lambda: setattr(made, "encode_special_tokens", False)],
+        [
+            compat_tok.no_truncation,
+            lambda: compat_tok.enable_truncation(6, stride=2),
+            lambda: compat_tok.enable_truncation(9),
+        ],
+        [compat_tok.no_padding, lambda: compat_tok.enable_padding(length=12, pad_id=1, pad_token="<pad>")],
+        [
+            lambda: setattr(compat_tok, "encode_special_tokens", True),
+            lambda: setattr(compat_tok, "encode_special_tokens", False),
+        ],
     ]
     try:
         from tokenizers import normalizers
@@ -497,19 +509,21 @@ def compat_tokenizer(_: Path) -> Shared:
         pass
     else:
         lower = normalizers.Lowercase()
-        settings.append([lambda: setattr(made, "normalizer", lower), lambda: setattr(made, "normalizer", None)])
+        settings.append(
+            [lambda: setattr(compat_tok, "normalizer", lower), lambda: setattr(compat_tok, "normalizer", None)]
+        )
     calls = methods_of(
-        made, ("encode", text), ("encode", other), ("encode", text, other),
-        ("encode", ["low", "lower"], {"is_pretokenized": True}), ("encode_batch", [text, other, ""]),
-        ("encode_batch", [(text, other), (other, text)]), ("decode", ids),
+        compat_tok, ("encode", text), ("encode", other_text), ("encode", text, other_text),
+        ("encode", ["low", "lower"], {"is_pretokenized": True}), ("encode_batch", [text, other_text, ""]),
+        ("encode_batch", [(text, other_text), (other_text, text)]), ("decode", ids),
         ("decode", ids, {"skip_special_tokens": False}), ("decode_batch", [ids, ids[:2]]), ("truncation",),
         ("padding",), ("get_vocab",), ("get_vocab_size",), ("token_to_id", "<s>"), ("id_to_token", 3), ("to_str",),
         ("num_special_tokens_to_add", False),
     )  # fmt: skip
     calls |= {
-        "copy": lambda: copy.copy(made).encode(other),
-        "deepcopy": lambda: copy.deepcopy(made).encode_batch([text]),
-        "pickle": lambda: pickle.loads(pickle.dumps(made)).encode(other),
+        "copy": lambda: copy.copy(compat_tok).encode(other_text),
+        "deepcopy": lambda: copy.deepcopy(compat_tok).encode_batch([text]),
+        "pickle": lambda: pickle.loads(pickle.dumps(compat_tok)).encode(other_text),
     }
     return repeated(calls, settings)
 
@@ -517,33 +531,37 @@ def compat_tokenizer(_: Path) -> Shared:
 def added_tokens(_: Path) -> Shared:
     """`compat.huggingface.Tokenizer` to which all threads add tokens: none is lost, and ids have no gap."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=300, special_tokens=["<s>"], pretokenizer="gpt2")
-    made = huggingface.Tokenizer(tok)
-    base, added = made.get_vocab_size(), list[str]()
+    compat_tok = huggingface.Tokenizer(tok)
+    base, added = compat_tok.get_vocab_size(), list[str]()
     names = [itertools.count() for _ in range(64)]
 
-    def step(number: int, chosen: random.Random) -> str:
-        if len(added) < 400 and chosen.random() < 0.2:
-            name = f"<{number}:{next(names[number])}>"
-            add = chosen.choice([made.add_tokens, made.add_special_tokens])
+    def step(index: int, rng: random.Random) -> str:
+        if len(added) < 400 and rng.random() < 0.2:
+            name = f"<{index}:{next(names[index])}>"
+            add = rng.choice([compat_tok.add_tokens, compat_tok.add_special_tokens])
             if add([name]) != 1:
                 return f"{name} was not new"
             added.append(name)
-            found = made.token_to_id(name)
-            if found is None or made.encode(f"low{name}low").ids.count(found) != 1 or made.id_to_token(found) != name:
-                return f"{name} was added, and has the id {found}"
+            token_id = compat_tok.token_to_id(name)
+            if (
+                token_id is None
+                or compat_tok.encode(f"low{name}low").ids.count(token_id) != 1
+                or compat_tok.id_to_token(token_id) != name
+            ):
+                return f"{name} was added, and has the id {token_id}"
             return ""
-        mine = [name for name in added if name.startswith(f"<{number}:")][-3:]
-        other = chosen.choice([copy.copy(made), copy.deepcopy(made), made])
-        if any(other.token_to_id(name) is None for name in mine):
+        mine = [name for name in added if name.startswith(f"<{index}:")][-3:]
+        copied = rng.choice([copy.copy(compat_tok), copy.deepcopy(compat_tok), compat_tok])
+        if any(copied.token_to_id(name) is None for name in mine):
             return f"{mine} are lost in a copy"
-        row = other.encode("low" + "".join(mine)).ids
-        return "" if all(row.count(other.token_to_id(name)) == 1 for name in mine) else f"{mine} gave {row}"
+        row = copied.encode("low" + "".join(mine)).ids
+        return "" if all(row.count(copied.token_to_id(name)) == 1 for name in mine) else f"{mine} gave {row}"
 
     def finish() -> Iterable[str]:
-        ids = sorted(made.token_to_id(name) or 0 for name in added)
-        if ids != list(range(base, base + len(added))) or made.get_vocab_size() != base + len(added):
+        ids = sorted(compat_tok.token_to_id(name) or 0 for name in added)
+        if ids != list(range(base, base + len(added))) or compat_tok.get_vocab_size() != base + len(added):
             yield f"{len(added)} tokens were added to {base}, and the ids are {ids[:5]} to {ids[-5:]}"
-        if pickle.loads(pickle.dumps(made)).get_vocab() != made.get_vocab():
+        if pickle.loads(pickle.dumps(compat_tok)).get_vocab() != compat_tok.get_vocab():
             yield "the pickled copy has other tokens"
 
     return Shared(step, finish)
@@ -553,11 +571,11 @@ def subword_nmt_segmenter(folder: Path) -> Shared:
     """`compat.subword_nmt.BPE`, with glossaries."""
     path = folder / "codes"
     path.write_text("#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\nn e\nne w\n")
-    made = subword_nmt.BPE(path, glossaries=["USA", r"\d+"])
+    segmenter = subword_nmt.BPE(path, glossaries=["USA", r"\d+"])
     lines = [" ".join(f"{word}{n % 97}" for n in range(k, k + 40) for word in ("low", "newer")) for k in range(20)]
-    return repeated(uses_of(lines, {"line": lambda line: made.process_line(line + "\n")}) | {
-        "tokens": lambda: made.segment_tokens(["low", "lower", "USA1", "newer"]),
-        "copies": lambda: [each.segment(lines[3]) for each in copies_of(made)],
+    return repeated(uses_of(lines, {"line": lambda line: segmenter.process_line(line + "\n")}) | {
+        "tokens": lambda: segmenter.segment_tokens(["low", "lower", "USA1", "newer"]),
+        "copies": lambda: [copied.segment(lines[3]) for copied in copies_of(segmenter)],
     })  # fmt: skip
 
 
@@ -571,8 +589,8 @@ def transformers_tokenizer(_: Path) -> Shared:
     learned = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
     backend = tokenizers.Tokenizer.from_str(huggingface.Tokenizer(learned).to_str())
     kind: Any = transformers.PreTrainedTokenizerFast
-    own = kind(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>")
-    fast = bpe.accelerate(own)
+    original = kind(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>")
+    fast = bpe.accelerate(original)
     text, long = "low <s>newest", " ".join(GIVEN[:5])
     ids = fast(long)["input_ids"]
     options: list[dict[str, Any]] = [
@@ -582,9 +600,9 @@ def transformers_tokenizer(_: Path) -> Shared:
         {"add_special_tokens": False, "padding": "max_length", "truncation": True, "max_length": 11},
     ]  # fmt: skip
     uses: dict[str, Callable[[Any], object]] = {
-        "call": lambda chosen: dict(fast(text, **chosen)),
-        "batch": lambda chosen: dict(fast([text, long, ""], **chosen)),
-        "copies": lambda chosen: [dict(each(text, **chosen)) for each in copies_of(fast)],
+        "call": lambda rng: dict(fast(text, **rng)),
+        "batch": lambda rng: dict(fast([text, long, ""], **rng)),
+        "copies": lambda rng: [dict(copied(text, **rng)) for copied in copies_of(fast)],
     }
     return repeated(uses_of(options, uses) | {
         "encode": lambda: fast.encode(long),
@@ -617,27 +635,27 @@ def named_encodings(folder: Path) -> Shared:
 
 def functions(_: Path) -> Shared:
     """Functions with shared arguments: train with `on_merge`, extend, prune, evaluate, diff."""
-    given = texts(3, 60)
-    counts = bpe.count_words(texts=given)
+    text_list = texts(3, 60)
+    counts = bpe.count_words(texts=text_list)
     tok = bpe.train(counts=counts, vocab_size=400)
-    used = tok.encode_batch(given)
+    used = tok.encode_batch(text_list)
 
     def watched() -> list[object]:
-        seen: list[object] = []
+        watched_values: list[object] = []
 
         def on_merge(step: int, left: int, right: int, token: bytes, count: int) -> None:
-            seen.append((step, left, right, token, count, tok.count_tokens("low lower"), counts["low"]))
+            watched_values.append((step, left, right, token, count, tok.count_tokens("low lower"), counts["low"]))
 
-        made: Any = bpe.train(counts=counts, vocab_size=300, on_merge=on_merge, threads=2)
-        return [made.fingerprint, seen]
+        tokenizer: Any = bpe.train(counts=counts, vocab_size=300, on_merge=on_merge, threads=2)
+        return [tokenizer.fingerprint, watched_values]
 
     return repeated({
         "on_merge": watched,
-        "train": lambda: bpe.train(texts=given, vocab_size=320, threads=2).fingerprint,
+        "train": lambda: bpe.train(texts=text_list, vocab_size=320, threads=2).fingerprint,
         "extend": lambda: bpe.extend(tok, counts=counts, vocab_size=420).fingerprint,
         "prune": lambda: tok.without_tokens(np.unique(used.ids))[0].fingerprint,
-        "evaluate": lambda: str(bpe.evaluate(tok, texts=given, threads=2, resamples=20)),
-        "count_words": lambda: dict(bpe.count_words(texts=given, threads=3).items()) == dict(counts.items()),
+        "evaluate": lambda: str(bpe.evaluate(tok, texts=text_list, threads=2, resamples=20)),
+        "count_words": lambda: dict(bpe.count_words(texts=text_list, threads=3).items()) == dict(counts.items()),
         "diff": lambda: str(bpe.diff(tok, tok)),
     })  # fmt: skip
 
@@ -648,31 +666,59 @@ def first_uses(folder: Path) -> Shared:
     shards = made_shards(folder)
     (folder / "codes").write_text("#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n")
     text = " ".join(GIVEN[:4]) + "<|end|>"
-    encode: Callable[[Any], object] = lambda made: [made.encode("low lower"), made.encode(text, allowed_special="all")]  # noqa: E731
+
+    def encode(subject: Any) -> object:
+        return [subject.encode("low lower"), subject.encode(text, allowed_special="all")]
+
     uses: list[tuple[Any, Callable[[Any], object]]] = [
         (tok, encode),
-        (tok, lambda made: [made.encode_with_offsets(text), made.vocab(), stochastok(made, made.encode(text), seed=1)]),
-        (tok, lambda made: [made.decode([260, 270, 0]), made.fingerprint, made.merges, made.token_id(b"lo")]),
-        (huggingface.Tokenizer(tok), lambda made: [made.encode(text), made.decode([260, 0]), made.id_to_token(300)]),
-        (bpe.Pretokenizer.from_regex(r"\w+|\W"), lambda made: made.split(text)),
-        (bpe.normalizers.Replace(r"(\w)\d+", "x"), lambda made: made(text)),
-        (subword_nmt.BPE(folder / "codes"), lambda made: made.segment("low lower " * 30)),
-        (shards, lambda made: [made.tokens(2900, 6100), made.document(7), made.documents_at(np.arange(99))]),
-        (Packed(shards, length=64, window=30), lambda made: [made[3], made[4, 2]]),
-        (Mixture([Blocks(shards, length=16), Packed(shards, length=16)]), lambda made: [made[3], made[2, 5]]),
+        (
+            tok,
+            lambda subject: [
+                subject.encode_with_offsets(text),
+                subject.vocab(),
+                stochastok(subject, subject.encode(text), seed=1),
+            ],
+        ),
+        (
+            tok,
+            lambda subject: [
+                subject.decode([260, 270, 0]),
+                subject.fingerprint,
+                subject.merges,
+                subject.token_id(b"lo"),
+            ],
+        ),
+        (
+            huggingface.Tokenizer(tok),
+            lambda subject: [subject.encode(text), subject.decode([260, 0]), subject.id_to_token(300)],
+        ),
+        (bpe.Pretokenizer.from_regex(r"\w+|\W"), lambda subject: subject.split(text)),
+        (bpe.normalizers.Replace(r"(\w)\d+", "x"), lambda subject: subject(text)),
+        (subword_nmt.BPE(folder / "codes"), lambda subject: subject.segment("low lower " * 30)),
+        (
+            shards,
+            lambda subject: [subject.tokens(2900, 6100), subject.document(7), subject.documents_at(np.arange(99))],
+        ),
+        (Packed(shards, length=64, window=30), lambda subject: [subject[3], subject[4, 2]]),
+        (Mixture([Blocks(shards, length=16), Packed(shards, length=16)]), lambda subject: [subject[3], subject[2, 5]]),
     ]
-    pickled = [pickle.dumps(made) for made, _ in uses]
+    pickled = [pickle.dumps(subject) for subject, _ in uses]
     expected = [outcome(partial(use, pickle.loads(data))) for data, (_, use) in zip(pickled, uses, strict=True)]
     shared = [pickle.loads(data) for data in pickled]
 
-    def step(_: int, chosen: random.Random) -> object:
-        which = chosen.randrange(len(uses))
-        if chosen.random() < 0.1:
-            shared[which] = pickle.loads(pickled[which])
-        got = outcome(partial(uses[which][1], shared[which]))
-        return "" if got == expected[which] else f"use {which} gave {got[:300]}, expected {expected[which][:300]}"
+    def step(_: int, rng: random.Random) -> object:
+        use_index = rng.randrange(len(uses))
+        if rng.random() < 0.1:
+            shared[use_index] = pickle.loads(pickled[use_index])
+        got = outcome(partial(uses[use_index][1], shared[use_index]))
+        return (
+            ""
+            if got == expected[use_index]
+            else f"use {use_index} gave {got[:300]}, expected {expected[use_index][:300]}"
+        )
 
-    assert not any(each.startswith("TypeError") for each in expected), expected
+    assert not any(result.startswith("TypeError") for result in expected), expected
     return Shared(step)
 
 

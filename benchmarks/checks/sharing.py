@@ -42,8 +42,8 @@ def plain(value: object) -> object:
     if isinstance(value, bpe.TokenBatch):
         return "batch", value.to_list()
     if isinstance(value, huggingface.Encoding):
-        rest = value.attention_mask, value.type_ids, value.special_tokens_mask, plain(value.overflowing)
-        return value.ids, value.tokens, value.offsets, value.word_ids, rest
+        more_columns = value.attention_mask, value.type_ids, value.special_tokens_mask, plain(value.overflowing)
+        return value.ids, value.tokens, value.offsets, value.word_ids, more_columns
     if hasattr(value, "items"):
         return [(plain(key), plain(each)) for key, each in value.items()]
     if isinstance(value, (set, frozenset)):
@@ -61,14 +61,14 @@ def outcome(call: Callable[[], object]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def copies_of(made: Any) -> list[Any]:
+def copies_of(shared: Any) -> list[Any]:
     """Three copies of an object."""
-    return [copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))]
+    return [copy.copy(shared), copy.deepcopy(shared), pickle.loads(pickle.dumps(shared))]
 
 
 def by_copies(use: Callable[[Any], object]) -> Callable[[Any], object]:
     """The same use of three copies of an object."""
-    return lambda made: [use(each) for each in copies_of(made)]
+    return lambda shared: [use(copied) for copied in copies_of(shared)]
 
 
 def uses_of(objects: Iterable[Any], uses: Mapping[str, Callable[[Any], object]]) -> Calls:
@@ -76,20 +76,20 @@ def uses_of(objects: Iterable[Any], uses: Mapping[str, Callable[[Any], object]])
     return {f"{name} {n}": partial(use, each) for n, each in enumerate(objects) for name, use in uses.items()}
 
 
-def methods_of(made: Any, *rows: tuple[Any, ...]) -> Calls:
+def methods_of(shared: Any, *rows: tuple[Any, ...]) -> Calls:
     """Calls of methods, each a row: the name, arguments, and last, if there are options, a dict of them.
 
     An attribute is a row with its name alone.
     """
 
     def call(name: str, arguments: list[Any], options: dict[str, Any]) -> object:
-        method = getattr(made, name)
+        method = getattr(shared, name)
         return method(*arguments, **options) if callable(method) else method
 
     calls: Calls = {}
-    for number, (name, *arguments) in enumerate(rows):
+    for index, (name, *arguments) in enumerate(rows):
         options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
-        calls[f"{name} {number}"] = partial(call, name, arguments, options)
+        calls[f"{name} {index}"] = partial(call, name, arguments, options)
     return calls
 
 
@@ -111,14 +111,15 @@ def repeated(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = 
             expected[name].add(result)
     names = list(calls)
 
-    def step(_: int, chosen: random.Random) -> object:
-        if settings and chosen.random() < 0.3:
-            chosen.choice(chosen.choice(settings))()
+    def step(_: int, rng: random.Random) -> object:
+        if settings and rng.random() < 0.3:
+            rng.choice(rng.choice(settings))()
             return None
-        name = chosen.choice(names)
-        result, wanted = outcome(calls[name]), expected[name]
-        if result not in wanted:
-            return f"{name} gave {result[:300]}, expected one of {[each[:300] for each in sorted(wanted)[:4]]}"
+        name = rng.choice(names)
+        result, expected_results = outcome(calls[name]), expected[name]
+        if result not in expected_results:
+            some_expected = [result_text[:300] for result_text in sorted(expected_results)[:4]]
+            return f"{name} gave {result[:300]}, expected one of {some_expected}"
         return None
 
     return Shared(step)

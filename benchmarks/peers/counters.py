@@ -44,10 +44,10 @@ class Gigatoken(Peer):
 
     def words(self, counted: Any) -> Ranks:
         """The counts as a dict; counts of a word that is listed twice are added."""
-        found: Ranks = {}
+        counts: Ranks = {}
         for word, count in counted:
-            found[word] = found.get(word, 0) + count
-        return found
+            counts[word] = counts.get(word, 0) + count
+        return counts
 
 
 class FFBPE(Peer):

@@ -119,13 +119,13 @@ class Datasets(Peer):
 
         rows = texts.map(encoded, remove_columns=texts.column_names, num_proc=threads)
         array = np.memmap(out / "train.bin", dtype=np.uint16, mode="w+", shape=(int(np.sum(rows["len"])),))
-        at = 0
+        offset = 0
         parts = min(64, len(rows))
         for index in range(parts):
             shard = rows.shard(num_shards=parts, index=index, contiguous=True).with_format("numpy")
             part = np.concatenate(shard["ids"])
-            array[at : at + len(part)] = part
-            at += len(part)
+            array[offset : offset + len(part)] = part
+            offset += len(part)
         array.flush()
 
     def ids(self, out: Path, form: str, result: Any) -> Ids:

@@ -32,11 +32,11 @@ class Ours(Own):
         from bpe.pretokenize import _scanner as scan
         from bpe.pretokenize.patterns import PATTERNS
 
-        number = PATTERNS[pattern].scanner
+        scanner_number = PATTERNS[pattern].scanner
         count = getattr(scan, "count", None)
         if count is None:  # then the arrays of offsets are timed too
-            return lambda data: len(scan.spans(number, data)[0])
-        return lambda data: int(count(number, data))
+            return lambda data: len(scan.spans(scanner_number, data)[0])
+        return lambda data: int(count(scanner_number, data))
 
 
 class Regex(Peer):
@@ -94,8 +94,8 @@ class Gigatoken(Peer):
         from gigatoken import gigatoken_rs
 
         def count(data: bytes) -> int:
-            last = deque(enumerate(gigatoken_rs.pretokenizer(data), 1), maxlen=1)
-            return last[0][0] if last else 0
+            last_item = deque(enumerate(gigatoken_rs.pretokenizer(data), 1), maxlen=1)
+            return last_item[0][0] if last_item else 0
 
         return count
 

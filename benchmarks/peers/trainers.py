@@ -25,7 +25,7 @@ class Ours(Own):
             threads=threads,
             alphabet=bpe.Alphabet(initial=range(256)),
         )
-        return lambda: [tok.token_bytes(number) for number in range(256, tok.vocab_size)]
+        return lambda: [tok.token_bytes(index) for index in range(256, tok.vocab_size)]
 
 
 class OursByLetters(Ours):
@@ -38,7 +38,7 @@ class OursByLetters(Ours):
         import bpe
 
         tok = bpe.train(files=bpe.Sources(path, separator=SEPARATOR), vocab_size=vocab_size, threads=threads)
-        return lambda: [tok.token_bytes(number) for number in range(256, tok.vocab_size)]
+        return lambda: [tok.token_bytes(index) for index in range(256, tok.vocab_size)]
 
 
 class Gigatoken(Peer):
@@ -68,8 +68,8 @@ class FFBPE(counters.FFBPE):
         trainer = ffbpe.BpeTrainer([], initial_alphabet="raw", tie_break="smallest_pair_id")
         trainer.add_word_counter(self.count(self.read(path), threads))
         trainer.train(vocab_size)
-        made = trainer.validate_model()
-        return lambda: tokens_by_id(made.vocab)
+        model = trainer.validate_model()
+        return lambda: tokens_by_id(model.vocab)
 
 
 class RustBPE(Peer):
@@ -121,7 +121,7 @@ class HuggingFace(Peer):
         tok.train_from_iterator(documents(path), trainer)
         read_byte = letter_bytes()
         return lambda: tokens_by_id(
-            {bytes(read_byte[letter] for letter in token): number for token, number in tok.get_vocab().items()}
+            {bytes(read_byte[letter] for letter in token): token_id for token, token_id in tok.get_vocab().items()}
         )
 
 
@@ -149,8 +149,8 @@ class SentencePiece(Peer):
             hard_vocab_limit=False,
             minloglevel=2,
         )
-        made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-        return lambda: [made.id_to_piece(number).encode() for number in range(3, made.vocab_size())]
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        return lambda: [processor.id_to_piece(index).encode() for index in range(3, processor.vocab_size())]
 
 
 class YouTokenToMe(Peer):
@@ -165,10 +165,10 @@ class YouTokenToMe(Peer):
         import youtokentome
 
         with tempfile.NamedTemporaryFile() as model:
-            made = youtokentome.BPE.train(
+            tokenizer = youtokentome.BPE.train(
                 data=path, model=model.name, vocab_size=vocab_size, coverage=1.0, n_threads=threads
             )
-        return lambda: [piece.encode() for piece in made.vocab()[4:]]
+        return lambda: [piece.encode() for piece in tokenizer.vocab()[4:]]
 
 
 class MinBPE(Peer):
@@ -187,12 +187,12 @@ class MinBPE(Peer):
 
         tok = minbpe.RegexTokenizer(PATTERN)
         tok.train("".join(documents(path)), vocab_size)
-        return lambda: [tok.vocab[number] for number in range(256, len(tok.vocab))]
+        return lambda: [tok.vocab[index] for index in range(256, len(tok.vocab))]
 
 
 def tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
     """The tokens of a vocabulary in the order of their ids, without the 256 bytes."""
-    return [token for token, number in sorted(vocab.items(), key=lambda item: item[1]) if number >= 256]
+    return [token for token, token_id in sorted(vocab.items(), key=lambda item: item[1]) if token_id >= 256]
 
 
 TRAINERS: dict[str, Any] = {

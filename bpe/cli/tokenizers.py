@@ -38,8 +38,7 @@ def info(args: argparse.Namespace) -> None:
 
 def _plot(path: str) -> None:
     """Draw the curve of a tokenizer's training."""
-    from bpe.show.colours import use_colour
-    from bpe.show.curve import draw_curve
+    from bpe.show.colours import draw_curve, use_colour
 
     training = bpe.Tokenizer.load(path).spec.training
     if training is None or not training.curve:

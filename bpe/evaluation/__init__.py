@@ -6,10 +6,10 @@ Takes tokenizers and corpora; returns an `Evaluation`. The files, in the order i
 - `adapters.py` tokenizers of this package and of others, as what gives ids and where their boundaries are;
 - `corpora.py` the corpora, as blocks of documents, which `_common_cuts.pyx` ends where all tokenizers allow it;
 - `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`); `_file_tally.pyx` does so for
-  files and lists of texts; `grouping.py` keeps sums of documents, or of groups of them, for intervals;
-- `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like, over
-  `_shapes.pyx`; `reachability.py` which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
-- `result.py` the results of an `Evaluation`, with `savings.py` which tokens save most; `table.py` a table of them;
+  files and lists of texts;
+- `metrics.py` the definitions of the metrics of a text, and of their intervals;
+- `vocabulary_metrics.py` what needs no text: shapes of tokens (`_shapes.pyx`), reachable tokens, borders of morphemes;
+- `result.py` the results of an `Evaluation`, and which tokens save most; `table.py` a table of the results;
   `sanity.py` `bpe.evaluation.sanity_check`.
 
 Invariants: figures do not depend on threads or on how the text is divided into blocks; ids are those of

@@ -3,13 +3,13 @@
 from bpe.base._types cimport byte_t
 
 cdef struct Encoders:         # of several tokenizers
-    void** each               # `Encoder`s
+    void** kernels            # `Encoder`s
     Py_ssize_t n
 
 
-cdef Py_ssize_t last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t find_last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
 
 
 cdef class CommonCuts:
-    cdef tuple held
+    cdef tuple kernels
     cdef Encoders encoders

@@ -10,38 +10,38 @@ from bpe.encode._encoder cimport Encoder
 from libc.stdlib cimport calloc, free
 
 cdef enum:
-    AHEAD = 64                # bytes that show whether a position is a cut whatever follows
-    TRIES = 64                # positions that are looked at for a cut
+    LOOKAHEAD_BYTES = 64      # bytes that show whether a position is a cut whatever follows
+    MAX_TRIES = 64            # positions that are looked at for a cut
 
 
 cdef inline bint is_white(byte_t byte) noexcept nogil:
     return byte == 32 or 9 <= byte <= 13
 
 
-cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t at) noexcept nogil:
-    """Whether all tokenizers allow a cut; `AHEAD` bytes after it can be read."""
-    cdef Py_ssize_t i, end, found
+cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t position) noexcept nogil:
+    """Whether all tokenizers allow a cut; `LOOKAHEAD_BYTES` bytes after it can be read."""
+    cdef Py_ssize_t i, end, split
     for i in range(encoders.n):
-        if (<Encoder>encoders.each[i]).find_last_split_in(text, at - 1, at + AHEAD - 1) < at:
+        if (<Encoder>encoders.kernels[i]).find_last_split_in(text, position - 1, position + LOOKAHEAD_BYTES - 1) < position:
             return False                                   # as nearly everywhere
-        end, found = at, 0
-        while found < at:
+        end, split = position, 0
+        while split < position:
             end += 1
-            found = (<Encoder>encoders.each[i]).find_last_split_in(text, at - 1, end)
-        if found != at:
+            split = (<Encoder>encoders.kernels[i]).find_last_split_in(text, position - 1, end)
+        if split != position:
             return False
     return True
 
 
-cdef Py_ssize_t last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     """The last position found after `low` where all tokenizers allow a cut of `text[:end]`, next to white space."""
-    cdef Py_ssize_t at, tried = 0
-    for at in range(end - AHEAD, low, -1):
-        if is_white(text[at - 1]) or is_white(text[at]):
-            if is_cut(<const Encoders*>encoders, text, at):
-                return at
-            tried += 1
-            if tried == TRIES:
+    cdef Py_ssize_t position, n_tried = 0
+    for position in range(end - LOOKAHEAD_BYTES, low, -1):
+        if is_white(text[position - 1]) or is_white(text[position]):
+            if is_cut(<const Encoders*>encoders, text, position):
+                return position
+            n_tried += 1
+            if n_tried == MAX_TRIES:
                 break
     return low
 
@@ -57,25 +57,25 @@ cdef class CommonCuts:
     def __cinit__(self, encoders):
         cdef Encoder encoder
         cdef Py_ssize_t i
-        self.held = tuple(encoders)
-        self.encoders.n = len(self.held)
-        self.encoders.each = <void**>check_allocated(
+        self.kernels = tuple(encoders)
+        self.encoders.n = len(self.kernels)
+        self.encoders.kernels = <void**>check_allocated(
             calloc(self.encoders.n + 1, sizeof(void*)), self.encoders.n, b"addresses"
         )
-        if not self.held:
+        if not self.kernels:
             raise ValueError("encoders is empty; there must be at least one")
         for i in range(self.encoders.n):
-            encoder = self.held[i]
-            self.encoders.each[i] = <void*>encoder
+            encoder = self.kernels[i]
+            self.encoders.kernels[i] = <void*>encoder
 
     def __dealloc__(self):
-        free(self.encoders.each)
+        free(self.encoders.kernels)
 
-    def last(self, const byte_t[::1] text, Py_ssize_t low):
+    def find_last(self, const byte_t[::1] text, Py_ssize_t low):
         """The last position found after `low` where the text may be cut, whatever follows it; else `low`."""
         low = max(low, <Py_ssize_t>0)
         if text.shape[0] <= low:
             return low
         with nogil:
-            low = last_cut(&self.encoders, &text[0], low, text.shape[0])
+            low = find_last_cut(&self.encoders, &text[0], low, text.shape[0])
         return low

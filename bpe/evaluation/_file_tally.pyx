@@ -9,14 +9,14 @@ from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, is_utf8, max_utf8_size, to_
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport visit_spans
 from bpe.encode._encoder cimport Encoder
-from bpe.evaluation._common_cuts cimport CommonCuts, last_cut
+from bpe.evaluation._common_cuts cimport CommonCuts, find_last_cut
 from bpe.evaluation._tally cimport TokenTally
 from libc.string cimport memcpy
 
 from bpe.errors import as_format_error
 
 cdef enum:
-    JOINED = 1 << 19          # bytes of texts in a block, unless a text is longer; they stay in a core's cache
+    MAX_JOINED_BYTES = 1 << 19  # bytes of texts in a block, unless a text is longer; they stay in a core's cache
 
 
 def tally_blocks(
@@ -36,19 +36,19 @@ def tally_blocks(
             that a tokenizer cannot encode.
 
     """
-    cdef bint found, valid
+    cdef bint has_block, valid
     blocks = []
     while len(blocks) < n:
         with nogil:
-            found = reader.take(block, last_cut, &cuts.encoders)
-            if found:
+            has_block = reader.take(block, find_last_cut, &cuts.encoders)
+            if has_block:
                 block.split(reader)
-        if not found:
+        if not has_block:
             break
         valid = reader.checked or is_utf8(block.data, block.n)
         rows = []
         for adapter, tally in zip(adapters, tallies, strict=True):
-            rows.append(rows_of(block, adapter, tally, valid, reader.source))
+            rows.append(tally_rows(block, adapter, tally, valid, reader.source))
         blocks.append((block.index, block.begins, block.ends_document, block.n, rows))
     return blocks
 
@@ -69,7 +69,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
     while i < len(texts):
         block.n = block.n_documents = 0
         valid = True
-        while i < len(texts) and (block.n == 0 or block.n < JOINED):
+        while i < len(texts) and (block.n == 0 or block.n < MAX_JOINED_BYTES):
             text = texts[i]                                # a reference, whatever happens to the list
             units = units_of_item(text)
             block.reserve(block.n + max_utf8_size(&units) + UTF8_PADDING, block.n)
@@ -83,12 +83,12 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
             block.n += size
             i += 1
         total += block.n
-        for own, adapter, tally in zip(rows, adapters, tallies, strict=True):
-            own.append(rows_of(block, adapter, tally, valid, ""))
+        for parts, adapter, tally in zip(rows, adapters, tallies, strict=True):
+            parts.append(tally_rows(block, adapter, tally, valid, ""))
     return total, rows
 
 
-cdef object rows_of(FileBlock block, adapter, TokenTally tally, bint valid, source):
+cdef object tally_rows(FileBlock block, adapter, TokenTally tally, bint valid, source):
     """Encode and tally the documents of a block; the rows of the tally."""
     with as_format_error(source or adapter.name):
         return tally_block(block, adapter, tally, valid)

@@ -8,7 +8,7 @@ CROSSING: int
 LEADING_SPACE: int
 INNER_SPACE: int
 
-def token_shapes(
+def find_token_shapes(
     blob: Buffer,
     offsets: NDArray[np.int64],
     table: NDArray[np.uint8],

@@ -5,7 +5,7 @@ from bpe.base._types cimport byte_t
 from bpe.text._unicode cimport INVALID, SPACE, class_of_code, decode_char
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-#: Bits of `token_shapes`.
+#: Bits of `find_token_shapes`.
 WHOLE, CROSSING, LEADING_SPACE, INNER_SPACE = 1, 2, 4, 8
 
 cdef struct Shape:
@@ -13,59 +13,59 @@ cdef struct Shape:
     int script
 
 
-cdef int parts_of(const byte_t* token, Py_ssize_t size) noexcept nogil:
+cdef int find_crossing(const byte_t* token, Py_ssize_t size) noexcept nogil:
     """Return CROSSING if a token has bytes of several characters, at least one of them incomplete; else 0.
 
     Here bytes are a character if they look like one: a lead byte and as many others as it announces.
     """
-    cdef Py_ssize_t at = 0, characters = 0, wanted, found
+    cdef Py_ssize_t position = 0, n_characters = 0, n_announced, n_present
     cdef bint incomplete = False
     cdef byte_t lead
-    while at < size:
-        lead = token[at]
-        wanted = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    while position < size:
+        lead = token[position]
+        n_announced = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
         if lead < 0xC0 or lead >= 0xF8:
-            wanted = lead < 0x80
-        found = 1
-        while found < wanted and at + found < size and token[at + found] & 0xC0 == 0x80:
-            found += 1
-        incomplete |= found != wanted
-        characters += 1
-        at += found
-    return 2 if incomplete and characters > 1 else 0
+            n_announced = lead < 0x80
+        n_present = 1
+        while n_present < n_announced and position + n_present < size and token[position + n_present] & 0xC0 == 0x80:
+            n_present += 1
+        incomplete |= n_present != n_announced
+        n_characters += 1
+        position += n_present
+    return 2 if incomplete and n_characters > 1 else 0
 
 
-cdef Shape shape_of(
+cdef Shape find_shape(
     const byte_t* token, Py_ssize_t size, const uint8_t* scripts, int partial, int mixed
 ) noexcept nogil:
     """Return the shape of a token that is not empty."""
-    cdef Py_ssize_t at = 0, length
-    cdef Shape found = Shape(1, 0)
-    cdef bint text = False, gap = False
+    cdef Py_ssize_t position = 0, length
+    cdef Shape shape = Shape(1, 0)
+    cdef bint has_text = False, after_gap = False
     cdef uint32_t code
     cdef int script
-    while at < size:
-        code = decode_char(token, at, size, &length)
+    while position < size:
+        code = decode_char(token, position, size, &length)
         if code == INVALID:
-            return Shape(parts_of(token, size), partial)
+            return Shape(find_crossing(token, size), partial)
         if class_of_code(code) & SPACE:
-            gap = text
-            if at == 0:
-                found.flags |= 4
+            after_gap = has_text
+            if position == 0:
+                shape.flags |= 4
         else:
-            if gap:
-                found.flags |= 8
-            text = True
+            if after_gap:
+                shape.flags |= 8
+            has_text = True
         script = scripts[code]
         if script:
-            found.script = script if found.script in (0, script) else mixed
-        at += length
-    if not text:
-        found.flags &= ~4                                  # white space alone leads nothing
-    return found
+            shape.script = script if shape.script in (0, script) else mixed
+        position += length
+    if not has_text:
+        shape.flags &= ~4                                  # white space alone leads nothing
+    return shape
 
 
-def token_shapes(
+def find_token_shapes(
     const byte_t[::1] blob,            # IN all tokens
     const int64_t[::1] offsets,        # IN of the tokens in it, (n + 1,)
     const uint8_t[::1] table,          # IN the script of each code point, (0x110000,); 0 for those of any script
@@ -76,13 +76,13 @@ def token_shapes(
 ):
     """Find the shape of each token."""
     cdef Py_ssize_t i, n = flags.shape[0]
-    cdef Shape found
+    cdef Shape shape
     check_offsets(offsets, n, blob.shape[0])
     if scripts.shape[0] != n or table.shape[0] != 0x110000:
         raise ValueError(f"{scripts.shape[0]} scripts and a table of {table.shape[0]} do not fit {n} tokens")
     with nogil:
         for i in range(n):
-            found = Shape(0, partial)
+            shape = Shape(0, partial)
             if offsets[i + 1] > offsets[i]:
-                found = shape_of(&blob[offsets[i]], offsets[i + 1] - offsets[i], &table[0], partial, mixed)
-            flags[i], scripts[i] = found.flags, found.script
+                shape = find_shape(&blob[offsets[i]], offsets[i + 1] - offsets[i], &table[0], partial, mixed)
+            flags[i], scripts[i] = shape.flags, shape.script

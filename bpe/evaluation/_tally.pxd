@@ -31,7 +31,7 @@ cdef struct Sums:             # as the columns
 cdef struct Reader:           # a text, block by block
     const byte_t* text
     Py_ssize_t size
-    Py_ssize_t at             # the next character begins here
+    Py_ssize_t position       # the next character begins here
     int mode
     bint valid                # UTF-8
     Block block               # the current one
@@ -51,7 +51,7 @@ cdef struct Reader:           # a text, block by block
 
 cdef class TokenTally(Visitor):
     cdef readonly object rows
-    cdef double[:, ::1] own_rows
+    cdef double[:, ::1] row_view
     cdef int mode
     # Counts.
     cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
@@ -59,18 +59,18 @@ cdef class TokenTally(Visitor):
     cdef uint64_t n_left, max_counted           # tokens that can still be counted, and after `move_counts`
     # The texts, and what holds them.
     cdef const byte_t* data
-    cdef const int64_t* own_starts
-    cdef const int64_t* own_sizes
+    cdef const int64_t* text_starts
+    cdef const int64_t* text_sizes
     cdef Py_ssize_t n_texts
     cdef const byte_t[::1] buffer
     cdef const int64_t[::1] starts
     cdef const int64_t[::1] sizes
     cdef bint valid
-    cdef const uint32_t* given         # the bytes of text of the next tokens; NULL to look them up
+    cdef const uint32_t* given_sizes   # the bytes of text of the next tokens; NULL to look them up
     # The current text.
     cdef Py_ssize_t text
     cdef uint64_t size                 # in bytes
-    cdef uint64_t at                   # where the next token begins
+    cdef uint64_t position             # where the next token begins
     cdef uint64_t base                 # of the window
     cdef int64_t n_tokens
     cdef Reader reader

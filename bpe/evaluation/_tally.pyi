@@ -9,7 +9,7 @@ BY_SCRIPT: int
 BY_SPACES: int
 BY_CHARACTERS: int
 COLUMNS: tuple[str, ...]
-LONGEST: int
+MAX_TOKEN_BYTES: int
 
 class TokenTally(Visitor):
     rows: NDArray[np.float64]

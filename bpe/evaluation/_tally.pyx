@@ -65,15 +65,15 @@ COLUMNS = (
     "aligned_ideal",
 )
 #: Tokens of more bytes have no length of their own in the table of counts.
-LONGEST = 1023
+MAX_TOKEN_BYTES = 1023
 
 cdef enum:
     COUNT_BITS = 22
     MAX_COUNT = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
     N_COLUMNS = 17
-    AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
-    TOGETHER = MARGIN // 1024  # tokens between checks of the window
-    BLOCKS = WINDOW // 64
+    PREFETCH_AHEAD = 160      # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
+    CHECK_STEP = MARGIN // 1024   # tokens between checks of the window
+    N_BLOCKS = WINDOW // 64
 
 
 cdef inline bint is_single(uint32_t code) noexcept nogil:
@@ -95,51 +95,51 @@ cdef inline bint is_single(uint32_t code) noexcept nogil:
     )
 
 
-cdef inline void set_bits(uint64_t* now, uint64_t* later, uint64_t bits, int at) noexcept nogil:
-    """Set bits from bit `at` on, continued in the next block."""
-    now[0] |= bits << at
-    later[0] |= bits >> 1 >> (63 - at)
+cdef inline void set_bits(uint64_t* block_bits, uint64_t* next_bits, uint64_t bits, int first) noexcept nogil:
+    """Set bits from bit `first` on, continued in the next block."""
+    block_bits[0] |= bits << first
+    next_bits[0] |= bits >> 1 >> (63 - first)
 
 
-cdef void add_character(Reader* reader, uint32_t code, int at, Py_ssize_t length) noexcept nogil:
+cdef void add_character(Reader* reader, uint32_t code, int bit, Py_ssize_t length) noexcept nogil:
     """Set the bits of a character of several bytes, but for its start."""
-    cdef uint64_t all_of_it = (<uint64_t>1 << length) - 1
+    cdef uint64_t bits = (<uint64_t>1 << length) - 1
     cdef Block* block = &reader.block
     if class_of_code(code) & SPACE:
-        set_bits(&block.space, &reader.spilled.space, all_of_it, at)
+        set_bits(&block.space, &reader.spilled.space, bits, bit)
     elif reader.mode == 0 and is_single(code):
-        set_bits(&block.single, &reader.spilled.single, all_of_it, at)
+        set_bits(&block.single, &reader.spilled.single, bits, bit)
 
 
 cdef void read_characters(Reader* reader, Py_ssize_t base) noexcept nogil:
     """Read the characters that begin in the block one by one: for text that is not UTF-8."""
     cdef Py_ssize_t length, stop = min(base + 64, reader.size)
     cdef uint32_t code
-    cdef int at
+    cdef int bit
     cdef Block* block = &reader.block
-    while reader.at < stop:
-        at = <int>(reader.at - base)
-        code = decode_char(reader.text, reader.at, reader.size, &length)
-        block.starts |= <uint64_t>1 << at
+    while reader.position < stop:
+        bit = <int>(reader.position - base)
+        code = decode_char(reader.text, reader.position, reader.size, &length)
+        block.starts |= <uint64_t>1 << bit
         if length > 1:
-            block.wide |= <uint64_t>1 << at
-            set_bits(&block.tails, &reader.spilled.tails, (<uint64_t>1 << length) - 2, at)
-            add_character(reader, code, at, length)
+            block.wide |= <uint64_t>1 << bit
+            set_bits(&block.tails, &reader.spilled.tails, (<uint64_t>1 << length) - 2, bit)
+            add_character(reader, code, bit, length)
         elif code == 32 or 9 <= code <= 13:
-            block.space |= <uint64_t>1 << at
+            block.space |= <uint64_t>1 << bit
         elif 48 <= code <= 57:
-            block.digit |= <uint64_t>1 << at
-        reader.at += length
+            block.digit |= <uint64_t>1 << bit
+        reader.position += length
 
 
-cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t given) noexcept nogil:
+cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t text_mask) noexcept nogil:
     """Read a block of valid UTF-8, decoding only the characters whose first bytes do not tell their class."""
     cdef Block* block = &reader.block
     cdef uint64_t odd = masks.odd
     cdef Py_ssize_t length
     cdef uint32_t code
-    cdef int at
-    block.starts = given & ~masks.tail
+    cdef int bit
+    block.starts = text_mask & ~masks.tail
     block.wide = masks.high & ~masks.tail
     block.tails = masks.tail
     block.space |= masks.space
@@ -148,51 +148,51 @@ cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, ui
         block.single |= masks.ideo | masks.ideo << 1 | masks.ideo << 2
         reader.spilled.single |= masks.ideo >> 63 | masks.ideo >> 62
     while odd:
-        at = bpe_ctz(odd)
+        bit = bpe_ctz(odd)
         odd &= odd - 1
-        code = decode_char(reader.text, base + at, reader.size, &length)
-        if length == 3 and masks.ideo >> at & 1:           # not known to be single any more
-            block.single &= ~(<uint64_t>7 << at)
-            reader.spilled.single &= ~(<uint64_t>7 >> 1 >> (63 - at))
-        add_character(reader, code, at, length)
+        code = decode_char(reader.text, base + bit, reader.size, &length)
+        if length == 3 and masks.ideo >> bit & 1:          # not known to be single any more
+            block.single &= ~(<uint64_t>7 << bit)
+            reader.spilled.single &= ~(<uint64_t>7 >> 1 >> (63 - bit))
+        add_character(reader, code, bit, length)
 
 
 cdef void classify_blocks(const Reader* reader, Py_ssize_t base, Py_ssize_t n, BlockMasks* masks) noexcept nogil:
     """Classify `n` blocks of a text from `base` on, the last of which may not be whole."""
     cdef byte_t padded[64]
-    cdef Py_ssize_t whole = min(n, (reader.size - base) >> 6), at = base + 64 * whole
-    classify(reader.text + base, whole, masks)
-    if whole < n:
+    cdef Py_ssize_t n_whole = min(n, (reader.size - base) >> 6), rest_start = base + 64 * n_whole
+    classify(reader.text + base, n_whole, masks)
+    if n_whole < n:
         memset(padded, 0, 64)
-        memcpy(padded, reader.text + at, reader.size - at)
-        classify(padded, 1, masks + whole)
+        memcpy(padded, reader.text + rest_start, reader.size - rest_start)
+        classify(padded, 1, masks + n_whole)
 
 
-cdef void read_block(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t given) noexcept nogil:
-    """Find the masks of the 64 bytes from `base` on, not all ASCII, of which `given` are of the text."""
+cdef void read_block(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t text_mask) noexcept nogil:
+    """Find the masks of the 64 bytes from `base` on, not all ASCII, of which `text_mask` has those of the text."""
     reader.block = reader.spilled
     memset(&reader.spilled, 0, sizeof(Block))
     if reader.valid:
-        read_wide(reader, base, masks, given)
+        read_wide(reader, base, masks, text_mask)
     else:
         read_characters(reader, base)
 
 
 cdef bint is_whole(const byte_t* text, Py_ssize_t size) noexcept nogil:
     """Return whether a part of valid UTF-8 begins and ends with whole characters."""
-    cdef Py_ssize_t at = size - 1, length
+    cdef Py_ssize_t last_start = size - 1, length
     if size == 0:
         return True
     if text[0] & 0xC0 == 0x80:
         return False
-    while text[at] & 0xC0 == 0x80:
-        at -= 1
-    decode_char(text, at, size, &length)
-    return at + length == size
+    while text[last_start] & 0xC0 == 0x80:
+        last_start -= 1
+    decode_char(text, last_start, size, &length)
+    return last_start + length == size
 
 
 cdef void begin_text(Reader* reader, const byte_t* text, Py_ssize_t size, int mode, bint valid) noexcept nogil:
-    """Start to read a text, of a buffer that is `valid` UTF-8 or not."""
+    """Start to read a text; `valid` says whether its buffer is known to be UTF-8."""
     memset(reader, 0, sizeof(Reader))
     reader.text, reader.size, reader.mode = text, size, mode
     reader.valid = valid and is_whole(text, size)
@@ -210,48 +210,48 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
         cleared       0 1 0 0 0 1 1 0
         + starts      0 0 1 0 0 0 0 1     its bits among the boundaries: one for each word that is cut
     """
-    cdef BlockMasks masks[BLOCKS]
-    cdef uint64_t words[BLOCKS]
-    cdef uint64_t cut_words[BLOCKS]
-    cdef uint64_t numbers[BLOCKS]
-    cdef uint64_t starts[BLOCKS]
-    cdef uint64_t wide[BLOCKS]
-    cdef uint64_t cut_chars[BLOCKS]
+    cdef BlockMasks masks[N_BLOCKS]
+    cdef uint64_t words[N_BLOCKS]
+    cdef uint64_t cut_words[N_BLOCKS]
+    cdef uint64_t numbers[N_BLOCKS]
+    cdef uint64_t starts[N_BLOCKS]
+    cdef uint64_t wide[N_BLOCKS]
+    cdef uint64_t cut_chars[N_BLOCKS]
     cdef Py_ssize_t i, k = 0           # blocks that are not ASCII
-    cdef uint64_t given, space, digits, inside, cut, added
-    cdef uint64_t breaks = reader.breaks, digit = reader.digit, before = reader.inside, carry = reader.carry
+    cdef uint64_t text_mask, space, digits, inside, cut_starts, carried
+    cdef uint64_t breaks = reader.breaks, digit = reader.digit, previous_inside = reader.inside, carry = reader.carry
     cdef Sums* sums = &reader.sums
     classify_blocks(reader, base, n, masks)
     for i in range(n):
-        given = mask_text(reader.size - base - 64 * i)
+        text_mask = mask_text(reader.size - base - 64 * i)
         if masks[i].ascii:                                 # no character reaches into such a block
             space, digits = masks[i].space, masks[i].digit
-            words[i] = given & ~space
+            words[i] = text_mask & ~space
             if reader.mode != 2:
                 words[i] &= space << 1 | breaks
             breaks = space >> 63
-            reader.at = base + 64 * i + 64
+            reader.position = base + 64 * i + 64
             reader.split = reader.tails = 0
         else:
-            read_block(reader, base + 64 * i, &masks[i], given)
+            read_block(reader, base + 64 * i, &masks[i], text_mask)
             space, digits = reader.block.space, reader.block.digit
             words[i] = reader.block.starts & ~space
             if reader.mode != 2:                           # a word begins after these
                 words[i] &= (space | reader.block.single) << 1 | breaks | reader.block.single
             breaks = (space | reader.block.single) >> 63
             starts[k], wide[k] = reader.block.starts, reader.block.wide
-            cut_chars[k] = find_split_characters(reader, reader.block.tails & given, cuts[i])
+            cut_chars[k] = find_split_characters(reader, reader.block.tails & text_mask, cuts[i])
             k += 1
-        inside = given & ~space & ~words[i]
-        cut = cuts[i] & inside
-        added = bpe_add_bits(inside & ~cut, inside & ~(inside << 1 | before >> 63), &carry)
-        cut_words[i] = added & cut
-        before = inside
+        inside = text_mask & ~space & ~words[i]
+        cut_starts = cuts[i] & inside
+        carried = bpe_add_bits(inside & ~cut_starts, inside & ~(inside << 1 | previous_inside >> 63), &carry)
+        cut_words[i] = carried & cut_starts
+        previous_inside = inside
         numbers[i] = digits & ~(digits << 1 | digit)
         digit = digits >> 63
         if reader.length or digit or digits & digits << 1 & (cuts[i] | digits << 2 & digits << 3):
             read_numbers(reader, digits, cuts[i])          # in the others, no boundary, right or wrong, is missing
-    reader.breaks, reader.digit, reader.inside, reader.carry = breaks, digit, before, carry
+    reader.breaks, reader.digit, reader.inside, reader.carry = breaks, digit, previous_inside, carry
     sums.characters += 64 * (n - k) + count_bits(starts, k)
     if masks[n - 1].ascii:                                 # which may have been padded
         sums.characters -= max(base + 64 * n - reader.size, <Py_ssize_t>0)
@@ -265,24 +265,24 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
 cdef inline uint64_t find_split_characters(Reader* reader, uint64_t tails, uint64_t cuts) noexcept nogil:
     """The first boundary in each character of a block that is split."""
     cdef uint64_t split = cuts & tails
-    cdef uint64_t after = split & ~(split << 1 | reader.split >> 63)
-    cdef uint64_t second = (split << 2 | reader.split >> 62) & (tails << 1 | reader.tails >> 63)
+    cdef uint64_t first_cuts = split & ~(split << 1 | reader.split >> 63)
+    cdef uint64_t repeated_cuts = (split << 2 | reader.split >> 62) & (tails << 1 | reader.tails >> 63)
     reader.split, reader.tails = split, tails
-    return after & ~second
+    return first_cuts & ~repeated_cuts
 
 
-cdef inline uint64_t mask_text(Py_ssize_t left) noexcept nogil:
+cdef inline uint64_t mask_text(Py_ssize_t n_bytes) noexcept nogil:
     """Return a mask of the bytes of a block that a text has, given the number from the block's first one on."""
-    return ~<uint64_t>0 if left >= 64 else (<uint64_t>1 << left) - 1
+    return ~<uint64_t>0 if n_bytes >= 64 else (<uint64_t>1 << n_bytes) - 1
 
 
 cdef void read_numbers(Reader* reader, uint64_t digits, uint64_t cuts) noexcept nogil:
     """Read the numbers of a block, with the one that it may begin in."""
-    cdef int at = 0, run
+    cdef int bit = 0, run
     cdef uint64_t bits
-    while at < 64:
+    while bit < 64:
         if digits & 1:
-            run = min(64 if ~digits == 0 else bpe_ctz(~digits), 64 - at)
+            run = min(64 if ~digits == 0 else bpe_ctz(~digits), 64 - bit)
             bits = cuts & ((<uint64_t>2 << (run - 1)) - 1)
             if reader.length == 0:
                 bits &= ~<uint64_t>1                       # before the number, nothing of it is cut
@@ -295,20 +295,20 @@ cdef void read_numbers(Reader* reader, uint64_t digits, uint64_t cuts) noexcept 
             if digits == 0:
                 return
             run = bpe_ctz(digits)
-        at += run
+        bit += run
         digits = digits >> 1 >> (run - 1)
         cuts = cuts >> 1 >> (run - 1)
 
 
 cdef void end_number(Reader* reader) noexcept nogil:
     """Compare the boundaries in a number with groups of three digits from the right; nothing if there is no number."""
-    cdef int64_t own = reader.cuts[0] + reader.cuts[1] + reader.cuts[2]
-    cdef int64_t right = reader.cuts[reader.length % 3], ideal = (reader.length - 1) // 3 if reader.length else 0
-    reader.sums.ideal += ideal
-    reader.sums.number_cuts += own
-    reader.sums.right_cuts += right
-    if own or ideal:
-        reader.sums.number_f1 += round_sum(2.0 * right / (own + ideal)) - 1
+    cdef int64_t n_cuts = reader.cuts[0] + reader.cuts[1] + reader.cuts[2]
+    cdef int64_t n_right = reader.cuts[reader.length % 3], n_ideal = (reader.length - 1) // 3 if reader.length else 0
+    reader.sums.ideal += n_ideal
+    reader.sums.number_cuts += n_cuts
+    reader.sums.right_cuts += n_right
+    if n_cuts or n_ideal:
+        reader.sums.number_f1 += round_sum(2.0 * n_right / (n_cuts + n_ideal)) - 1
     reader.length = reader.cuts[0] = reader.cuts[1] = reader.cuts[2] = 0
 
 
@@ -328,7 +328,7 @@ cdef class TokenTally(Visitor):
     cache.
 
     Args:
-        lengths: uint32, by id: the bytes of each token, counted as LONGEST if they are more.
+        lengths: uint32, by id: the bytes of each token, counted as MAX_TOKEN_BYTES if they are more.
         mode: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
         max_counted: how many tokens are counted until the counts are moved to 64 bits, for tests.
 
@@ -341,7 +341,7 @@ cdef class TokenTally(Visitor):
     def __cinit__(self, lengths, int mode, uint64_t max_counted=MAX_COUNT):
         if not 0 < max_counted <= MAX_COUNT:
             raise ValueError(f"max_counted is {max_counted}; it must be from 1 to {MAX_COUNT}")
-        self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)
+        self.table = np.minimum(lengths, MAX_TOKEN_BYTES).astype(np.uint32) << np.uint32(COUNT_BITS)
         self.totals = np.zeros(len(lengths), dtype=np.int64)
         self.n_left = self.max_counted = max_counted
         self.mode = mode
@@ -373,8 +373,8 @@ cdef class TokenTally(Visitor):
     ) except -1:
         """Begin with n texts that stay where they are: text i has `sizes[i]` bytes from `data + starts[i]` on."""
         self.rows = np.zeros((n, N_COLUMNS))
-        self.own_rows = self.rows
-        self.data, self.own_starts, self.own_sizes, self.n_texts, self.valid = data, starts, sizes, n, valid
+        self.row_view = self.rows
+        self.data, self.text_starts, self.text_sizes, self.n_texts, self.valid = data, starts, sizes, n, valid
         memset(self.begins, 0, WINDOW + MARGIN)
         start_text(self, 0)
         return 0
@@ -394,11 +394,11 @@ cdef class TokenTally(Visitor):
         """
         if sizes.shape[0] not in (0, ids.shape[0]):
             raise ValueError(f"there are {sizes.shape[0]} sizes for {ids.shape[0]} tokens; they must be as many")
-        self.given = &sizes[0] if sizes.shape[0] else NULL
+        self.given_sizes = &sizes[0] if sizes.shape[0] else NULL
         try:
             self.visit(ids, offsets)
         finally:
-            self.given = NULL
+            self.given_sizes = NULL
 
     def counts(self):
         """Return how often each token occurs, by id: int64, valid until more tokens are counted."""
@@ -406,114 +406,115 @@ cdef class TokenTally(Visitor):
         return np.asarray(self.totals)
 
     cdef int take(self, const uint32_t* ids, size_t n, const int64_t* lengths, Py_ssize_t n_ended) except -1 nogil:
-        cdef Py_ssize_t i, own, left = n
+        cdef Py_ssize_t i, n_tokens, n_remaining = n
         for i in range(n_ended):
-            own = lengths[i] - self.n_tokens
-            if not (0 <= own <= left and self.text < self.n_texts):
+            n_tokens = lengths[i] - self.n_tokens
+            if not (0 <= n_tokens <= n_remaining and self.text < self.n_texts):
                 with gil:
                     raise ValueError(f"text {self.text} of {self.n_texts} has no {lengths[i]} tokens")
-            add_tokens(self, ids, own, left)
+            add_tokens(self, ids, n_tokens, n_remaining)
             end_text(self)
-            ids += own
-            left -= own
-        if left:
-            add_tokens(self, ids, left, left)
+            ids += n_tokens
+            n_remaining -= n_tokens
+        if n_remaining:
+            add_tokens(self, ids, n_remaining, n_remaining)
         return 0
 
 
-cdef int add_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
-    """Count the next tokens of a text and mark where they begin; all `given` ids can be read."""
+cdef int add_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t n_readable) except -1 nogil:
+    """Count the next tokens of a text and mark where they begin; all `n_readable` ids can be read."""
     cdef uint64_t part
-    cdef uint32_t greatest = find_greatest(ids, n)
-    if n and greatest >= <uint64_t>tally.table.shape[0]:
+    cdef uint32_t max_id = find_greatest(ids, n)
+    if n and max_id >= <uint64_t>tally.table.shape[0]:
         with gil:
             raise ValueError(
-                f"text {tally.text} has the id {greatest}; it must be below {tally.table.shape[0]}, the size of the "
+                f"text {tally.text} has the id {max_id}; it must be below {tally.table.shape[0]}, the size of the "
                 "vocabulary"
             )
     while n:
         part = min(n, tally.n_left)
-        count_tokens(tally, ids, part, given)
+        count_tokens(tally, ids, part, n_readable)
         ids += part
         n -= part
-        given -= part
+        n_readable -= part
         tally.n_left -= part
         if tally.n_left == 0:
             move_counts(tally)
     return 0
 
 
-cdef int count_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t given) noexcept nogil:
+cdef int count_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t n_readable) noexcept nogil:
     """Count ids of the vocabulary, so few that no count overflows, and mark where their tokens begin."""
     cdef uint32_t* table = &tally.table[0] if tally.table.shape[0] else NULL
     cdef byte_t* begins = tally.begins                  # copies: a write to `table` might change the object's
-    cdef uint64_t at = tally.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
-    cdef uint32_t entry, following
-    cdef const uint32_t* sizes = tally.given
+    cdef uint64_t position = tally.position, i = 0, k, base, stop
+    cdef uint64_t n_ahead = min(n, n_readable - PREFETCH_AHEAD) if n_readable > PREFETCH_AHEAD else 0
+    cdef uint32_t entry, next_entry
+    cdef const uint32_t* sizes = tally.given_sizes
     if sizes != NULL:
         n_ahead = 0
-        tally.given += n
+        tally.given_sizes += n
     tally.n_tokens += n
     while i < n:
         stop = tally.base + WINDOW
         base = tally.base
-        while i + TOGETHER <= n_ahead and at < stop:   # unrolled by the compiler
-            for k in range(i, i + TOGETHER, 2):
-                prefetch(table + ids[k + AHEAD])       # a large table is not in the L1 cache
-                prefetch(table + ids[k + 1 + AHEAD])
-                entry, following = table[ids[k]], table[ids[k + 1]]
+        while i + CHECK_STEP <= n_ahead and position < stop:  # unrolled by the compiler
+            for k in range(i, i + CHECK_STEP, 2):
+                prefetch(table + ids[k + PREFETCH_AHEAD])  # a large table is not in the L1 cache
+                prefetch(table + ids[k + 1 + PREFETCH_AHEAD])
+                entry, next_entry = table[ids[k]], table[ids[k + 1]]
                 table[ids[k]] = entry + 1              # both are read before: a read would wait for this
-                table[ids[k + 1]] = following + 1 + (ids[k] == ids[k + 1])
-                begins[at - base] = 0x80
-                at += entry >> COUNT_BITS
-                begins[at - base] = 0x80
-                at += following >> COUNT_BITS
-            i += TOGETHER
-        while i < n and at < stop:
-            begins[at - base] = 0x80
+                table[ids[k + 1]] = next_entry + 1 + (ids[k] == ids[k + 1])
+                begins[position - base] = 0x80
+                position += entry >> COUNT_BITS
+                begins[position - base] = 0x80
+                position += next_entry >> COUNT_BITS
+            i += CHECK_STEP
+        while i < n and position < stop:
+            begins[position - base] = 0x80
             entry = table[ids[i]]
             table[ids[i]] = entry + 1
-            at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
+            position += entry >> COUNT_BITS if sizes == NULL else sizes[i]
             i += 1
-        if stop < tally.size and at >= stop:
-            take_window(tally, stop, at)
+        if stop < tally.size and position >= stop:
+            take_window(tally, stop, position)
             continue
         while i < n:                                   # tokens beyond the text
             entry = table[ids[i]]
             table[ids[i]] = entry + 1
-            at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
+            position += entry >> COUNT_BITS if sizes == NULL else sizes[i]
             i += 1
-    tally.at = at
+    tally.position = position
     return 0
 
 
-cdef void take_window(TokenTally tally, uint64_t stop, uint64_t at) noexcept nogil:
-    """Compare the text with the boundaries up to `stop`, the end of the window or text; all are up to `at`."""
-    cdef uint64_t cuts[BLOCKS]
-    cdef uint64_t n = (stop - tally.base + 63) >> 6, rest = 0
+cdef void take_window(TokenTally tally, uint64_t stop, uint64_t token_start) noexcept nogil:
+    """Compare the text with its boundaries up to `stop`, the end of the window or text; none is after `token_start`."""
+    cdef uint64_t cuts[N_BLOCKS]
+    cdef uint64_t n = (stop - tally.base + 63) >> 6, n_marked = 0
     take_bits(tally.begins, cuts, n)
     if tally.base == 0:
         cuts[0] &= ~<uint64_t>1                        # where the text begins, nothing is cut
     read_window(&tally.reader, tally.base, n, cuts)
-    if at >= tally.base + 64 * n:                       # some are marked beyond what has been taken
-        rest = min(at + 1 - tally.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n  # at `at`, one without bytes
-    if stop < tally.size:                               # the next window begins with them: n is BLOCKS
-        memmove(tally.begins, tally.begins + WINDOW, rest)
-        memset(tally.begins + max(rest, <uint64_t>WINDOW), 0, min(rest, <uint64_t>WINDOW))
+    if token_start >= tally.base + 64 * n:              # some are beyond the window; one without bytes is at its end
+        n_marked = min(token_start + 1 - tally.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n
+    if stop < tally.size:                               # the next window begins with them: n is N_BLOCKS
+        memmove(tally.begins, tally.begins + WINDOW, n_marked)
+        memset(tally.begins + max(n_marked, <uint64_t>WINDOW), 0, min(n_marked, <uint64_t>WINDOW))
     else:
-        memset(tally.begins + 64 * n, 0, rest)
+        memset(tally.begins + 64 * n, 0, n_marked)
     tally.base = stop
 
 
-cdef int start_text(TokenTally tally, Py_ssize_t number) noexcept nogil:
+cdef int start_text(TokenTally tally, Py_ssize_t index) noexcept nogil:
     """Begin a text, if there is one of this number."""
     cdef const byte_t* text = NULL
-    tally.text = number
-    tally.size = tally.at = tally.base = tally.n_tokens = 0
-    if number < tally.n_texts:
-        tally.size = tally.own_sizes[number]
+    tally.text = index
+    tally.size = tally.position = tally.base = tally.n_tokens = 0
+    if index < tally.n_texts:
+        tally.size = tally.text_sizes[index]
         if tally.size:
-            text = tally.data + tally.own_starts[number]
+            text = tally.data + tally.text_starts[index]
         begin_text(&tally.reader, text, tally.size, tally.mode, tally.valid)
     return 0
 
@@ -521,15 +522,15 @@ cdef int start_text(TokenTally tally, Py_ssize_t number) noexcept nogil:
 cdef int end_text(TokenTally tally) noexcept nogil:
     """Complete the sums of a text, and begin the next one."""
     cdef Sums* sums = &tally.reader.sums
-    cdef double* row = &tally.own_rows[tally.text, 0]
+    cdef double* row = &tally.row_view[tally.text, 0]
     while tally.base < tally.size:
-        take_window(tally, min(tally.size, tally.base + WINDOW), tally.at)
+        take_window(tally, min(tally.size, tally.base + WINDOW), tally.position)
     if tally.size == 0 and tally.n_tokens:               # which have been marked, but there was no window
         memset(tally.begins, 0, WINDOW + MARGIN)
     end_number(&tally.reader)
     row[0], row[1], row[2], row[3] = tally.size, sums.characters, sums.words, sums.multibyte
     row[4], row[5], row[6] = sums.numbers, sums.ideal, tally.n_tokens
-    if tally.at == tally.size:
+    if tally.position == tally.size:
         row[7], row[8], row[9] = 1, sums.cut_words, sums.split_characters
         row[10], row[11], row[12] = sums.number_cuts, sums.right_cuts, sums.numbers + sums.number_f1
         row[13], row[14], row[15], row[16] = sums.words, sums.multibyte, sums.numbers, sums.ideal

@@ -18,7 +18,7 @@ from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch
 from bpe.errors import describe, short_repr
-from bpe.evaluation._tally import LONGEST, TokenTally
+from bpe.evaluation._tally import MAX_TOKEN_BYTES, TokenTally
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.vocabulary import ORDINARY
@@ -36,7 +36,7 @@ class SimpleTokenizer(Protocol):
     """
 
     def encode_batch(self, texts: Sequence[str], /) -> Iterable[Any]:
-        """The ids of each text: sequences of int, or objects with such a sequence as `ids`."""
+        """Return the ids of each text: sequences of int, or objects with such a sequence as `ids`."""
         ...
 
     @property
@@ -45,35 +45,35 @@ class SimpleTokenizer(Protocol):
         ...
 
 
-class Encoded(NamedTuple):
+class EncodedDocuments(NamedTuple):
     """Encoded documents: their ids, where each document's begin in them, and the bytes of text of each token.
 
-    `sizes` is empty if each token has the size of its vocabulary entry, of at most LONGEST bytes.
+    `sizes` is empty if each token has the size of its vocabulary entry, of at most MAX_TOKEN_BYTES bytes.
     """
 
     ids: NDArray[np.uint32]
     offsets: NDArray[np.int64]
     sizes: NDArray[np.uint32]
 
-    def token_sizes(self, adapter: Adapter) -> NDArray[np.uint32]:
-        """The bytes of text of each token."""
+    def measure_tokens(self, adapter: Adapter) -> NDArray[np.uint32]:
+        """Return the bytes of text of each token."""
         return self.sizes if len(self.sizes) else adapter.lengths[self.ids]
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenTable:
     """The tokens of a vocabulary by id: token i is `blob[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
         blob: the bytes of all.
         offsets: int64, shape (n + 1,).
-        ordinary: bool: whether the id has an ordinary token, and not a special one or none.
+        is_ordinary: bool: whether the id has an ordinary token, and not a special one or none.
 
     """
 
     blob: bytes
     offsets: NDArray[np.int64]
-    ordinary: NDArray[np.bool_]
+    is_ordinary: NDArray[np.bool_]
 
     def __getitem__(self, token_id: int) -> bytes:
         """The bytes of a token."""
@@ -105,7 +105,7 @@ class Adapter:
     thread_safe = True
 
     @cached_property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenTable:
         """The tokens by id."""
         raise NotImplementedError
 
@@ -114,13 +114,13 @@ class Adapter:
         """The bytes of text that each token stands for, by id."""
         return self.tokens.lengths.astype(np.uint32)
 
-    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
-        """The ids of documents in one buffer, in the caller's thread."""
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
+        """Encode documents in one buffer, in the caller's thread."""
         raise NotImplementedError
 
-    def own_sizes(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The bytes of tokens of the vocabulary, for `Encoded`."""
-        return self.lengths[ids] if self.lengths.max(initial=0) > LONGEST else NO_SIZES
+    def look_up_sizes(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the sizes of ids for `EncodedDocuments`, from the vocabulary's lengths."""
+        return self.lengths[ids] if self.lengths.max(initial=0) > MAX_TOKEN_BYTES else NO_SIZES
 
     def tally(
         self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
@@ -129,15 +129,15 @@ class Adapter:
         tally.add(*self.encode(text, starts, ends))
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
+        """Encode texts."""
         raise NotImplementedError
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself; a token that is not whole characters has U+FFFD."""
+        """Decode each id by itself; a token that is not whole characters has U+FFFD."""
         raise NotImplementedError
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         raise NotImplementedError
 
 
@@ -157,27 +157,29 @@ class NativeAdapter(Adapter):
         self.takes_buffers = self.engine.kernel_takes_raw_text and self._own_bytes
         #: Whether ids can be counted as the kernel writes them.
         self.counts_in_kernel = (
-            self.takes_buffers and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST
+            self.takes_buffers
+            and not self.engine.specials.always
+            and spec.vocabulary.lengths.max(initial=0) <= MAX_TOKEN_BYTES
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.tokenizer, self.name)
 
     @cached_property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenTable:
         """The tokens by id."""
         spec = self.tokenizer.spec
-        known = spec.vocabulary.kinds == ORDINARY
-        known[list(spec.special_tokens.values())] = False
-        return Tokens(spec.vocabulary.blob, spec.vocabulary.offsets, known)
+        is_ordinary = spec.vocabulary.kinds == ORDINARY
+        is_ordinary[list(spec.special_tokens.values())] = False
+        return TokenTable(spec.vocabulary.blob, spec.vocabulary.offsets, is_ordinary)
 
     @cached_property
     def lengths(self) -> NDArray[np.uint32]:
         """The bytes of each token by id."""
         return np.array(self.tokenizer.token_byte_lengths)
 
-    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
-        """The ids of documents in one buffer."""
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
+        """Encode documents in one buffer."""
         specials = self.engine.specials
         if self._own_bytes:
             if specials.always and specials.occur(text, specials.always):
@@ -186,13 +188,13 @@ class NativeAdapter(Adapter):
             else:
                 batch = self.engine.encode_documents(text, starts, ends, 1)
             if self.takes_buffers or self._is_aligned(batch, ends - starts):
-                return Encoded(batch.ids, batch.offsets, self.own_sizes(batch.ids))
+                return EncodedDocuments(batch.ids, batch.offsets, self.look_up_sizes(batch.ids))
         rows, sizes = [], []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             document = bytes(text[start:end])
             ids, spans = self.tokenizer.encode_with_offsets(document, "byte")
             rows.append(ids)
-            sizes.append(sizes_of(spans[:, 0], len(document)))
+            sizes.append(measure_sizes(spans[:, 0], len(document)))
         return _join_rows(rows, sizes)
 
     def tally(
@@ -205,20 +207,20 @@ class NativeAdapter(Adapter):
             super().tally(text, starts, ends, tally)
 
     def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
-        """Whether the tokens of each document have as many bytes as the document."""
+        """Return whether the tokens of each document have as many bytes as the document."""
         starts = offsets_of(self.lengths[batch.ids])
         return np.array_equal(np.diff(starts[batch.offsets]), sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
+        """Encode texts."""
         return cast("TokenBatch", self.tokenizer.encode_batch(texts))
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself."""
+        """Decode each id by itself."""
         return self.decode_all(TokenBatch(np.array(token_ids, dtype=np.uint32), np.arange(len(token_ids) + 1)))
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         return cast("list[str]", self.tokenizer.decode_batch(rows))
 
 
@@ -231,39 +233,41 @@ class HuggingFaceAdapter(Adapter):
         self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
 
     @cached_property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenTable:
         """The tokens by id; byte-level ones are spelled in GPT-2's letters."""
-        own = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
+        steps = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
         special = {n for n, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
-        return index_tokens(self._vocab, self.limit, letters="ByteLevel" in own, without=special)
+        return index_tokens(self._vocab, self.limit, letters="ByteLevel" in steps, without=special)
 
-    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
-        """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
+        """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
         texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows, sizes = [], []
-        for document, n, found in zip(
+        for document, n, encoding in zip(
             texts, (ends - starts).tolist(), self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
         ):
-            rows.append(np.array(found.ids, dtype=np.uint32))
-            own = self.lengths[rows[-1]]
-            if int(own.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
-                sizes.append(own)
+            rows.append(np.array(encoding.ids, dtype=np.uint32))
+            lengths = self.lengths[rows[-1]]
+            if int(lengths.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
+                sizes.append(lengths)
                 continue
-            first = np.array([span[0] for span in found.offsets], dtype=np.int64)
-            sizes.append(sizes_of(first if document.isascii() else count_char_bytes(document)[first], n))
+            char_starts = np.array([span[0] for span in encoding.offsets], dtype=np.int64)
+            sizes.append(
+                measure_sizes(char_starts if document.isascii() else locate_characters(document)[char_starts], n)
+            )
         return _join_rows(rows, sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
-        found = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return TokenBatch.from_lists([each.ids for each in found])
+        """Encode texts."""
+        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return TokenBatch.from_lists([encoding.ids for encoding in encodings])
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself."""
+        """Decode each id by itself."""
         return cast("list[str]", self.tokenizer.decode_batch([[n] for n in token_ids], skip_special_tokens=False))
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         return cast("list[str]", self.tokenizer.decode_batch(rows.to_list(), skip_special_tokens=False))
 
 
@@ -283,45 +287,45 @@ class SimpleAdapter(Adapter):
         self.limit, self.vocab_size = max(vocab.values(), default=-1) + 1, len(vocab)
 
     @cached_property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenTable:
         """The tokens by id."""
         special = getattr(self.tokenizer, "_special_tokens", {})
         return index_tokens(self._vocab, self.limit, without=set(special.values()) if special else set())
 
-    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
-        """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
+    def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
+        """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         rows = self.encode_texts([str(text[start:end], "utf-8", "replace") for start, end in pairs])
         ids = rows.ids.astype(np.uint32, copy=False)
-        return Encoded(ids, rows.offsets, self.own_sizes(ids))
+        return EncodedDocuments(ids, rows.offsets, self.look_up_sizes(ids))
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
-        """The ids of texts."""
-        found = self._encode(texts)
-        rows = found if isinstance(found, TokenBatch) else [getattr(row, "ids", row) for row in found]
+        """Encode texts."""
+        encodings = self._encode(texts)
+        rows = encodings if isinstance(encodings, TokenBatch) else [getattr(row, "ids", row) for row in encodings]
         if len(rows) != len(texts):
             raise ValueError(
                 f"{self.name}.encode_batch gave {len(rows)} rows for {len(texts)} texts; it must be one each"
             )
         batch = rows if isinstance(rows, TokenBatch) else TokenBatch.from_lists(rows)
-        greatest = int(batch.ids.max(initial=0))
-        if len(batch.ids) and greatest >= self.limit:
-            raise ValueError(f"{self.name}.encode_batch gave the id {greatest}; each id must be in its vocab")
+        max_id = int(batch.ids.max(initial=0))
+        if len(batch.ids) and max_id >= self.limit:
+            raise ValueError(f"{self.name}.encode_batch gave the id {max_id}; each id must be in its vocab")
         return batch
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
-        """The text of each of some ids by itself."""
+        """Decode each id by itself."""
         return [self.tokens[token_id].decode("utf-8", "replace") for token_id in token_ids]
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
-        """The text of each row of ids."""
+        """Decode each row of ids."""
         if callable(getattr(self.tokenizer, "decode", None)):
             return [str(self.tokenizer.decode(row)) for row in rows.to_list()]
         return [b"".join(map(self.tokens.__getitem__, row)).decode("utf-8", "replace") for row in rows.to_list()]
 
 
 def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
-    """The adapter of a tokenizer.
+    """Return the adapter of a tokenizer.
 
     Raises:
         TypeError: for an object that is none.
@@ -331,20 +335,24 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
         return tokenizer
     if isinstance(tokenizer, Tokenizer):
         return NativeAdapter(tokenizer, name or f"{tokenizer.vocab_size} tokens, {tokenizer.fingerprint[:8]}")
-    label = name or str(getattr(tokenizer, "name", None) or type(tokenizer).__name__)
-    inner = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if hasattr(inner, "get_vocab") and hasattr(inner, "encode_batch") and hasattr(inner, "get_added_tokens_decoder"):
-        return HuggingFaceAdapter(inner, label)
+    short_name = name or str(getattr(tokenizer, "name", None) or type(tokenizer).__name__)
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if (
+        hasattr(backend, "get_vocab")
+        and hasattr(backend, "encode_batch")
+        and hasattr(backend, "get_added_tokens_decoder")
+    ):
+        return HuggingFaceAdapter(backend, short_name)
     if hasattr(tokenizer, "encode_ordinary_batch") and hasattr(tokenizer, "token_byte_values"):
-        numbers = [(tokenizer.encode_single_token(token), token) for token in tokenizer.token_byte_values()]
+        vocab_items = [(tokenizer.encode_single_token(token), token) for token in tokenizer.token_byte_values()]
         special = {name.encode(): tokenizer.encode_single_token(name) for name in tokenizer.special_tokens_set}
-        vocab = {token: token_id for token_id, token in numbers} | special
-        return SimpleAdapter(tokenizer, label, vocab, tokenizer.encode_ordinary_batch)
+        vocab = {token: token_id for token_id, token in vocab_items} | special
+        return SimpleAdapter(tokenizer, short_name, vocab, tokenizer.encode_ordinary_batch)
     if hasattr(tokenizer, "encode_batch") and hasattr(tokenizer, "vocab"):
         vocab = tokenizer.vocab() if callable(tokenizer.vocab) else tokenizer.vocab
         if isinstance(vocab, Mapping):
-            return SimpleAdapter(tokenizer, label, vocab, tokenizer.encode_batch)
-        raise TypeError(f"the vocab of {label} is {describe(vocab)}; it must be a mapping of tokens to ids")
+            return SimpleAdapter(tokenizer, short_name, vocab, tokenizer.encode_batch)
+        raise TypeError(f"the vocab of {short_name} is {describe(vocab)}; it must be a mapping of tokens to ids")
     if isinstance(tokenizer, (str, os.PathLike)):
         raise TypeError(
             f"tokenizer is {short_repr(tokenizer)}, a path; load it first: bpe.Tokenizer.load({tokenizer!r})"
@@ -355,23 +363,23 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     )
 
 
-def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> Tokens:
-    """The tokens of a mapping; those in GPT-2's letters with `letters`. The ids in `without` are special tokens."""
-    found: list[bytes] = [b""] * limit
-    known = np.zeros(limit, dtype=np.bool_)
+def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> TokenTable:
+    """Arrange the tokens of a mapping by id, spelled in GPT-2's letters with `letters`; `without` has special ids."""
+    tokens: list[bytes] = [b""] * limit
+    is_ordinary = np.zeros(limit, dtype=np.bool_)
     for token, token_id in vocab.items():
         if isinstance(token, bytes):
-            found[token_id] = token
+            tokens[token_id] = token
         elif letters and token_id not in without:
-            found[token_id] = bytes_or_utf8(token)
+            tokens[token_id] = bytes_or_utf8(token)
         else:
-            found[token_id] = str(token).encode("utf-8", "surrogatepass")
-        known[token_id] = token_id not in without
-    return Tokens(b"".join(found), offsets_of([len(token) for token in found]), known)
+            tokens[token_id] = str(token).encode("utf-8", "surrogatepass")
+        is_ordinary[token_id] = token_id not in without
+    return TokenTable(b"".join(tokens), offsets_of([len(token) for token in tokens]), is_ordinary)
 
 
-def sizes_of(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
-    """The bytes from the start of each token to that of the next one; the first begins and the last ends the text."""
+def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
+    """Measure from the start of each token to that of the next; the first token begins and the last ends the text."""
     if not len(starts):
         return NO_SIZES
     bounds = np.maximum.accumulate(np.append(starts, n))
@@ -379,13 +387,13 @@ def sizes_of(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
     return np.diff(np.minimum(bounds, n)).astype(np.uint32)
 
 
-def count_char_bytes(text: str) -> NDArray[np.int64]:
-    """The byte at which each character begins, and the end of the text."""
+def locate_characters(text: str) -> NDArray[np.int64]:
+    """Find the byte at which each character begins, and the end of the text."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     return offsets_of(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
 
 
-def _join_rows(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> Encoded:
+def _join_rows(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> EncodedDocuments:
     ids = np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32)
     offsets = offsets_of([len(row) for row in rows])
-    return Encoded(ids, offsets, np.concatenate(sizes) if sizes else NO_SIZES)
+    return EncodedDocuments(ids, offsets, np.concatenate(sizes) if sizes else NO_SIZES)

@@ -21,10 +21,10 @@ from bpe.errors import check_iterable, describe, short_repr
 from bpe.evaluation._common_cuts import CommonCuts
 from bpe.evaluation.adapters import Adapter, NativeAdapter
 
-#: The bytes of a file that are read at once: with 256 KB, the work for each block takes as long as the cache saves.
-_STEP = 1 << 20
-#: The bytes of texts that Python hands over at once; and of those that are joined without a kernel, for a cache.
-_HANDED, _JOINED = 1 << 22, 1 << 19
+#: The bytes of a file in one read: with 256 KB, the work for each block takes as long as the cache saves.
+_READ_BYTES = 1 << 20
+#: The bytes of the texts that Python hands over in one list; and of those that are joined without a kernel.
+_GROUP_BYTES, _JOINED_BYTES = 1 << 22, 1 << 19
 
 
 @dataclass
@@ -48,59 +48,59 @@ class Corpus:
         return None if self.sources is None else self.sources.text_size
 
     def blocks(self, cuts: CommonCuts | None, threads: int) -> Iterator[Block | FileReader | list[str | bytes]]:
-        """Its documents in blocks, plain text files as readers of blocks, and texts; without `cuts`, in blocks only."""
+        """Yield blocks of documents, readers of plain text files, and lists of texts; without `cuts`, only blocks."""
         if self.sources is not None:
             sources = self.sources.with_ending_separators()
             if cuts is None:
                 return sources.blocks(document_cut(sources.separators, sources.keep_separator), threads)
             unsplittable = sources.separators if sources.regular else None
             return sources.blocks(
-                safe_cut(cuts.last, sources.separators), threads, unsplittable=unsplittable, step=_STEP
+                safe_cut(cuts.find_last, sources.separators), threads, unsplittable=unsplittable, step=_READ_BYTES
             )
         rows = arrow_documents(self.texts)
         if rows is not None:
             return row_blocks(rows, None, utf8=False, threads=threads)
         if cuts is not None:
-            return group_texts(self.texts, _HANDED)
-        return text_blocks(self.texts, None, threads=threads, max_size=_JOINED)
+            return group_texts(self.texts, _GROUP_BYTES)
+        return text_blocks(self.texts, None, threads=threads, max_size=_JOINED_BYTES)
 
 
-def name_corpora(given: Any, files: Any, texts: Any) -> list[Corpus]:
-    """The corpora that the arguments of `bpe.evaluate` name.
+def name_corpora(corpora: Any, files: Any, texts: Any) -> list[Corpus]:
+    """Make the corpora that the arguments of `bpe.evaluate` name.
 
     Raises:
         TypeError, ValueError: unless exactly one of the three is given, and for values that are no corpora.
 
     """
-    if sum(each is not None for each in (given, files, texts)) != 1:
+    if sum(corpus is not None for corpus in (corpora, files, texts)) != 1:
         raise ValueError(
             "give exactly one corpus argument: files=, texts=, or a mapping of names to corpora, such as "
             '{"ko": "ko.txt", "en": "en.txt"}'
         )
-    what = "files" if files is not None else "texts" if texts is not None else None
-    value = next(each for each in (given, files, texts) if each is not None)
-    named = value if isinstance(value, Mapping) else {"": value}
-    if not named:
+    argument = "files" if files is not None else "texts" if texts is not None else None
+    argument_value = next(corpus for corpus in (corpora, files, texts) if corpus is not None)
+    by_name = argument_value if isinstance(argument_value, Mapping) else {"": argument_value}
+    if not by_name:
         raise ValueError("corpora is an empty mapping; give at least one corpus")
-    found = []
-    for name, each in named.items():
+    result = []
+    for name, corpus in by_name.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a corpus is {describe(name)}; it must be a str")
-        if not name and len(named) > 1:
+        if not name and len(by_name) > 1:
             raise ValueError("the name of a corpus is ''; of several corpora, each must have a name that is not empty")
-        if what == "files" or (what is None and _names_files(each)):
-            found.append(Corpus(name, sources=Sources.of(each)))
+        if argument == "files" or (argument is None and _names_files(corpus)):
+            result.append(Corpus(name, sources=Sources.of(corpus)))
         else:
-            _check_texts(name, each)
-            found.append(Corpus(name, texts=each))
-    return found
+            _check_texts(name, corpus)
+            result.append(Corpus(name, texts=corpus))
+    return result
 
 
 def _names_files(value: Any) -> bool:
-    """Whether a corpus is given by files: `Sources`, a str, a path, or several paths (but a list of str is texts)."""
+    """Return whether a corpus is files: `Sources`, a str, a path, or several paths (but a list of str is texts)."""
     if isinstance(value, (Sources, str, os.PathLike)):
         return True
-    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(each, Path) for each in value)
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(path, Path) for path in value)
 
 
 def _check_texts(name: str, value: Any) -> None:
@@ -113,7 +113,7 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def find_common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
-    """Where documents may be cut: where no tokenizer and no word is. None if some tokenizer allows no cut."""
+    """Find where documents may be cut for all tokenizers, between words. None if some tokenizer allows no cut."""
     for adapter in adapters:
         if not (
             isinstance(adapter, NativeAdapter)

@@ -18,15 +18,15 @@ from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
 from bpe.evaluation.corpora import name_corpora
 from bpe.evaluation.metrics import ALPHA
-from bpe.evaluation.morphemes import Morphemes, check_morphemes, compare_boundaries
 from bpe.evaluation.result import ResampledSums, Settings, TokenizerResult
 from bpe.evaluation.tallying import tally_corpus
+from bpe.evaluation.vocabulary_metrics import Morphemes, check_morphemes, compare_boundaries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What a word is, by name.
-WORDS = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
+WORD_RULES = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
 Words = Literal["script", "spaces", "characters"]
 
 #: A corpus given by files: paths, globs, directories, or `Sources`.
@@ -53,8 +53,8 @@ class Evaluation(Sequence[TokenizerResult]):
         self.corpora = list(results[0].corpora)
         for result in results:
             result.total.compare_with(results[0].total)
-            for name, each in result.corpora.items():
-                each.compare_with(results[0].corpora[name])
+            for name, corpus in result.corpora.items():
+                corpus.compare_with(results[0].corpora[name])
 
     def __len__(self) -> int:
         return len(self.results)
@@ -63,7 +63,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return iter(self.results)
 
     def __getitem__(self, key: Any) -> Any:
-        """A tokenizer's result by number or name; with one tokenizer, also a metric or a corpus by name."""
+        """Return a tokenizer's result by index or name; with one tokenizer, also a metric or a corpus by name."""
         if not isinstance(key, str):
             return self.results[key]
         for result in self.results:
@@ -71,10 +71,12 @@ class Evaluation(Sequence[TokenizerResult]):
                 return result
         if len(self.results) == 1:
             return self.results[0][key]
-        raise KeyError(f"{short_repr(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
+        raise KeyError(
+            f"{short_repr(key)} is no tokenizer; there are {', '.join(result.name for result in self.results)}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
+        """Return the metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
 
         With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An
         interval of a metric is `name_interval`: [low, high]. What is undefined is None.
@@ -84,7 +86,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return {"tokenizers": [result.to_dict() for result in self.results]}
 
     def _repr_html_(self) -> str:
-        """Tables of the metrics, for notebooks."""
+        """Draw tables of the metrics, for notebooks."""
         from bpe.show.metrics import draw_evaluation
 
         return draw_evaluation(self.to_dict())
@@ -101,16 +103,16 @@ class Evaluation(Sequence[TokenizerResult]):
             ValueError: for a metric that is not there, or is no number.
 
         """
-        from bpe.show.axes import plot_bars
-        from bpe.show.metrics import by_tokenizer, collect_bars, to_label
+        from bpe.plots import plot_bars
+        from bpe.show.metrics import collect_bars, group_by_tokenizer, to_label
 
-        bars = collect_bars(by_tokenizer(self.to_dict()), metric)
+        bars = collect_bars(group_by_tokenizer(self.to_dict()), metric)
         if not any(bars.values()):
             raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
         return plot_bars(bars, to_label(metric), ax)
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.
+        """Return a `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together); needs pandas.
 
         Raises:
             ModuleNotFoundError: without pandas.
@@ -121,7 +123,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return pd.DataFrame(table.make_records(self))
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each tokenizer and corpus (needs the extra `arrow`).
+        """Return a `pyarrow.Table` with a row for each tokenizer and corpus; needs the extra `arrow`.
 
         Raises:
             ModuleNotFoundError: without pyarrow.
@@ -130,7 +132,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return load_pyarrow().Table.from_pylist(table.make_records(self))
 
     def __str__(self) -> str:
-        """A table for people, with intervals in brackets."""
+        """Format a table for people, with intervals in brackets."""
         return table.format_table(self)
 
     def __repr__(self) -> str:
@@ -195,70 +197,75 @@ def evaluate(
     """
     check_progress(progress)
     adapters = adapt_all(tokenizers)
-    found = name_corpora(corpora, files, texts)
-    names = [corpus.name for corpus in found]
+    named_corpora = name_corpora(corpora, files, texts)
+    names = [corpus.name for corpus in named_corpora]
     if reference is not None and reference not in names:
         raise ValueError(f"reference is {short_repr(reference)}; it must be one of the corpora, {', '.join(names)}")
-    mode = WORDS[check_choice("words", words, ("script", "spaces", "characters"))]
+    mode = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
     settings = Settings(
-        alpha=_number("alpha", alpha, 0, math.inf),
+        alpha=_check_number("alpha", alpha, 0, math.inf),
         rare=check_int("rare", rare, 1),
         resamples=check_int("resamples", resamples, 0, 1_000_000),
-        confidence=_number("confidence", confidence, 0, 1),
+        confidence=_check_number("confidence", confidence, 0, 1),
         seed=check_int("seed", seed, 0),
         reference=reference,
         parallel=parallel,
     )
     segments = None if morphemes is None else check_morphemes(morphemes)
-    sizes = [corpus.size for corpus in found]
+    sizes = [corpus.size for corpus in named_corpora]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
-        tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
+        tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in named_corpora]
     if parallel:
-        _check_parallel({name: each[0].groups.documents for name, each in zip(names, tallies, strict=True)})
-    draws = [ResampledSums(each, settings) for each in tallies]
+        _check_parallel(
+            {name: corpus_tally[0].groups.documents for name, corpus_tally in zip(names, tallies, strict=True)}
+        )
+    resampled = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
     results = []
     for index, adapter in enumerate(adapters):
-        own = {name: (each[index], drawn) for name, each, drawn in zip(names, tallies, draws, strict=True)}
+        corpus_tallies = {
+            name: (corpus_tally[index], sums)
+            for name, corpus_tally, sums in zip(names, tallies, resampled, strict=True)
+        }
         alignment = None if segments is None else compare_boundaries(adapter, segments)
-        results.append(TokenizerResult(adapter, index, own, settings, alignment))
+        results.append(TokenizerResult(adapter, index, corpus_tallies, settings, alignment))
     return Evaluation(results, settings)
 
 
 def adapt_all(tokenizers: Any) -> list[Adapter]:
-    """The adapters of one or several tokenizers, with distinct names.
+    """Adapt one or several tokenizers, with distinct names.
 
     Raises:
         TypeError, ValueError: for objects that are no tokenizers; for none.
 
     """
     if isinstance(tokenizers, Mapping):
-        found = [adapt(each, str(name)) for name, each in tokenizers.items()]
+        adapters = [adapt(tokenizer, str(name)) for name, tokenizer in tokenizers.items()]
     elif isinstance(tokenizers, (list, tuple)):
-        found = [adapt(each) for each in tokenizers]
+        adapters = [adapt(tokenizer) for tokenizer in tokenizers]
     else:
-        found = [adapt(tokenizers)]
-    if not found:
+        adapters = [adapt(tokenizers)]
+    if not adapters:
         raise ValueError("tokenizers is empty; give at least one")
-    seen: dict[str, int] = {}
-    for adapter in found:
-        seen[adapter.name] = seen.get(adapter.name, 0) + 1
-        if seen[adapter.name] > 1:
-            adapter.name = f"{adapter.name} ({seen[adapter.name]})"
-    return found
+    n_by_name: dict[str, int] = {}
+    for adapter in adapters:
+        n_by_name[adapter.name] = n_by_name.get(adapter.name, 0) + 1
+        if n_by_name[adapter.name] > 1:
+            adapter.name = f"{adapter.name} ({n_by_name[adapter.name]})"
+    return adapters
 
 
 def _check_parallel(documents: Mapping[str, int]) -> None:
     """Raise ValueError unless there are several corpora with equally many documents."""
     if len(documents) < 2 or len(set(documents.values())) > 1:
-        given = ", ".join(f"{name or 'the only one'} has {n}" for name, n in documents.items())
+        sizes = ", ".join(f"{name or 'the only one'} has {n}" for name, n in documents.items())
         raise ValueError(
-            f"parallel is True, but of the documents {given}; parallel corpora are at least two, and say the same "
+            f"parallel is True, but of the documents {sizes}; parallel corpora are at least two, and say the same "
             "document by document"
         )
 
 
-def _number(name: str, value: object, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least < value <= most:
-        raise ValueError(f"{name} is {describe(value)}; it must be a number above {least:g}, and at most {most:g}")
+def _check_number(name: str, value: object, minimum: float, maximum: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not minimum < value <= maximum:
+        raise ValueError(f"{name} is {describe(value)}; it must be a number above {minimum:g}, and at most {maximum:g}")
     return float(value)

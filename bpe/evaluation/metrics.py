@@ -1,4 +1,4 @@
-"""The definitions of the metrics, from counts and sums.
+"""The definitions of the metrics, from counts and sums, and of their intervals (the bootstrap over documents).
 
 N tokens, B bytes, C characters, W words; p is the distribution of tokens over the text. A metric whose denominator is
 zero is None.
@@ -18,17 +18,19 @@ ALPHA, SCORER_ALPHA = 2.5, 3.0
 MASS_FROM, MASS_TO = 0.03, 0.83
 
 
-def ratio(part: float, whole: float) -> float | None:
-    """A quotient; None if the whole is zero.
+def ratio(numerator: float, denominator: float) -> float | None:
+    """Divide; None if the denominator is zero.
 
     >>> ratio(1, 2), ratio(1, 0)
     (0.5, None)
     """
-    return float(part) / float(whole) if whole else None
+    return float(numerator) / float(denominator) if denominator else None
 
 
 def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
-    """The Rényi entropy of tokens with these counts, in bits: log2(Σ p^alpha) / (1 − alpha); Shannon's for alpha 1.
+    """Return the Rényi entropy of tokens with these counts, in bits: log2(Σ p^alpha) / (1 − alpha).
+
+    With alpha 1, it is Shannon's.
 
     >>> renyi_entropy(np.array([1, 1, 1, 1, 0])), renyi_entropy(np.array([2, 2]), 1)
     (2.0, 1.0)
@@ -45,7 +47,7 @@ def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
 
 
 def efficiency(counts: NDArray[np.int64], size: int | None = None, alpha: float = ALPHA) -> float | None:
-    """The Rényi entropy divided by the largest possible one, log2(size) (Zouhar et al. 2023).
+    """Divide the Rényi entropy by the largest possible one, log2(size) (Zouhar et al. 2023).
 
     Args:
         counts: how often each token occurs.
@@ -62,7 +64,7 @@ def efficiency(counts: NDArray[np.int64], size: int | None = None, alpha: float 
 
 
 def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: float = MASS_TO) -> float | None:
-    """The share of the text whose tokens have a rank by frequency between two fractions of the types that occur.
+    """Return the share of the text whose tokens rank by frequency between two fractions of the types that occur.
 
     As in `tokenization-scorer`: of n types in order of falling frequency, those from int(n·start) up to, but without,
     int(n·end), both at most n − 1; at least one where there are two.
@@ -73,16 +75,16 @@ def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: fl
     used = np.sort(counts[counts > 0])[::-1]
     if not len(used):
         return None
-    first, last = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
-    if first == last:
-        first = max(0, first - 1)
-    if first == last:
-        last = min(len(used) - 1, last + 1)
-    return float(used[first:last].sum() / used.sum())
+    first_rank, last_rank = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
+    if first_rank == last_rank:
+        first_rank = max(0, first_rank - 1)
+    if first_rank == last_rank:
+        last_rank = min(len(used) - 1, last_rank + 1)
+    return float(used[first_rank:last_rank].sum() / used.sum())
 
 
 def gini(costs: Sequence[float]) -> float | None:
-    """The Gini coefficient of the costs of languages: Σ_ij |c_i − c_j| / (2 n² μ); 0 if all are equal.
+    """Return the Gini coefficient of the costs of languages: Σ_ij |c_i − c_j| / (2 n² μ); 0 if all are equal.
 
     >>> gini([1, 1, 1]), gini([1, 3])
     (0.0, 0.25)
@@ -94,7 +96,7 @@ def gini(costs: Sequence[float]) -> float | None:
 
 
 def premiums(costs: Mapping[str, float], reference: str) -> dict[str, float | None]:
-    """The cost of each corpus relative to one of them: of parallel texts, the premium of Petrov et al. 2023.
+    """Divide the cost of each corpus by that of one of them: of parallel texts, the premium of Petrov et al. 2023.
 
     >>> premiums({"en": 100, "ko": 240}, "en")
     {'en': 1.0, 'ko': 2.4}
@@ -103,7 +105,7 @@ def premiums(costs: Mapping[str, float], reference: str) -> dict[str, float | No
 
 
 def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """(rank, count) of the tokens at the ranks 1, 2, 4, 8, … by frequency, and at the last one that occurs.
+    """List (rank, count) of the tokens at the ranks 1, 2, 4, 8, … by frequency, and at the last one that occurs.
 
     >>> frequency_by_rank(np.array([5, 0, 9, 1]))
     [(1, 9), (2, 5), (3, 1)]
@@ -113,3 +115,32 @@ def frequency_by_rank(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
     if len(used) and ranks[-1] != len(used):
         ranks.append(len(used))
     return [(rank, int(used[rank - 1])) for rank in ranks]
+
+
+def resample(rows: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64] | None:
+    """Sum as many rows as there are, drawn with replacement; shape (resamples, columns). None for fewer than 2.
+
+    The draws depend on the number of rows and the seed alone, so that tokenizers are compared on the same documents.
+    """
+    n = len(rows)
+    if n < 2 or not resamples:
+        return None
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, n])))
+    sums = np.empty((resamples, rows.shape[1]))
+    step = max(1, (1 << 20) // n)
+    for start in range(0, resamples, step):
+        count = min(step, resamples - start)
+        rows_drawn = generator.integers(0, n, size=(count, n), dtype=np.int32)
+        rows_drawn += np.arange(count, dtype=np.int32)[:, None] * n
+        weights = np.bincount(rows_drawn.ravel(), minlength=count * n).reshape(count, n)
+        sums[start : start + count] = weights @ rows
+    return sums
+
+
+def percentile_interval(values: NDArray[np.float64], confidence: float) -> list[float] | None:
+    """Find the central interval of resampled values that holds this share of them; None if some are undefined."""
+    if not len(values) or not np.isfinite(values).all():
+        return None
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return [float(low), float(high)]

@@ -1,4 +1,4 @@
-"""The metrics of tokenizers on corpora: `CorpusResult` and `TokenizerResult`."""
+"""The metrics of tokenizers on corpora: `CorpusResult` and `TokenizerResult`; and which tokens save most (`Saving`)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
+from bpe.base.offsets import offsets_of
 from bpe.errors import pluralize
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
-from bpe.evaluation.grouping import interval, resample
-from bpe.evaluation.morphemes import Alignment
-from bpe.evaluation.reachability import Reachability, reachability
-from bpe.evaluation.savings import Saving, savings
-from bpe.evaluation.shapes import Shapes, find_shapes
 from bpe.evaluation.tallying import INDEX, Tally
+from bpe.evaluation.vocabulary_metrics import Alignment, Reachability, Shapes, find_shapes, measure_reachability
 
-#: Metrics that are quotients of two sums over documents, and therefore have intervals: (part, whole) in COLUMNS.
+#: Metrics that are quotients of two sums over documents and so have intervals: (numerator, denominator) in COLUMNS.
 RATIOS = {
     "bytes_per_token": ("bytes", "tokens"),
     "characters_per_token": ("characters", "tokens"),
@@ -30,6 +27,8 @@ RATIOS = {
     "split_characters": ("split_characters", "aligned_multibyte"),
     "digits_f1": ("number_f1", "aligned_numbers"),
 }
+#: The most tokens whose texts the other tokenizer encodes in one call.
+_TOKENS_PER_CALL = 2000
 
 
 @dataclass(frozen=True)
@@ -58,18 +57,39 @@ class ResampledSums:
     """Resampled sums of a corpus for all tokenizers at once, so that they are compared on the same documents."""
 
     def __init__(self, tallies: Sequence[Tally], settings: Settings) -> None:
-        self.rows = [one.groups.rows() for one in tallies]
+        self.rows = [tally.groups.to_array() for tally in tallies]
         self._settings = settings
 
     @cached_property
     def sums(self) -> list[NDArray[np.float64]] | None:
         """For each tokenizer, sums of shape (resamples, columns); None for fewer than two documents."""
-        drawn = resample(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
-        return None if drawn is None else np.split(drawn, len(self.rows), axis=1)
+        draws = metrics.resample(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
+        return None if draws is None else np.split(draws, len(self.rows), axis=1)
 
-    def of(self, index: int) -> NDArray[np.float64] | None:
-        """The sums of one tokenizer."""
+    def get_sums(self, index: int) -> NDArray[np.float64] | None:
+        """Return the sums of one tokenizer."""
         return None if self.sums is None else self.sums[index]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A token that takes the place of several tokens of another tokenizer.
+
+    Attributes:
+        text: the token.
+        count: how often it occurs.
+        instead: the tokens of the other tokenizer for the same text by itself.
+
+    """
+
+    text: str
+    count: int
+    instead: int
+
+    @property
+    def saved(self) -> int:
+        """How many tokens it saves."""
+        return self.count * (self.instead - 1)
 
 
 class CorpusResult:
@@ -109,17 +129,17 @@ class CorpusResult:
         return self._draws()
 
     def renyi_efficiency(self, alpha: float = metrics.ALPHA, vocab_size: int | None = None) -> float | None:
-        """The Rényi efficiency for any order; `vocab_size` None takes the tokens that occur as the vocabulary."""
+        """Return the Rényi efficiency for any order; without `vocab_size`, the tokens that occur are the vocabulary."""
         return metrics.efficiency(self.counts, vocab_size, alpha)
 
-    def interval_of(self, name: str) -> list[float] | None:
-        """The interval of a metric in RATIOS; None where there are too few documents."""
+    def find_interval(self, name: str) -> list[float] | None:
+        """Find the interval of a metric in RATIOS; None where there are too few documents."""
         if self.draws is None:
             return None
-        part, whole = (self.draws[:, INDEX[column]] for column in RATIOS[name])
-        if not whole.all():
+        numerator, denominator = (self.draws[:, INDEX[column]] for column in RATIOS[name])
+        if not denominator.all():
             return None
-        return interval(part / whole, self._settings.confidence)
+        return metrics.percentile_interval(numerator / denominator, self._settings.confidence)
 
     def compare_with(self, baseline: CorpusResult) -> None:
         """Take the result of the first tokenizer on the same corpus as the one to compare with."""
@@ -127,7 +147,7 @@ class CorpusResult:
         self.__dict__.pop("_metrics", None)
 
     def savings(self, most: int = 10, baseline: CorpusResult | None = None) -> list[Saving]:
-        """The tokens that save most, compared with the first tokenizer, or with `baseline`; the first saves most.
+        """List the tokens that save most, compared with the first tokenizer or with `baseline`, the best first.
 
         Each is counted as the tokens that the other tokenizer has for its text by itself, so that the sum over all
         tokens differs from the difference between both numbers of tokens.
@@ -136,33 +156,42 @@ class CorpusResult:
             ValueError: for tokens that the other tokenizer cannot encode.
 
         """
-        other = self._baseline if baseline is None else baseline
-        return savings(self.counts, self._vocab.adapter, other._vocab.adapter, self._vocab.shapes.whole, most)
+        baseline_result = self._baseline if baseline is None else baseline
+        return find_savings(
+            self.counts, self._vocab.adapter, baseline_result._vocab.adapter, self._vocab.shapes.is_whole, most
+        )
 
-    def _relative(self) -> dict[str, Any]:
-        """The number of tokens relative to that of the first tokenizer, with its interval."""
-        own, other = self.draws, self._baseline.draws
-        found = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
-        column, range_ = INDEX["tokens"], None
-        if found is not None and own is not None and other is not None and other[:, column].all():
-            range_ = interval(own[:, column] / other[:, column], self._settings.confidence)
-        return {"normalized_sequence_length": found, "normalized_sequence_length_interval": range_}
+    def _compare_length(self) -> dict[str, Any]:
+        """Divide the number of tokens by that of the first tokenizer; the ratio with its interval."""
+        draws, baseline_draws = self.draws, self._baseline.draws
+        relative = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
+        column, interval = INDEX["tokens"], None
+        if (
+            relative is not None
+            and draws is not None
+            and baseline_draws is not None
+            and baseline_draws[:, column].all()
+        ):
+            interval = metrics.percentile_interval(
+                draws[:, column] / baseline_draws[:, column], self._settings.confidence
+            )
+        return {"normalized_sequence_length": relative, "normalized_sequence_length_interval": interval}
 
     @cached_property
     def _metrics(self) -> dict[str, Any]:
         sums, counts, settings, vocab = self.sums, self.counts, self._settings, self._vocab
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             name: int(sums[name]) for name in ("tokens", "bytes", "characters", "words", "numbers")
         }
-        found["documents"] = self.documents
-        for name, (part, whole) in RATIOS.items():
-            found[name] = metrics.ratio(sums[part], sums[whole])
-            found[f"{name}_interval"] = None if found[name] is None else self.interval_of(name)
-        self._add_complement(found)
-        found |= self._relative()
-        found["digits_precision"] = metrics.ratio(sums["right_cuts"], sums["number_cuts"])
-        found["digits_recall"] = metrics.ratio(sums["right_cuts"], sums["aligned_ideal"])
-        found |= {
+        values["documents"] = self.documents
+        for name, (numerator, denominator) in RATIOS.items():
+            values[name] = metrics.ratio(sums[numerator], sums[denominator])
+            values[f"{name}_interval"] = None if values[name] is None else self.find_interval(name)
+        self._add_complement(values)
+        values |= self._compare_length()
+        values["digits_precision"] = metrics.ratio(sums["right_cuts"], sums["number_cuts"])
+        values["digits_recall"] = metrics.ratio(sums["right_cuts"], sums["aligned_ideal"])
+        values |= {
             "renyi_efficiency": metrics.efficiency(counts, vocab.size, settings.alpha),
             "renyi_efficiency_observed": metrics.efficiency(counts, None, settings.alpha),
             "tokenization_scorer": metrics.efficiency(counts, None, metrics.SCORER_ALPHA),
@@ -174,28 +203,65 @@ class CorpusResult:
             "utilisation": metrics.ratio(int(np.count_nonzero(counts)), vocab.size),
             "rare_tokens": int(vocab.size - np.count_nonzero(counts >= settings.rare)),
         }
-        found |= vocab.shapes.in_text(counts)
-        found["frequency_by_rank"] = [list(row) for row in metrics.frequency_by_rank(counts)]
-        return found
+        values |= vocab.shapes.measure_text(counts)
+        values["frequency_by_rank"] = [list(row) for row in metrics.frequency_by_rank(counts)]
+        return values
 
     @staticmethod
-    def _add_complement(found: dict[str, Any]) -> None:
+    def _add_complement(values: dict[str, Any]) -> None:
         """Add `single_token_words`: the words that are not cut."""
-        cut, range_ = found["continued_words"], found["continued_words_interval"]
-        found["single_token_words"] = None if cut is None else 1 - cut
-        found["single_token_words_interval"] = None if range_ is None else [1 - range_[1], 1 - range_[0]]
+        share, interval = values["continued_words"], values["continued_words_interval"]
+        values["single_token_words"] = None if share is None else 1 - share
+        values["single_token_words_interval"] = None if interval is None else [1 - interval[1], 1 - interval[0]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded."""
+        """Return the metrics by name, not rounded."""
         return dict(self._metrics)
 
     def __getitem__(self, name: str) -> Any:
-        """A metric by its name in `to_dict`."""
+        """Return a metric by its name in `to_dict`."""
         if name not in self._metrics:
             raise KeyError(
                 f"{name!r} is no metric; to_dict() has all of them, such as {', '.join(list(self._metrics)[:8])}"
             )
         return self._metrics[name]
+
+
+def find_savings(
+    counts: NDArray[np.int64], adapter: Adapter, baseline: Adapter, is_whole: NDArray[np.bool_], max_savings: int
+) -> list[Saving]:
+    """Find the tokens that save most, the best first; fewer than `max_savings` if no others save anything.
+
+    Args:
+        counts: how often each token occurs, by id.
+        adapter: the tokenizer.
+        baseline: the tokenizer to compare with.
+        is_whole: whether each token is whole characters; others are left out.
+        max_savings: how many tokens to return, at most.
+
+    Raises:
+        ValueError: for tokens that the other tokenizer cannot encode.
+
+    """
+    tokens, best = adapter.tokens, list[Saving]()
+    # No token saves more than it does where each byte is a token.
+    bounds = np.where(is_whole & tokens.is_ordinary, counts * (tokens.lengths - 1), 0)
+    order = np.argsort(-bounds, kind="stable")
+    order = order[bounds[order] > 0]
+    for start in range(0, len(order), _TOKENS_PER_CALL):
+        if len(best) == max_savings and (not best or best[-1].saved >= bounds[order[start]]):
+            break
+        token_ids = order[start : start + _TOKENS_PER_CALL].tolist()
+        texts = [tokens[token_id] for token_id in token_ids]
+        ends = offsets_of([len(text) for text in texts])
+        _, offsets, _ = baseline.encode(b"".join(texts), ends[:-1], ends[1:])
+        best += [
+            Saving(text.decode("utf-8"), int(counts[token_id]), int(instead))
+            for text, token_id, instead in zip(texts, token_ids, np.diff(offsets), strict=True)
+            if instead > 1
+        ]
+        best = sorted(best, key=lambda saving: -saving.saved)[:max_savings]
+    return best
 
 
 class Vocab:
@@ -213,20 +279,20 @@ class Vocab:
     @cached_property
     def reachability(self) -> Reachability:
         """Which tokens encoding gives back."""
-        return reachability(self.adapter, self.shapes.whole)
+        return measure_reachability(self.adapter, self.shapes.is_whole)
 
 
 def _add_draws(
     results: Sequence[CorpusResult], totals: Sequence[NDArray[np.float64]], settings: Settings
 ) -> NDArray[np.float64] | None:
-    """The sums of all corpora: each is resampled by itself; one that cannot be counts as it is."""
+    """Add up the resampled sums of all corpora; a corpus of fewer than two documents counts as it is."""
     parts = [result.draws for result in results]
     if all(part is None for part in parts):
         return None
-    found = np.zeros((settings.resamples, len(INDEX)))
+    sums = np.zeros((settings.resamples, len(INDEX)))
     for part, total in zip(parts, totals, strict=True):
-        found += total if part is None else part
-    return found
+        sums += total if part is None else part
+    return sums
 
 
 class TokenizerResult:
@@ -256,12 +322,13 @@ class TokenizerResult:
         results: list[CorpusResult] = []
         totals: list[NDArray[np.float64]] = []
 
-        for name, (one, draws) in tallies.items():
+        for name, (tally, draws) in tallies.items():
             totals.append(draws.rows[index].sum(axis=0))
-            own = partial(draws.of, index)
-            results.append(CorpusResult(name, one.counts, totals[-1], one.groups.documents, own, self.vocab, settings))
-        first, *others = [result.counts for result in results]
-        counts = sum(others, first)
+            draw = partial(draws.get_sums, index)
+            results.append(
+                CorpusResult(name, tally.counts, totals[-1], tally.groups.documents, draw, self.vocab, settings)
+            )
+        counts = np.sum([result.counts for result in results], axis=0)
         documents = sum(result.documents for result in results)
         total = np.sum(totals, axis=0)
         self.total = CorpusResult(
@@ -274,7 +341,7 @@ class TokenizerResult:
         return f"<TokenizerResult {self.name}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
 
     def __getitem__(self, name: str) -> Any:
-        """A metric of all corpora together by its name, or the result of a corpus by its name."""
+        """Return a metric of all corpora together by its name, or the result of a corpus by its name."""
         if name in self.corpora:
             return self.corpora[name]
         if name in self.total.to_dict():
@@ -283,7 +350,7 @@ class TokenizerResult:
         raise KeyError(f"{name!r} is no metric{corpora}; to_dict() has all metrics")
 
     def costs(self) -> dict[str, float]:
-        """The tokens of each corpus per byte."""
+        """Return the tokens per byte of each corpus."""
         return {
             name: result.sums["tokens"] / result.sums["bytes"]
             for name, result in self.corpora.items()
@@ -291,28 +358,28 @@ class TokenizerResult:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded; those of each corpus under "corpora"."""
-        found: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.size}
-        found |= self.total.to_dict()
-        found |= self.vocab.reachability.to_dict()
-        found |= self.vocab.shapes.to_dict()
+        """Return the metrics by name, not rounded; those of each corpus under "corpora"."""
+        values: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.size}
+        values |= self.total.to_dict()
+        values |= self.vocab.reachability.to_dict()
+        values |= self.vocab.shapes.to_dict()
         if self.alignment is not None:
-            found |= self.alignment.to_dict()
+            values |= self.alignment.to_dict()
         if self.corpora:
-            found |= self._compare_corpora()
-            found["corpora"] = {name: result.to_dict() for name, result in self.corpora.items()}
-        return found
+            values |= self._compare_corpora()
+            values["corpora"] = {name: result.to_dict() for name, result in self.corpora.items()}
+        return values
 
     def _compare_corpora(self) -> dict[str, Any]:
-        """What compares the corpora."""
+        """Return the metrics that compare the corpora."""
         costs = self.costs()
-        found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())) if len(costs) > 1 else None}
-        found["parallel"] = self.settings.parallel
+        values: dict[str, Any] = {"gini": metrics.gini(list(costs.values())) if len(costs) > 1 else None}
+        values["parallel"] = self.settings.parallel
         tokens = {name: result.sums["tokens"] for name, result in self.corpora.items()}
         reference = self.settings.reference or next(iter(tokens))
-        found["relative_tokens_per_byte"] = metrics.premiums(costs, reference)
-        found["gini_parallel"] = found["premium"] = None
+        values["relative_tokens_per_byte"] = metrics.premiums(costs, reference)
+        values["gini_parallel"] = values["premium"] = None
         if self.settings.parallel:
-            found["gini_parallel"] = metrics.gini(list(tokens.values()))
-            found["premium"] = metrics.premiums(tokens, reference)
-        return found
+            values["gini_parallel"] = metrics.gini(list(tokens.values()))
+            values["premium"] = metrics.premiums(tokens, reference)
+        return values

@@ -19,8 +19,7 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.errors import pluralize, short_repr
 from bpe.evaluation.adapters import Adapter, NativeAdapter, adapt
-from bpe.evaluation.reachability import reachability
-from bpe.evaluation.shapes import find_shapes
+from bpe.evaluation.vocabulary_metrics import find_shapes, measure_reachability
 
 #: Texts of many scripts and kinds that decoding must give back.
 PROBES = (
@@ -102,12 +101,12 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
 
 
 def has_failure(findings: Iterable[Finding]) -> bool:
-    """Whether some finding is a failure."""
-    return any(each.level == "failure" for each in findings)
+    """Return whether some finding is a failure."""
+    return any(finding.level == "failure" for finding in findings)
 
 
 def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
-    tested = reachability(adapter, find_shapes(adapter.tokens).whole)
+    tested = measure_reachability(adapter, find_shapes(adapter.tokens).is_whole)
     missed = tested.unreachable
     if not missed:
         return "ok", f"encoding gives each of {pluralize(tested.tested, 'token')} back"
@@ -115,7 +114,7 @@ def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
     examples = _list_tokens(adapter, never or missed)
     message = (
         f"{pluralize(len(missed), 'token')} of {tested.tested} are not what their text is encoded as: it is another "
-        f"token ({len(tested.single)}) or several ({len(tested.several)}); "
+        f"token ({len(tested.as_one)}) or several ({len(tested.as_several)}); "
     )
     if never:
         return "failure", f"{message}no word has {pluralize(len(never), 'token')} of them: {examples}"
@@ -129,7 +128,7 @@ def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
 
 
 def _find_never_merged(adapter: Adapter, token_ids: list[int]) -> list[int]:
-    """Those of the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
+    """Find the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
     if not isinstance(adapter, NativeAdapter):
         return token_ids
     with suppress(ValueError):  # tokens that are not spelled as text
@@ -144,16 +143,16 @@ def _check_round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> tuple[Leve
     for text in chain(PROBES, (to_bytes(text).decode("utf-8", "replace") for text in texts)):
         total += 1
         try:
-            back = adapter.decode_all(adapter.encode_texts([text]))[0]
-            if back == text:
+            decoded = adapter.decode_all(adapter.encode_texts([text]))[0]
+            if decoded == text:
                 continue
-            if normalized and adapter.decode_all(adapter.encode_texts([back]))[0] == back:
+            if normalized and adapter.decode_all(adapter.encode_texts([decoded]))[0] == decoded:
                 changed += 1
                 continue
-            shorter = min(len(text), len(back))
-            at = next((i for i in range(shorter) if text[i] != back[i]), shorter)  # the first difference
-            part = slice(max(at - 5, 0), at + 10)
-            lost.append(f"{short_repr(text[part])} came back as {short_repr(back[part])}")
+            shorter = min(len(text), len(decoded))
+            difference = next((i for i in range(shorter) if text[i] != decoded[i]), shorter)  # the first difference
+            part = slice(max(difference - 5, 0), difference + 10)
+            lost.append(f"{short_repr(text[part])} came back as {short_repr(decoded[part])}")
         except ValueError as error:
             lost.append(str(error))
     if lost:
@@ -163,40 +162,42 @@ def _check_round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> tuple[Leve
         )
     if changed:
         return "warning", f"the normalizer changes {changed} of {total} texts"
-    own = "" if total == len(PROBES) else f", {total - len(PROBES):,} of them given"
-    return "ok", f"{total:,} texts came back unchanged{own}"
+    n_given = "" if total == len(PROBES) else f", {total - len(PROBES):,} of them given"
+    return "ok", f"{total:,} texts came back unchanged{n_given}"
 
 
 def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
     """Check that the boundaries in a number depend on its length alone."""
     generator = random.Random(0)
-    faults = []
+    irregular = []
     for n in range(2, _MAX_DIGITS + 1):
         texts = [str(generator.randrange(10 ** (n - 1), 10**n)) for _ in range(_NUMBERS)]
         try:
-            sizes = _find_sizes(adapter, texts)
+            sizes = _measure_tokens(adapter, texts)
         except ValueError as error:
             return "failure", str(error)
         patterns = Counter(sizes)
         if len(patterns) > 1:
-            one, other = (_mark_cuts(texts[sizes.index(pattern)], pattern) for pattern, _ in patterns.most_common(2))
-            faults.append(f"{n} digits in {len(patterns)} ways, such as {one} and {other}")
-    if not faults:
+            example, counterexample = (
+                _mark_cuts(texts[sizes.index(pattern)], pattern) for pattern, _ in patterns.most_common(2)
+            )
+            irregular.append(f"{n} digits in {len(patterns)} ways, such as {example} and {counterexample}")
+    if not irregular:
         return "ok", "numbers of the same length are cut at the same positions"
-    return "failure", f"where numbers are cut depends on their digits: {'; '.join(faults[:_MAX_LISTED])}"
+    return "failure", f"where numbers are cut depends on their digits: {'; '.join(irregular[:_MAX_LISTED])}"
 
 
-def _find_sizes(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
-    """The sizes of the tokens of each text."""
+def _measure_tokens(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
+    """Measure the tokens of each text."""
     data = [text.encode() for text in texts]
-    bounds = offsets_of([len(each) for each in data])
-    found = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
-    sizes = found.token_sizes(adapter)
-    return [tuple(sizes[a:b].tolist()) for a, b in pairwise(found.offsets.tolist())]
+    bounds = offsets_of([len(text_bytes) for text_bytes in data])
+    encoded = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
+    sizes = encoded.measure_tokens(adapter)
+    return [tuple(sizes[a:b].tolist()) for a, b in pairwise(encoded.offsets.tolist())]
 
 
 def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
-    """A text of ASCII with | between its tokens, which have these sizes."""
+    """Put | between the tokens of a text of ASCII, which have these sizes."""
     bounds = pairwise(accumulate(sizes, initial=0))
     return "|".join(text[start:end] for start, end in bounds)
 
@@ -204,15 +205,15 @@ def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
 def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     """Check that the name of a special token in text is ordinary text."""
     specials = _list_special_names(adapter)
-    imitated = []
+    imitated_names = []
     for name, token_id in specials.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
             if token_id in adapter.encode_texts([f"a{name}b"]).ids:
-                imitated.append(name)
-    if not imitated:
+                imitated_names.append(name)
+    if not imitated_names:
         return "ok", f"{pluralize(len(specials), 'special token')}; none comes out of text"
-    names = ", ".join(imitated[:_MAX_LISTED])
-    message = f"text that spells them becomes {pluralize(len(imitated), 'special token')}: {names}"
+    names = ", ".join(imitated_names[:_MAX_LISTED])
+    message = f"text that spells them becomes {pluralize(len(imitated_names), 'special token')}: {names}"
     return "warning" if isinstance(adapter, NativeAdapter) else "failure", message
 
 
@@ -220,19 +221,19 @@ def _list_special_names(adapter: Adapter) -> dict[str, int]:
     if isinstance(adapter, NativeAdapter):
         return dict(adapter.tokenizer.special_tokens)
     tokens = adapter.tokens
-    token_ids = np.flatnonzero(~tokens.ordinary & (tokens.lengths > 0)).tolist()
+    token_ids = np.flatnonzero(~tokens.is_ordinary & (tokens.lengths > 0)).tolist()
     return {tokens[token_id].decode("utf-8", "replace"): token_id for token_id in token_ids}
 
 
 def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
-    tokens = np.flatnonzero(adapter.tokens.ordinary & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
+    tokens = np.flatnonzero(adapter.tokens.is_ordinary & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
     texts = [*PROBES, "".join(adapter.decode_each(tokens))]
     try:
-        first = adapter.encode_texts(texts)
-        same = all(adapter.encode_texts(texts) == first for _ in range(3))  # random choices may agree once
+        ids = adapter.encode_texts(texts)
+        is_repeatable = all(adapter.encode_texts(texts) == ids for _ in range(3))  # random choices may agree once
     except ValueError as error:
         return "failure", str(error)
-    if same:
+    if is_repeatable:
         return "ok", "the same text has the same ids"
     return "failure", "the same text has other ids each time; the tokenizer's file has a dropout"
 
@@ -245,8 +246,8 @@ def _check_ids(adapter: Adapter) -> tuple[Level, str]:
 
 
 def _check_characters(adapter: Adapter) -> tuple[Level, str]:
-    crossing = np.flatnonzero(find_shapes(adapter.tokens).crossing).tolist()
+    crossing = np.flatnonzero(find_shapes(adapter.tokens).is_crossing).tolist()
     if not crossing:
         return "ok", "no token has parts of two characters"
-    what = f"{pluralize(len(crossing), 'token')} cross the border of characters that they do not complete"
-    return "warning", f"{what}: {_list_tokens(adapter, crossing)}"
+    message = f"{pluralize(len(crossing), 'token')} cross the border of characters that they do not complete"
+    return "warning", f"{message}: {_list_tokens(adapter, crossing)}"

@@ -45,7 +45,7 @@ VOCABULARY_ROWS = (
 
 
 def format_value(value: Any, how: str) -> str:
-    """A number as the table writes it; – for None.
+    """Format a number as the table writes it; – for None.
 
     >>> format_value(0.12345, "%"), format_value(1234567, "d"), format_value(None, "d")
     ('12.35%', '1,234,567', '–')
@@ -56,7 +56,7 @@ def format_value(value: Any, how: str) -> str:
 
 
 def format_metric(result: CorpusResult, name: str, how: str) -> str:
-    """A metric with its interval, if it has one."""
+    """Format a metric with its interval, if it has one."""
     text, range_ = format_value(result[name], how), result.to_dict().get(f"{name}_interval")
     if range_ is None or range_[0] == range_[1]:
         return text
@@ -64,7 +64,7 @@ def format_metric(result: CorpusResult, name: str, how: str) -> str:
 
 
 def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Rows of cells as lines; the first column to the left, the others to the right.
+    """Format rows of cells as lines; the first column to the left, the others to the right.
 
     If they need more than `width` columns, intervals go below their values, and then some columns below the others.
 
@@ -80,39 +80,39 @@ def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> li
         if len(folded) > len(rows):
             return align_columns(folded, width)
         if len(widths) > 2:
-            most = 2
-            while sum(widths[: most + 1]) + 2 * most <= width:
-                most += 1
-            parts = [row[:most] for row in rows], [[row[0], *row[most:]] for row in rows]
+            n_columns = 2
+            while sum(widths[: n_columns + 1]) + 2 * n_columns <= width:
+                n_columns += 1
+            parts = [row[:n_columns] for row in rows], [[row[0], *row[n_columns:]] for row in rows]
             return [*align_columns(parts[0], width), "", *align_columns(parts[1], width)]
-    found = []
+    lines = []
     for row in rows:
         cells = [row[0] + " " * (widths[0] - measure_width(row[0]))]
         cells += [" " * (width - measure_width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
-        found.append("  ".join(cells).rstrip())
-    return found
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def _fold_intervals(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The rows with intervals in rows of their own."""
-    found = []
+    """Move intervals to rows of their own."""
+    folded = []
     for heading, *cells in rows[1:]:
         parts = [cell.partition(" [") for cell in cells]
-        found.append([heading, *(value for value, _, _ in parts)])
+        folded.append([heading, *(value for value, _, _ in parts)])
         if any(interval for _, _, interval in parts):
-            found.append(["", *(f"[{interval}" if interval else "" for _, _, interval in parts)])
-    return [list(rows[0]), *found]
+            folded.append(["", *(f"[{interval}" if interval else "" for _, _, interval in parts)])
+    return [list(rows[0]), *folded]
 
 
 def measure_width(text: str) -> int:
-    """The columns that a text takes on a terminal."""
+    """Count the columns that a text takes on a terminal."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
 def format_table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
-    """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
+    """Format the whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
 
     It fits in `width` columns, if that is possible.
     """
@@ -121,20 +121,20 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
     total = results[0].total
     rows = [["", *(result.name for result in results)]]
     for heading, name, how in VOCABULARY_ROWS:
-        if any(each.get(name) is not None for each in dicts):
-            rows.append([heading, *(format_value(each.get(name), how) for each in dicts)])
+        if any(values.get(name) is not None for values in dicts):
+            rows.append([heading, *(format_value(values.get(name), how) for values in dicts)])
     for heading, name, how in ROWS:
         if _is_shown(name, results) and any(result.total[name] is not None for result in results):
             rows.append([heading, *(format_metric(result.total, name, how) for result in results)])
-    what = [
+    heading_lines = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
         + (f", {len(corpora)} corpora" if corpora else "")
     ]
-    parts = ["\n".join([*what, "", *align_columns(rows, width)])]
+    parts = ["\n".join([*heading_lines, "", *align_columns(rows, width)])]
     if corpora:
         parts += [
-            _by_corpus(results, heading, name, how, width)
+            _format_by_corpus(results, heading, name, how, width)
             for heading, name, how in ROWS
             if name in BY_CORPUS and _is_shown(name, results)
         ]
@@ -150,11 +150,11 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
 
 
 def _is_shown(name: str, results: Sequence[TokenizerResult]) -> bool:
-    """Whether a metric is shown: of one tokenizer, there is nothing to compare with the first."""
+    """Return whether a metric is shown: with one tokenizer, there is nothing to compare with the first."""
     return name != "normalized_sequence_length" or len(results) > 1
 
 
-def _by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how: str, width: int | None) -> str:
+def _format_by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how: str, width: int | None) -> str:
     rows = [[heading, *(result.name for result in results)]]
     for corpus in results[0].corpora:
         cells = [format_metric(result.corpora[corpus], name, how) for result in results]
@@ -164,63 +164,68 @@ def _by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how:
 
 def compare_results(results: Sequence[TokenizerResult]) -> list[str]:
     """Write sentences that compare each further tokenizer with the first one, in all and by corpus."""
-    first, *others = results
+    baseline, *compared = results
     texts = []
-    for other in others:
-        pairs = [(name, first.corpora[name], other.corpora[name]) for name in first.corpora]
+    for result in compared:
+        pairs = [(name, baseline.corpora[name], result.corpora[name]) for name in baseline.corpora]
         lines = []
-        for name, before, after in pairs or [("", first.total, other.total)]:
-            relative = after["normalized_sequence_length"]
+        for name, baseline_corpus, corpus in pairs or [("", baseline.total, result.total)]:
+            relative = corpus["normalized_sequence_length"]
             if relative is None:
                 continue
-            range_ = after["normalized_sequence_length_interval"]
+            interval = corpus["normalized_sequence_length_interval"]
             where = f"{name}: " if name else ""
-            how_many = "as many tokens as" if relative == 1 else f"{_compare(relative, range_)} than"
-            saved = _name_savings(first.name, before, other.name, after)
-            lines.append(f"{where}{other.name} takes {how_many} {first.name}{_explain(before, after)}.{saved}")
+            how_many = "as many tokens as" if relative == 1 else f"{_format_change(relative, interval)} than"
+            savings = _list_savings(baseline.name, baseline_corpus, result.name, corpus)
+            lines.append(
+                f"{where}{result.name} takes {how_many} {baseline.name}{_explain(baseline_corpus, corpus)}.{savings}"
+            )
         if lines:
             texts.append("\n".join(lines))
     return texts
 
 
-def _compare(relative: float, range_: Sequence[float] | None) -> str:
+def _format_change(relative: float, interval: Sequence[float] | None) -> str:
     change, sign = abs(relative - 1), "more" if relative > 1 else "fewer"
-    if range_ is None:
+    if interval is None:
         return f"{100 * change:.1f}% {sign} tokens"
-    low, high = sorted(100 * (bound - 1) * (1 if relative > 1 else -1) for bound in range_)
-    sure = "" if low > 0 else ", which may be chance"
-    return f"{100 * change:.1f}% {sign} tokens [{low:.1f}%, {high:.1f}%{sure}]"
+    low, high = sorted(100 * (bound - 1) * (1 if relative > 1 else -1) for bound in interval)
+    chance = "" if low > 0 else ", which may be chance"
+    return f"{100 * change:.1f}% {sign} tokens [{low:.1f}%, {high:.1f}%{chance}]"
 
 
-def _explain(first: CorpusResult, other: CorpusResult) -> str:
-    """What else differs: cut words, split characters, used tokens."""
+def _explain(baseline: CorpusResult, result: CorpusResult) -> str:
+    """Explain what else differs: cut words, split characters, used tokens."""
     changes = []
-    for name, what in (
+    for name, meaning in (
         ("continued_words", "of the words are cut"),
         ("split_characters", "of the characters are split"),
     ):
-        before, after = first[name], other[name]
-        if before is not None and after is not None and abs(before - after) >= 0.005:
-            sentence = f"{format_value(after, '%')} {what} instead of {format_value(before, '%')}"
-            changes.append((abs(before - after), sentence))
+        baseline_value, value = baseline[name], result[name]
+        if baseline_value is not None and value is not None and abs(baseline_value - value) >= 0.005:
+            sentence = f"{format_value(value, '%')} {meaning} instead of {format_value(baseline_value, '%')}"
+            changes.append((abs(baseline_value - value), sentence))
     parts = [sentence for _, sentence in sorted(changes, reverse=True)]  # the greatest change first
-    used = first["used_tokens"], other["used_tokens"]
+    used = baseline["used_tokens"], result["used_tokens"]
     if abs(used[0] - used[1]) > 0.05 * max(used):
         parts.append(f"{used[1]:,} different tokens occur instead of {used[0]:,}")
     return ": " + ", ".join(parts) if parts else ""
 
 
-def _name_savings(baseline: str, first: CorpusResult, name: str, other: CorpusResult) -> str:
-    """Which tokens of the one that takes fewer save most; empty if there are none."""
-    (better, fewer), (_, more) = sorted(((baseline, first), (name, other)), key=lambda each: each[1].sums["tokens"])
-    try:
-        found = fewer.savings(3, more)
-    except ValueError:  # tokens that the other cannot encode
-        found = []
-    each = (
-        f"{short_repr(one.text, 30)} ({_format_times(one.count)}, instead of {one.instead} tokens)" for one in found
+def _list_savings(baseline_name: str, baseline: CorpusResult, name: str, result: CorpusResult) -> str:
+    """List which tokens save most, of the tokenizer that takes fewer; empty if there are none."""
+    (better, fewer), (_, more) = sorted(
+        ((baseline_name, baseline), (name, result)), key=lambda named: named[1].sums["tokens"]
     )
-    return f" {better} saves most by {', '.join(each)}." if found else ""
+    try:
+        savings = fewer.savings(3, more)
+    except ValueError:  # tokens that the other cannot encode
+        savings = []
+    examples = [
+        f"{short_repr(saving.text, 30)} ({_format_times(saving.count)}, instead of {saving.instead} tokens)"
+        for saving in savings
+    ]
+    return f" {better} saves most by {', '.join(examples)}." if savings else ""
 
 
 def _format_times(count: int) -> str:
@@ -228,26 +233,26 @@ def _format_times(count: int) -> str:
 
 
 def make_records(results: Sequence[TokenizerResult]) -> list[dict[str, Any]]:
-    """A row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
-    found = []
+    """Make a row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
+    records = []
     for result in results:
-        own = {
+        tokenizer_values = {
             name: value
             for name, value in result.to_dict().items()
             if _is_number(value) and not name.endswith("_interval")
         }
         for corpus in (result.total, *result.corpora.values()):
             row: dict[str, Any] = {"tokenizer": result.name, "corpus": corpus.name}
-            row |= own if corpus is result.total else {"vocab_size": own["vocab_size"]}
+            row |= tokenizer_values if corpus is result.total else {"vocab_size": tokenizer_values["vocab_size"]}
             for name, value in corpus.to_dict().items():
                 if name.endswith("_interval"):
                     stem = name.removesuffix("_interval")
                     row[f"{stem}_low"], row[f"{stem}_high"] = value or (None, None)
                 elif _is_number(value):
                     row[name] = value
-            found.append(row)
-    columns = list(dict.fromkeys(name for row in found for name in row))
-    return [{name: row.get(name) for name in columns} for row in found]
+            records.append(row)
+    columns = list(dict.fromkeys(name for row in records for name in row))
+    return [{name: row.get(name) for name in columns} for row in records]
 
 
 def _is_number(value: Any) -> bool:

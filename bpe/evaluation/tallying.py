@@ -2,6 +2,10 @@
 
 A thread takes the next block and does all of this, so that the text stays in its cache. Results are put in the order of
 the blocks, so that figures do not depend on the threads.
+
+Sums of documents, for intervals, are kept in bounded memory: up to 4,096 documents one by one. Beyond that, neighbours
+are added up in pairs, and again, so that a row stands for 2, 4, 8, … consecutive documents, and there are always
+between 2,048 and 4,096 rows. Which documents are together depends on their order alone.
 """
 
 from __future__ import annotations
@@ -25,14 +29,68 @@ from bpe.evaluation._file_tally import tally_blocks, tally_texts
 from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.corpora import Corpus, find_common_cuts
-from bpe.evaluation.grouping import Groups
 
 #: A part of a corpus: documents in a block, a file, or texts.
 _Part = Block | FileReader | list[str | bytes]
-#: Blocks of a file that a thread tallies before Python handles their results.
-_BLOCKS = 8
+#: The most blocks of a file that a thread tallies before Python handles their results.
+_BLOCKS_PER_CALL = 8
+#: The least rows of `DocumentSums` once there are as many documents; it holds at most twice as many.
+MIN_SUMS = 2048
 #: The column of each sum of a document.
 INDEX = {name: index for index, name in enumerate(COLUMNS)}
+
+
+class DocumentSums:
+    """Rows of sums, one for each group of consecutive documents.
+
+    Attributes:
+        size: the number of documents in a group; the last one may have fewer.
+        documents: the number of documents.
+
+    >>> groups = DocumentSums(1, min_sums=2)
+    >>> for value in range(6):
+    ...     groups.add(np.array([[value]]))
+    >>> groups.size, groups.to_array().tolist(), groups.documents
+    (2, [[1.0], [5.0], [9.0]], 6)
+
+    """
+
+    def __init__(self, columns: int, min_sums: int = MIN_SUMS) -> None:
+        self._rows = np.zeros((2 * min_sums, columns))
+        self._n = 0  # rows that are complete
+        self._open = np.zeros(columns)  # of the group that is not complete
+        self._filled = 0  # its documents
+        self.size, self.documents = 1, 0
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Add documents in order, one row each."""
+        self.documents += len(rows)
+        start = 0
+        while start < len(rows):
+            if self._n == len(self._rows):
+                self._rows[: self._n // 2] = self._rows[0::2] + self._rows[1::2]
+                self._n //= 2
+                self.size *= 2
+            n_groups = 0 if self._filled else (len(rows) - start) // self.size
+            if n_groups:  # groups that are complete
+                n_groups = min(n_groups, len(self._rows) - self._n)
+                n_documents = n_groups * self.size
+                sums = rows[start : start + n_documents].reshape(n_groups, self.size, -1).sum(axis=1)
+                self._rows[self._n : self._n + n_groups] = sums
+                self._n += n_groups
+            else:
+                n_documents = min(self.size - self._filled, len(rows) - start)
+                self._open += rows[start : start + n_documents].sum(axis=0)
+                self._filled += n_documents
+                if self._filled == self.size:
+                    self._rows[self._n], self._open[:], self._filled = self._open, 0, 0
+                    self._n += 1
+            start += n_documents
+
+    def to_array(self) -> NDArray[np.float64]:
+        """Return the sums of the groups; float64, shape (n, columns)."""
+        open_sums = [self._open[None]] if self._filled else []
+        return np.concatenate([self._rows[: self._n], *open_sums])
 
 
 @dataclass
@@ -46,7 +104,7 @@ class Tally:
     """
 
     counts: NDArray[np.int64]
-    groups: Groups
+    groups: DocumentSums
 
 
 @dataclass
@@ -62,7 +120,7 @@ class _BlockSums:
 def tally_corpus(
     corpus: Corpus, adapters: Sequence[Adapter], mode: int, threads: int, advance: Callable[[int], Any]
 ) -> list[Tally]:
-    """Read a corpus once; the tally of each tokenizer.
+    """Read a corpus once, and return the tally of each tokenizer.
 
     Args:
         corpus: the corpus.
@@ -77,78 +135,78 @@ def tally_corpus(
 
     """
     tables = _ThreadTallies(adapters, mode)
-    groups = [Groups(len(COLUMNS)) for _ in adapters]
+    groups = [DocumentSums(len(COLUMNS)) for _ in adapters]
     if not all(adapter.thread_safe for adapter in adapters):
         threads = 1
     open_rows: list[NDArray[np.float64]] | None = None  # of a document that continues in the next block
 
     cuts = find_common_cuts(adapters)
 
-    def work(numbered: tuple[int, _Part]) -> list[tuple[int, _BlockSums]]:
-        number, block = numbered
+    def work(part: tuple[int, _Part]) -> list[tuple[int, _BlockSums]]:
+        index, block = part
         if isinstance(block, list):
-            return [(number, _tally_texts(block, adapters, tables))]
+            return [(index, _tally_texts(block, adapters, tables))]
         if isinstance(block, FileReader):
             assert cuts is not None  # without cuts, whole documents are read
-            return _tally_next(block, number, cuts, adapters, tables)
-        return [(number, _tally_block(block, adapters, tables))]
+            return _tally_next(block, index, cuts, adapters, tables)
+        return [(index, _tally_block(block, adapters, tables))]
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = map_unordered if corpus.sources is not None and corpus.sources.regular else map_ordered
     with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
-        for done in _order_blocks(share(work, _number_blocks(blocks), threads)):
-            open_rows = _add_block(groups, done, open_rows)
-            advance(done.size)
+        for sums in _order_blocks(share(work, _number_blocks(blocks), threads)):
+            open_rows = _add_block(groups, sums, open_rows)
+            advance(sums.size)
     if open_rows is not None:
-        for own, row in zip(groups, open_rows, strict=True):
-            own.add(row)
-    return [Tally(counts, own) for counts, own in zip(tables.counts(), groups, strict=True)]
+        for group, row in zip(groups, open_rows, strict=True):
+            group.add(row)
+    return [Tally(counts, group) for counts, group in zip(tables.add_up_counts(), groups, strict=True)]
 
 
 def _number_blocks(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
-    """The blocks with their numbers; a reader, which comes again and again, with that of its first block."""
-    number, last = 0, None
+    """Number the blocks; a reader, which is yielded again and again, has the index of its first block."""
+    index, reader = 0, None
     for block in blocks:
-        if last is not None and block is not last:
-            number += last.n_blocks  # all of them have been read by now
-        last = block if isinstance(block, FileReader) else None
-        yield number, block
-        if last is None:
-            number += 1
+        if reader is not None and block is not reader:
+            index += reader.n_blocks  # all of them have been read by now
+        reader = block if isinstance(block, FileReader) else None
+        yield index, block
+        if reader is None:
+            index += 1
 
 
-def _order_blocks(found: Iterator[list[tuple[int, _BlockSums]]]) -> Iterator[_BlockSums]:
-    """The results in the order of their blocks."""
+def _order_blocks(results: Iterator[list[tuple[int, _BlockSums]]]) -> Iterator[_BlockSums]:
+    """Yield the results in the order of their blocks."""
     waiting: dict[int, _BlockSums] = {}
-    following = 0
-    for numbered in found:  # an empty list if another thread has read the rest of a file
-        waiting.update(numbered)
-        while following in waiting:
-            yield waiting.pop(following)
-            following += 1
+    next_index = 0
+    for block_sums in results:  # an empty list if another thread has read the rest of a file
+        waiting.update(block_sums)
+        while next_index in waiting:
+            yield waiting.pop(next_index)
+            next_index += 1
 
 
 def _add_block(
-    groups: Sequence[Groups], done: _BlockSums, open_rows: list[NDArray[np.float64]] | None
+    groups: Sequence[DocumentSums], sums: _BlockSums, open_rows: list[NDArray[np.float64]] | None
 ) -> list[NDArray[np.float64]] | None:
-    """Add the documents of a block; returns the row of a last one that is not over."""
-    rows = done.rows
-    if open_rows is not None and not done.begins and len(rows[0]):
-        for before, row in zip(open_rows, rows, strict=True):
-            row[0] += before[0]
+    """Add the documents of a block; return the row of its last document if it continues in the next block."""
+    rows = sums.rows
+    if open_rows is not None and not sums.begins and len(rows[0]):
+        for open_row, row in zip(open_rows, rows, strict=True):
+            row[0] += open_row[0]
         open_rows = None
     if open_rows is not None:
-        if not done.begins and not done.closes:
+        if not sums.begins and not sums.closes:
             return open_rows
-        for own, row in zip(groups, open_rows, strict=True):
-            own.add(row)
+        for group, row in zip(groups, open_rows, strict=True):
+            group.add(row)
         open_rows = None
-    last = None
-    if not done.closes and len(rows[0]):
-        last, rows = [row[-1:].copy() for row in rows], [row[:-1] for row in rows]
-    for own, row in zip(groups, rows, strict=True):
-        own.add(row)
-    return last
+    last_rows = None
+    if not sums.closes and len(rows[0]):
+        last_rows, rows = [row[-1:].copy() for row in rows], [row[:-1] for row in rows]
+    for group, row in zip(groups, rows, strict=True):
+        group.add(row)
+    return last_rows
 
 
 class _ThreadTallies:
@@ -160,25 +218,25 @@ class _ThreadTallies:
         self._all: list[list[TokenTally]] = []
         self._lock = threading.Lock()
 
-    def own(self) -> tuple[list[TokenTally], FileBlock]:
-        """The tables of this thread."""
-        found: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "found", None)
-        if found is None:
-            tallies = [TokenTally(each.lengths, self._mode) for each in self._adapters]
-            found = self._local.found = tallies, FileBlock()
+    def get_own(self) -> tuple[list[TokenTally], FileBlock]:
+        """Return the tallies of this thread, and its memory for a block."""
+        tables: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "tables", None)
+        if tables is None:
+            tallies = [TokenTally(adapter.lengths, self._mode) for adapter in self._adapters]
+            tables = self._local.tables = tallies, FileBlock()
             with self._lock:
                 self._all.append(tallies)
-        return found
+        return tables
 
-    def counts(self) -> list[NDArray[np.int64]]:
-        """The counts of all threads, by tokenizer; called once, since they are added up in place."""
+    def add_up_counts(self) -> list[NDArray[np.int64]]:
+        """Add up the counts of all threads, by tokenizer; called once, since counts are added up in place."""
         if not self._all:
-            self.own()
-        first, *others = [[each.counts() for each in tallies] for tallies in self._all]
-        for counts in others:
-            for total, each in zip(first, counts, strict=True):
-                total += each
-        return first
+            self.get_own()
+        totals, *more_counts = [[tally.counts() for tally in tallies] for tallies in self._all]
+        for thread_counts in more_counts:
+            for total, counts in zip(totals, thread_counts, strict=True):
+                total += counts
+        return totals
 
 
 def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
@@ -187,23 +245,25 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTalli
     starts, ends = block.documents(empty=True)
     valid = not block.checked or utf8_error(block.text) is None
     rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
-    done = _BlockSums(rows, block.begins, block.ends_document, len(block.text))
+    sums = _BlockSums(rows, block.begins, block.ends_document, len(block.text))
     block.release()
-    return done
+    return sums
 
 
 def _tally_next(
-    reader: FileReader, first: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _ThreadTallies
+    reader: FileReader, first_index: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _ThreadTallies
 ) -> list[tuple[int, _BlockSums]]:
-    """Encode and tally the next blocks of a file; (number, result) of each, counted from `first`."""
-    tallies, memory = tables.own()
-    blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS)
-    return [(first + number, _BlockSums(rows, begins, closes, size)) for number, begins, closes, size, rows in blocks]
+    """Encode and tally the next blocks of a file; (index, sums) of each, counted from `first_index`."""
+    tallies, memory = tables.get_own()
+    blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS_PER_CALL)
+    return [
+        (first_index + index, _BlockSums(rows, begins, closes, size)) for index, begins, closes, size, rows in blocks
+    ]
 
 
 def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
     """Encode and tally a list of texts."""
-    tallies, memory = tables.own()
+    tallies, memory = tables.get_own()
     size, rows = tally_texts(texts, memory, adapters, tallies)
     return _BlockSums([np.concatenate(parts) for parts in rows], True, True, size)
 
@@ -217,9 +277,9 @@ def _tally(
     adapters: Sequence[Adapter],
     tables: _ThreadTallies,
 ) -> list[NDArray[np.float64]]:
-    """Encode and tally documents for each tokenizer; the sums of each."""
+    """Encode and tally documents for each tokenizer; return the sums of each."""
     rows = []
-    for adapter, tally in zip(adapters, tables.own()[0], strict=True):
+    for adapter, tally in zip(adapters, tables.get_own()[0], strict=True):
         tally.begin(text, starts, ends, valid)
         try:
             with as_format_error(source or adapter.name):

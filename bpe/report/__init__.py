@@ -8,7 +8,7 @@ The files, in the order in which data meets them:
 - `measures.py` the sections made from an evaluation: verdicts, metrics, bars by corpus;
 - `panels.py` the same text in each tokenizer, in coloured tokens, and the details of those tokens;
 - `vocabularies.py` lengths, scripts, rare and long tokens, differences;
-- `charts.py` pictures as SVG, each with its numbers; `parts.py` sections and boxes;
+- `charts.py` pictures as SVG, each with its numbers;
 - `playground.py` the server of `bpe play`;
 - `page.html`, `page.css`, `page.js` the frame, the style and the script.
 

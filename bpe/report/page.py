@@ -25,26 +25,25 @@ from bpe.corpus.blocks import PathLike
 from bpe.errors import describe
 from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
-from bpe.report.charts import line_chart, pick_ranks
+from bpe.report.charts import draw_line_chart, pick_ranks
 from bpe.report.panels import Panels, cut_beginning
-from bpe.report.parts import columns, note, scroll, section
 from bpe.report.subjects import Subject, Tokenizers, name_subjects
-from bpe.show.html import Heading, Html, table, to_html
-from bpe.show.metrics import Facts, by_tokenizer
+from bpe.show.html import Heading, Html, make_columns, make_note, make_scroll_box, make_section, table, to_html
+from bpe.show.metrics import Facts, group_by_tokenizer
 
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]
 
 #: The bytes of text that are drawn as tokens: of a text at most and at least, and of all texts in all tokenizers.
-_MOST_DRAWN, _LEAST_DRAWN, _DRAWN_IN_ALL = 4000, 300, 40_000
+_MAX_DRAWN_BYTES, _MIN_DRAWN_BYTES, _MAX_PAGE_BYTES = 4000, 300, 40_000
 #: The bytes of each text, of all texts together, that the curve of compression by vocabulary size is measured on.
-_MEASURED = 200_000
+_CURVE_BYTES = 200_000
 
 
 class Evaluated(Protocol):
     """What a report needs of an `Evaluation`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by name."""
+        """Return the metrics by name."""
 
 
 def write_page(
@@ -87,31 +86,39 @@ def write_page(
 def page_html(
     tokenizers: Tokenizers, evaluation: Evaluated | Mapping[str, Any] | None = None, texts: Texts = ()
 ) -> str:
-    """The page of `write_page` as a str."""
-    named = name_subjects(tokenizers)
+    """Return the page of `write_page` as a str."""
+    subjects = name_subjects(tokenizers)
     corpora = _name_texts(texts)
     values = {} if evaluation is None else evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
-    facts = by_tokenizer(values, list(named)) if values else {}
-    usage = Usage(named, corpora, facts, getattr(evaluation, "results", ()))
-    facts = facts or usage.facts()
-    panels = Panels(named)
-    scripts = {name: vocabularies.count_scripts(each) for name, each in named.items()}
+    facts = group_by_tokenizer(values, list(subjects)) if values else {}
+    usage = Usage(subjects, corpora, facts, getattr(evaluation, "results", ()))
+    facts = facts or usage.to_facts()
+    panels = Panels(subjects)
+    scripts = {name: vocabularies.count_scripts(subject) for name, subject in subjects.items()}
     sections = [
-        section(
-            "summary", "Summary", _overview(named), _verdicts(facts, scripts, corpora), measures.draw_metrics(facts)
+        make_section(
+            "summary",
+            "Summary",
+            _draw_overview(subjects),
+            _list_verdicts(facts, scripts, corpora),
+            measures.draw_metrics(facts),
         ),
-        section("corpora", "Corpora", measures.draw_corpora(facts)),
-        section("texts", "The same text in each tokenizer", *_draw_texts(panels, corpora, usage)),
-        section("vocabularies", "Vocabularies", _charts(named, usage, corpora), vocabularies.format_scripts(scripts)),
-        section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(named, usage.counts)),
-        section("differences", "What differs", vocabularies.compare_vocabularies(named, usage.counts)),
+        make_section("corpora", "Corpora", measures.draw_corpora(facts)),
+        make_section("texts", "The same text in each tokenizer", *_draw_texts(panels, corpora, usage)),
+        make_section(
+            "vocabularies", "Vocabularies", _draw_charts(subjects, usage, corpora), vocabularies.format_scripts(scripts)
+        ),
+        make_section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(subjects, usage.counts)),
+        make_section("differences", "What differs", vocabularies.compare_vocabularies(subjects, usage.counts)),
     ]
     body = "".join(sections)
-    return frame(f"Tokenizer report: {', '.join(named)}", body, panels.details(), nav=_nav(sections))
+    return fill_frame(
+        f"Tokenizer report: {', '.join(subjects)}", body, panels.describe_tokens(), nav=_link_sections(sections)
+    )
 
 
-def frame(title: str, body: str, data: object, *, nav: str = "", connect: bool = False) -> str:
-    """A whole page: its head, style and script around a body of HTML.
+def fill_frame(title: str, body: str, data: object, *, nav: str = "", connect: bool = False) -> str:
+    """Fill the page's frame: head, style and script around a body of HTML.
 
     Args:
         title: the title.
@@ -121,9 +128,9 @@ def frame(title: str, body: str, data: object, *, nav: str = "", connect: bool =
         connect: whether the script may ask the page's own server.
 
     """
-    style, script = _resource("page.css"), _resource("page.js")
+    style, script = _read_resource("page.css"), _read_resource("page.js")
     values = {
-        "policy": policy(connect=connect),
+        "policy": make_policy(connect=connect),
         "version": __version__,
         "title": to_html(title),
         "style": style,
@@ -132,20 +139,22 @@ def frame(title: str, body: str, data: object, *, nav: str = "", connect: bool =
         "body": body,
         "data": escape_json(data),
     }
-    return Template(_resource("page.html")).substitute(values)
+    return Template(_read_resource("page.html")).substitute(values)
 
 
-def policy(*, connect: bool = False) -> str:
-    """The content security policy of the page: its own style and script, and nothing else."""
+def make_policy(*, connect: bool = False) -> str:
+    """Make the content security policy of the page: its own style and script, and nothing else."""
     style, script = (
-        b64encode(hashlib.sha256(_resource(name).encode()).digest()).decode() for name in ("page.css", "page.js")
+        b64encode(hashlib.sha256(_read_resource(name).encode()).digest()).decode() for name in ("page.css", "page.js")
     )
-    own = "connect-src 'self'; form-action 'self'" if connect else "form-action 'none'"
-    return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'; {own}"
+    own_server = "connect-src 'self'; form-action 'self'" if connect else "form-action 'none'"
+    return (
+        f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'; {own_server}"
+    )
 
 
 def escape_json(value: object) -> str:
-    r"""JSON that can stand inside a `<script>` element.
+    r"""Write JSON that can stand inside a `<script>` element.
 
     >>> escape_json("</script><!--")
     '"\\u003c/script\\u003e\\u003c!--"'
@@ -178,162 +187,179 @@ class Usage:
         results: Sequence[Any],
     ) -> None:
         self.sizes = {name: sum(map(len, documents)) for name, documents in texts.items()}
-        self.counts = {name: np.zeros(each.limit, dtype=np.int64) for name, each in tokenizers.items()}
+        self.counts = {name: np.zeros(tokenizer.limit, dtype=np.int64) for name, tokenizer in tokenizers.items()}
         self.totals: dict[str, dict[str, int]] = {text: {} for text in texts}
-        known = {text: [_find_corpus(each, text, len(texts)) for each in facts.values()] for text in texts}
-        for (name, each), result in zip(tokenizers.items(), results, strict=False):
-            counted = result.counts[: each.limit]
+        evaluated = {
+            text: [_find_corpus(tokenizer_facts, text, len(texts)) for tokenizer_facts in facts.values()]
+            for text in texts
+        }
+        for (name, tokenizer), result in zip(tokenizers.items(), results, strict=False):
+            counted = result.counts[: tokenizer.limit]
             self.counts[name][: len(counted)] = counted
-        for (name, each), (text, documents) in product(tokenizers.items(), texts.items()):
-            if facts and all(known[text]):
-                found = _find_corpus(facts[name], text, len(texts))
-                self.totals[text][name], self.sizes[text] = found["tokens"], found["bytes"]
+        for (name, tokenizer), (text, documents) in product(tokenizers.items(), texts.items()):
+            if facts and all(evaluated[text]):
+                corpus_facts = _find_corpus(facts[name], text, len(texts))
+                self.totals[text][name], self.sizes[text] = corpus_facts["tokens"], corpus_facts["bytes"]
                 if results:
                     continue
-            counts, self.totals[text][name] = each.counts(documents)
+            counts, self.totals[text][name] = tokenizer.count_tokens(documents)
             if not results:
                 self.counts[name] += counts
 
-    def facts(self) -> dict[str, Any]:
-        """Tokens and bytes per token, in the form of an evaluation."""
-        found = {}
+    def to_facts(self) -> dict[str, Any]:
+        """Return tokens and bytes per token, in the form of an evaluation."""
+        facts = {}
         for name in self.counts:
             corpora = {
-                text: self._ratio(self.sizes[text], totals[name])
+                text: self._make_facts(self.sizes[text], totals[name])
                 for text, totals in self.totals.items()
                 if self.sizes[text]
             }
-            whole = self._ratio(sum(self.sizes.values()), sum(each[name] for each in self.totals.values()))
-            found[name] = {**whole, "corpora": corpora}
-        return found
+            total = self._make_facts(sum(self.sizes.values()), sum(totals[name] for totals in self.totals.values()))
+            facts[name] = {**total, "corpora": corpora}
+        return facts
 
     @staticmethod
-    def _ratio(size: int, tokens: int) -> dict[str, Any]:
+    def _make_facts(size: int, tokens: int) -> dict[str, Any]:
         ratio = {"bytes_per_token": size / tokens} if tokens else {}
         return {"tokens": tokens, "bytes": size, **ratio}
 
 
 def _find_corpus(facts: Facts, text: str, n_texts: int) -> Facts:
-    """What an evaluation found for a text: its corpus of that name, or of one text, its only corpus without a name."""
-    found: Facts = facts.get("corpora", {}).get(text, {}) if n_texts != 1 or "corpora" in facts else facts
-    return found
+    """Find the corpus of an evaluation for a text: of the same name, or the only one, without a name, for one text."""
+    corpus_facts: Facts = facts.get("corpora", {}).get(text, {}) if n_texts != 1 or "corpora" in facts else facts
+    return corpus_facts
 
 
 def _name_texts(texts: Texts) -> dict[str, list[bytes]]:
-    """Each text's or corpus's documents as bytes, by name."""
+    """Name texts and corpora; their documents as bytes."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         return {"text": [bytes(to_bytes(texts))]}
     if isinstance(texts, Mapping):
-        return {str(name) or "text": _documents(each) for name, each in texts.items()}
-    several = list(texts)
-    return {f"text {i}" if len(several) > 1 else "text": _documents(each) for i, each in enumerate(several, 1)}
+        return {str(name) or "text": _encode_documents(text) for name, text in texts.items()}
+    text_list = list(texts)
+    return {
+        f"text {i}" if len(text_list) > 1 else "text": _encode_documents(text) for i, text in enumerate(text_list, 1)
+    }
 
 
-def _documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
+def _encode_documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         return [bytes(to_bytes(value))]
     if not isinstance(value, Iterable):
         raise TypeError(f"a text is {describe(value)}; it must be str, bytes or a list of them")
-    return [bytes(to_bytes(each)) for each in value]
+    return [bytes(to_bytes(text)) for text in value]
 
 
-def _overview(tokenizers: Mapping[str, Subject]) -> Html:
-    rows = [[Heading(name), each.kind, each.vocab_size, *_settings(each)] for name, each in tokenizers.items()]
+def _draw_overview(tokenizers: Mapping[str, Subject]) -> Html:
+    rows = [
+        [Heading(name), tokenizer.kind, tokenizer.vocab_size, *_list_settings(tokenizer)]
+        for name, tokenizer in tokenizers.items()
+    ]
     head = ["tokenizer", "model", "tokens", "merges", "pretokenizer", "fingerprint"]
-    others = [name for name, each in tokenizers.items() if each.native is None]
-    said = (
-        f"Of {', '.join(others)}, this page knows tokens and ids only, since another package encodes with it: merges, "
-        "compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most packages' "
-        "files."
+    foreign_names = [name for name, tokenizer in tokenizers.items() if tokenizer.native is None]
+    explanation = (
+        f"Of {', '.join(foreign_names)}, this page knows tokens and ids only, since another package encodes with it: "
+        "merges, compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most "
+        "packages' files."
     )
-    return Html(scroll("the tokenizers", table(head, rows)) + (note(said) if others else ""))
+    return Html(
+        make_scroll_box("the tokenizers", table(head, rows)) + (make_note(explanation) if foreign_names else "")
+    )
 
 
-def _settings(tokenizer: Subject) -> list[str | int]:
-    """The number of merges, the pretokenizer and the fingerprint."""
-    own = tokenizer.native
-    if own is None:
+def _list_settings(tokenizer: Subject) -> list[str | int]:
+    """List the number of merges, the pretokenizer and the fingerprint."""
+    native = tokenizer.native
+    if native is None:
         return ["not known", "not known", "not known"]
-    pretokenizer = "none" if own.pretokenizer is None else own.pretokenizer.name or "own pattern"
-    return [len(own.merges), pretokenizer, own.fingerprint[:12]]
+    pretokenizer = "none" if native.pretokenizer is None else native.pretokenizer.name or "own pattern"
+    return [len(native.merges), pretokenizer, native.fingerprint[:12]]
 
 
-def _verdicts(
+def _list_verdicts(
     facts: Mapping[str, Any], scripts: Mapping[str, Mapping[str, int]], corpora: Mapping[str, list[bytes]]
 ) -> Html:
-    """Which tokenizer needs fewer tokens, by how much; and how many tokens each has for the script of each corpus."""
-    items = [f"<li>{to_html(said)}</li>" for said in measures.write_verdicts(facts)]
+    """List which tokenizer needs fewer tokens, and how many tokens each has for the script of each corpus."""
+    items = [f"<li>{to_html(sentence)}</li>" for sentence in measures.write_verdicts(facts)]
     for corpus, documents in corpora.items() if len(scripts) > 1 else ():
         sample = b" ".join(documents[:20])[:20_000].decode("utf-8", "ignore")
         script = vocabularies.find_script(sample)
         if script in next(iter(scripts.values())):
-            have = ", ".join(f"{name} has {each[script]:,}" for name, each in scripts.items())
+            have = ", ".join(f"{name} has {n_by_script[script]:,}" for name, n_by_script in scripts.items())
             items.append(f"<li>{to_html(f'{corpus}: mostly {script}. Tokens with such letters: {have}.')}</li>")
     return Html(f"<ul>{''.join(items)}</ul>" if items else "")
 
 
 def _draw_texts(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> Iterable[str]:
-    most = _DRAWN_IN_ALL // max(1, len(corpora) * len(usage.counts))
-    most = max(_LEAST_DRAWN, min(_MOST_DRAWN, most))
+    max_bytes = _MAX_PAGE_BYTES // max(1, len(corpora) * len(usage.counts))
+    max_bytes = max(_MIN_DRAWN_BYTES, min(_MAX_DRAWN_BYTES, max_bytes))
     if corpora:
-        yield note(
+        yield make_note(
             "Each background is a token. Point at one, tap it, or move through them with Tab and the arrow keys for "
             "its id, bytes, rank and merges. Bytes in hexadecimal are of a character that several tokens share; a "
             "dotted line is under a part of a cluster of characters; labels in a box are hidden characters."
         )
     for name, documents in corpora.items():
         yield f"<h3>{to_html(name)}</h3>"
-        yield panels.of(documents, most=most, text=name, totals=usage.totals[name], n_bytes=usage.sizes[name])
+        yield panels.draw(
+            documents, max_bytes=max_bytes, text=name, totals=usage.totals[name], n_bytes=usage.sizes[name]
+        )
 
 
-def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
+def _draw_charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
     figures = []
-    ordered = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
-    if any(len(each) for each in ordered.values()):
+    sorted_counts = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
+    if any(len(counts_by_rank) for counts_by_rank in sorted_counts.values()):
         ranks = {
-            name: [(rank, int(each[rank - 1])) for rank in pick_ranks(len(each))] for name, each in ordered.items()
+            name: [(rank, int(counts_by_rank[rank - 1])) for rank in pick_ranks(len(counts_by_rank))]
+            for name, counts_by_rank in sorted_counts.items()
         }
         labels = ("rank by frequency", "occurrences in the texts")
-        figures.append(line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
+        figures.append(draw_line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
     figures.append(vocabularies.draw_lengths(tokenizers))
-    own = {name: each.native for name, each in tokenizers.items() if each.native is not None}
-    share = _MEASURED // max(1, len(corpora))
-    sample = b"\n".join(cut_beginning(b"\n".join(_first(documents, share)), share) for documents in corpora.values())
-    if sample.strip() and own:
-        sizes = {name: measure_compression(each, sample) for name, each in own.items()}
+    native_tokenizers = {
+        name: tokenizer.native for name, tokenizer in tokenizers.items() if tokenizer.native is not None
+    }
+    share = _CURVE_BYTES // max(1, len(corpora))
+    sample = b"\n".join(
+        cut_beginning(b"\n".join(_take_documents(documents, share)), share) for documents in corpora.values()
+    )
+    if sample.strip() and native_tokenizers:
+        sizes = {name: measure_compression(tokenizer, sample) for name, tokenizer in native_tokenizers.items()}
         title = "Compression by vocabulary size, by truncation"
-        figures.append(line_chart(title, sizes, ("vocabulary size", "bytes per token"), log_x=True))
+        figures.append(draw_line_chart(title, sizes, ("vocabulary size", "bytes per token"), log_x=True))
     curves = {
-        name: [(merges, ratio) for merges, _, ratio in each.spec.training.curve]
-        for name, each in own.items()
-        if each.spec.training is not None and each.spec.training.curve
+        name: [(merges, ratio) for merges, _, ratio in tokenizer.spec.training.curve]
+        for name, tokenizer in native_tokenizers.items()
+        if tokenizer.spec.training is not None and tokenizer.spec.training.curve
     }
     if curves:
-        figures.append(line_chart("Training", curves, ("merges", "bytes per token of the corpus"), log_x=True))
-    return columns(*(figure for figure in figures if figure))
+        figures.append(draw_line_chart("Training", curves, ("merges", "bytes per token of the corpus"), log_x=True))
+    return make_columns(*(figure for figure in figures if figure))
 
 
-def _first(documents: Iterable[bytes], most: int) -> list[bytes]:
-    """The first documents, until they have `most` bytes."""
-    found, size = [], 0
+def _take_documents(documents: Iterable[bytes], max_bytes: int) -> list[bytes]:
+    """Take documents from the first on, until they have `max_bytes` bytes."""
+    documents_taken, size = [], 0
     for document in documents:
-        found.append(document[: most + 4])
+        documents_taken.append(document[: max_bytes + 4])
         size += len(document)
-        if size >= most:
+        if size >= max_bytes:
             break
-    return found
+    return documents_taken
 
 
-def _nav(sections: Sequence[str]) -> str:
-    """Links to the sections that are there."""
+def _link_sections(sections: Sequence[str]) -> str:
+    """Link to the sections that have a body."""
     links = []
-    for each in filter(None, sections):
-        name = each.split('"', 2)[1]
-        title = each.split("<h2>", 1)[1].split("</h2>", 1)[0]
+    for section_html in filter(None, sections):
+        name = section_html.split('"', 2)[1]
+        title = section_html.split("<h2>", 1)[1].split("</h2>", 1)[0]
         links.append(f'<li><a href="#{name}">{title}</a></li>')
     return f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
 
 
 @cache
-def _resource(name: str) -> str:
+def _read_resource(name: str) -> str:
     return (resources.files("bpe.report") / name).read_text(encoding="utf-8")

@@ -11,26 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import pluralize
-from bpe.report.parts import columns, note, scroll
 from bpe.report.subjects import Details, Subject
-from bpe.show.html import Html, Token, format_tokens, list_tokens, number, separate, table, to_hex, to_html
+from bpe.show.html import (
+    Html,
+    Token,
+    format_number,
+    format_tokens,
+    list_tokens,
+    make_columns,
+    make_note,
+    make_scroll_box,
+    separate,
+    table,
+    to_hex,
+    to_html,
+)
 
 #: The tokens that the table under a panel lists.
-_LISTED = 200
+_MAX_LISTED = 200
 
 
-def cut_beginning(text: bytes, most: int) -> bytes:
-    """At most `most` bytes from the beginning of a text, cut at white space if there is some, else at a character.
+def cut_beginning(text: bytes, max_bytes: int) -> bytes:
+    """Cut a text to at most `max_bytes` bytes, at white space if there is some, else at a character.
 
     >>> cut_beginning(b"one two three", 9), cut_beginning("한국".encode(), 4).decode()
     (b'one two', '한')
     """
-    if len(text) <= most:
+    if len(text) <= max_bytes:
         return text
-    cut = max(text.rfind(b" ", most // 2, most + 1), text.rfind(b"\n", most // 2, most + 1))
+    cut = max(text.rfind(b" ", max_bytes // 2, max_bytes + 1), text.rfind(b"\n", max_bytes // 2, max_bytes + 1))
     if cut < 0:
-        cut = most
-        while cut > max(0, most - 4) and text[cut] & 0xC0 == 0x80:
+        cut = max_bytes
+        while cut > max(0, max_bytes - 4) and text[cut] & 0xC0 == 0x80:
             cut -= 1
     return text[:cut]
 
@@ -47,20 +59,20 @@ class Panels:
         self._tokenizers = tokenizers
         self._seen: dict[str, set[int]] = {name: set() for name in tokenizers}
 
-    def of(
+    def draw(
         self,
         documents: Sequence[bytes],
         *,
-        most: int,
+        max_bytes: int,
         text: str = "",
         totals: Mapping[str, int] | None = None,
         n_bytes: int | None = None,
     ) -> Html:
-        """A panel for each tokenizer.
+        """Draw a panel for each tokenizer.
 
         Args:
             documents: the text, as documents that are encoded by themselves, or the beginning of it.
-            most: how many bytes of it to draw.
+            max_bytes: how many bytes of the text to draw.
             text: its name, where the page has several, for screen readers.
             totals: the number of tokens of the whole text in each tokenizer; None to count those of `documents`.
             n_bytes: the number of bytes of the whole text; None for those of `documents`.
@@ -69,59 +81,62 @@ class Panels:
         size = sum(map(len, documents)) if n_bytes is None else n_bytes
         parts: list[bytes] = []
         for document in documents:
-            left = most - sum(map(len, parts))
-            if left <= 0:
+            remaining = max_bytes - sum(map(len, parts))
+            if remaining <= 0:
                 break
-            parts.append(cut_beginning(document, left))
-        made = []
+            parts.append(cut_beginning(document, remaining))
+        panels = []
         for index, (name, tokenizer) in enumerate(self._tokenizers.items()):
             rows = [tokenizer.draw_text(part) for part in parts]
             drawn_size = sum(map(len, parts))
             if totals is not None:
                 total = totals[name]
             else:
-                total = sum(map(len, rows)) if drawn_size == size else tokenizer.counts(documents)[1]
-            made.append(self._panel(index, name, rows, text, total, size, drawn_size))
-        return columns(*made)
+                total = sum(map(len, rows)) if drawn_size == size else tokenizer.count_tokens(documents)[1]
+            panels.append(self._draw_panel(index, name, rows, text, total, size, drawn_size))
+        return make_columns(*panels)
 
-    def _panel(
+    def _draw_panel(
         self, index: int, name: str, rows: Sequence[Sequence[Token]], text: str, total: int, size: int, drawn_size: int
     ) -> str:
         tokens = [token for row in rows for token in row]
         self._seen[name].update(token.id for token in tokens if token.id is not None)
-        said = f"{plural(total, 'token')} · {plural(size, 'byte')}"
+        summary = f"{format_count(total, 'token')} · {format_count(size, 'byte')}"
         if total:
-            said += f" · {size / total:.3f} bytes per token"
-        cut = f"The first {number(drawn_size)} of {number(size)} bytes are drawn; all are counted."
-        listed = f"the first {_LISTED} tokens" if len(tokens) > _LISTED else "the tokens"
+            summary += f" · {size / total:.3f} bytes per token"
+        explanation = (
+            f"The first {format_number(drawn_size)} of {format_number(size)} bytes are drawn; all are counted."
+        )
+        which_tokens = f"the first {_MAX_LISTED} tokens" if len(tokens) > _MAX_LISTED else "the tokens"
         label = f"{name}, {text}" if text else name
         boxes = [format_tokens(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
             f'<div class="panel"><h4>{to_html(name)}</h4>'
-            f"{note(said)}"
+            f"{make_note(summary)}"
             f'<div class="bpe-tokens" dir="auto" tabindex="0" role="group" data-tokens="{index}" '
-            f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
-            f"<details><summary>As a table: {listed}</summary>"
-            f"{scroll(f'{label}: table of tokens', list_tokens(tokens[:_LISTED]))}</details></div>"
+            f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>'
+            f"{make_note(explanation) if drawn_size < size else ''}"
+            f"<details><summary>As a table: {which_tokens}</summary>"
+            f"{make_scroll_box(f'{label}: table of tokens', list_tokens(tokens[:_MAX_LISTED]))}</details></div>"
         )
 
-    def details(self) -> dict[str, dict[str, Details]]:
-        """By a tokenizer's number and by id: the spelling, rank and parts of every token shown, and of their parts."""
-        seen = enumerate(self._seen.items())
-        return {str(index): self._tokenizers[name].details(ids) for index, (name, ids) in seen}
+    def describe_tokens(self) -> dict[str, dict[str, Details]]:
+        """Describe every token drawn, and their parts: spelling, rank and parts, by the tokenizer's index and by id."""
+        ids_by_index = enumerate(self._seen.items())
+        return {str(index): self._tokenizers[name].describe_tokens(ids) for index, (name, ids) in ids_by_index}
 
 
-def plural(value: int, noun: str) -> str:
-    """A number with commas, and a noun.
+def format_count(value: int, noun: str) -> str:
+    """Format a number with commas, and a noun.
 
-    >>> plural(1, "token"), plural(12345, "byte")
+    >>> format_count(1, "token"), format_count(12345, "byte")
     ('1 token', '12,345 bytes')
     """
-    return pluralize(value, noun).replace(str(value), number(value), 1)
+    return pluralize(value, noun).replace(str(value), format_number(value), 1)
 
 
-def examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
-    """A table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
+def draw_examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
+    """Draw a table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
         [Html(separate(token.data)), token.id, to_hex(token.data), int(counts[token.id])]
         for token in tokenizer.draw_ids(ids)

@@ -25,17 +25,17 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bpe._version import __version__
-from bpe.report.page import frame, policy
+from bpe.report.page import fill_frame, make_policy
 from bpe.report.panels import Panels
 from bpe.report.subjects import Subject, Tokenizers, name_subjects
 
 #: The largest body of a request, in bytes.
-MOST_BYTES = 1 << 20
+MAX_BODY_BYTES = 1 << 20
 #: The most bytes of a request's first line and headers.
-MOST_HEAD = 1 << 17
+MAX_HEADER_BYTES = 1 << 17
 #: How many bytes of the text are drawn; all are counted.
-_DRAWN = 10_000
-_SECONDS = 10
+_MAX_DRAWN_BYTES = 10_000
+_TIMEOUT_SECONDS = 10
 _TITLE = "Tokenizer playground"
 _SAMPLE = "Type here: 자주 함께 나타나는 글자, 夜行列車の窓, السوق, 👩‍💻 and the merge."
 
@@ -89,8 +89,8 @@ pass network=True
         if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)
 
-    def allows(self, host: str) -> bool:
-        """Whether a request's `Host` header names this server.
+    def is_own_host(self, host: str) -> bool:
+        """Return whether a request's `Host` header names this server.
 
         On the loopback address that is its own names. For a server on the network it may be any IP address too, since
         DNS rebinding needs a name.
@@ -106,22 +106,22 @@ pass network=True
             return True
         return self.network and (name == gethostname().lower() or _is_address(name))
 
-    def panels(self, text: str) -> tuple[str, dict[str, Any]]:
-        """The panels of a text as HTML, and the details of their tokens."""
+    def draw_panels(self, text: str) -> tuple[str, dict[str, Any]]:
+        """Draw the panels of a text as HTML, with the details of their tokens."""
         panels = Panels(self.tokenizers)
-        html = panels.of([text.encode("utf-8", "replace")], most=_DRAWN)
-        return html, panels.details()
+        html = panels.draw([text.encode("utf-8", "replace")], max_bytes=_MAX_DRAWN_BYTES)
+        return html, panels.describe_tokens()
 
-    def page(self, text: str) -> str:
-        """The whole page with a text in its box."""
-        html, details = self.panels(text)
+    def make_page(self, text: str) -> str:
+        """Make the whole page, with a text in its box."""
+        html, details = self.draw_panels(text)
         body = (
             '<form id="play" method="get" action="/"><label for="text">Text</label>'
             f'<textarea id="text" name="text" dir="auto" spellcheck="false">\n{escape(text)}</textarea>'
             '<p><button type="submit">Show the tokens</button></p></form>'
             f'<section aria-labelledby="tokens"><h2 id="tokens">Tokens</h2><div id="panels">{html}</div></section>'
         )
-        return frame(_TITLE, body, details, connect=True)
+        return fill_frame(_TITLE, body, details, connect=True)
 
 
 class _TooLargeError(Exception):
@@ -137,17 +137,17 @@ class _Incoming(io.RawIOBase):
 
     def begin(self) -> None:
         """Begin a request."""
-        self._end, self.left = time.monotonic() + _SECONDS, MOST_HEAD
+        self._end, self.left = time.monotonic() + _TIMEOUT_SECONDS, MAX_HEADER_BYTES
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Receive bytes."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError(f"the request took more than {_SECONDS} seconds")
+            raise TimeoutError(f"the request took more than {_TIMEOUT_SECONDS} seconds")
         if self.left <= 0:
             raise _TooLargeError
         self._connection.settimeout(seconds)
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Playground
     server_version = f"bpe/{__version__}"
     sys_version = ""
-    timeout = _SECONDS
+    timeout = _TIMEOUT_SECONDS
 
     def setup(self) -> None:
         """Open the connection's streams."""
@@ -175,11 +175,13 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle_one_request()
         except _TooLargeError:
             self.command, self.requestline, self.request_version = "", "", self.protocol_version
-            self._fail(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the headers have more than {MOST_HEAD:,} bytes")
+            self._fail(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the headers have more than {MAX_HEADER_BYTES:,} bytes"
+            )
 
     def do_GET(self) -> None:
-        """The page."""
-        if self._refused():
+        """Answer with the page."""
+        if self._refuse_foreign():
             return
         try:
             parts = urlsplit(self.path)
@@ -190,13 +192,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(HTTPStatus.NOT_FOUND, "there is only the page itself, /")
             return
         text = parse_qs(parts.query, keep_blank_values=True).get("text", [_SAMPLE])[0]
-        self._answer(HTTPStatus.OK, self.server.page(text.replace("\r\n", "\n")), "text/html")
+        self._answer(HTTPStatus.OK, self.server.make_page(text.replace("\r\n", "\n")), "text/html")
 
     do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:
-        """The tokens of a text."""
-        if self._refused():
+        """Answer with the tokens of a text."""
+        if self._refuse_foreign():
             return
         if self.path != "/tokens":
             self._fail(HTTPStatus.NOT_FOUND, "texts go to /tokens")
@@ -208,23 +210,23 @@ class _Handler(BaseHTTPRequestHandler):
         if not (length.isascii() and length.isdigit()):
             self._fail(HTTPStatus.LENGTH_REQUIRED, "the request needs a Content-Length")
             return
-        if len(length) > 9 or int(length) > MOST_BYTES:
-            self._fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the text is too long; at most {MOST_BYTES:,} bytes")
+        if len(length) > 9 or int(length) > MAX_BODY_BYTES:
+            self._fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the text is too long; at most {MAX_BODY_BYTES:,} bytes")
             return
-        self._incoming.left = MOST_BYTES
+        self._incoming.left = MAX_BODY_BYTES
         try:
             text = json.loads(self.rfile.read(int(length)))["text"]
-            html, details = self.server.panels(text)
+            html, details = self.server.draw_panels(text)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._fail(HTTPStatus.BAD_REQUEST, 'the body must be {"text": a string}')
             return
         self._answer(HTTPStatus.OK, json.dumps({"html": html, "data": details}), "application/json")
 
-    def _refused(self) -> bool:
-        """Whether the request is not for this server, or comes from another site's page; if so, it is answered."""
+    def _refuse_foreign(self) -> bool:
+        """Refuse a request for another server, or from another site's page; return whether it was refused."""
         hosts = self.headers.get_all("Host", [])
         origin = self.headers.get("Origin")
-        if len(hosts) != 1 or not self.server.allows(hosts[0]):
+        if len(hosts) != 1 or not self.server.is_own_host(hosts[0]):
             self._fail(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
             return True
         if origin is not None and origin.lower() != f"http://{hosts[0].lower()}":
@@ -238,11 +240,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: HTTPStatus, body: str, kind: str) -> None:
         data = body.encode()
-        self.connection.settimeout(_SECONDS)  # for the whole answer
+        self.connection.settimeout(_TIMEOUT_SECONDS)  # for the whole answer
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))
-        self.send_header("Content-Security-Policy", f"{policy(connect=True)}; frame-ancestors 'none'")
+        self.send_header("Content-Security-Policy", f"{make_policy(connect=True)}; frame-ancestors 'none'")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
@@ -264,7 +266,7 @@ def _is_address(name: str) -> bool:
 
 
 def _is_loopback(name: str) -> bool:
-    """Whether a host is this machine by a name or an address that no other machine reaches.
+    """Return whether a host is this machine, by a name or an address that no other machine reaches.
 
     >>> [_is_loopback(name) for name in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]

@@ -26,7 +26,7 @@ Tokenizers = Tokenizer | SimpleTokenizer | Sequence[Any] | Mapping[str, Any]
 #: What the script knows of a token: its spelling, its rank, and the two tokens that its merge joins.
 Details = list[Any]
 #: The longest spelling of a token that the details show.
-_LONGEST = 80
+_MAX_SPELLING = 80
 
 
 class Subject:
@@ -38,7 +38,7 @@ class Subject:
         limit: one more than the greatest id.
         vocab_size: the number of tokens.
         lengths: the length of each token in bytes, by id; 0 for no token.
-        ordinary: the ids of the tokens that are not special.
+        ordinary_ids: the ids of the tokens that are not special.
 
     """
 
@@ -46,40 +46,40 @@ class Subject:
         self._adapter = adapter
         self._lock = lock_of(self)  # the playground answers in several threads
         self.native: Tokenizer | None = adapter.tokenizer if isinstance(adapter, NativeAdapter) else None
-        given = type(adapter.tokenizer)
-        module = given.__module__.partition(".")[0]
-        self.kind = f"{module}.{given.__name__}" if self.native is None else describe_model(self.native.spec)
+        tokenizer_type = type(adapter.tokenizer)
+        module = tokenizer_type.__module__.partition(".")[0]
+        self.kind = f"{module}.{tokenizer_type.__name__}" if self.native is None else describe_model(self.native.spec)
         self.limit, self.vocab_size = adapter.limit, adapter.vocab_size
         self.lengths = adapter.tokens.lengths
-        self.ordinary = np.flatnonzero(adapter.tokens.ordinary)
+        self.ordinary_ids = np.flatnonzero(adapter.tokens.is_ordinary)
 
-    def token(self, token_id: int) -> bytes:
-        """The bytes of a token."""
+    def get_token(self, token_id: int) -> bytes:
+        """Return the bytes of a token."""
         return self._adapter.tokens[token_id]
 
     def draw_text(self, text: bytes) -> list[Token]:
-        """The tokens of a text: where they stand in it if that is known, else as the vocabulary has them."""
+        """List the tokens of a text to draw: as parts of the text if their sizes fit it, else as in the vocabulary."""
         if self.native is not None:
             return draw_text(self.native, text)
         with self._lock:
-            found = self._adapter.encode(text, np.zeros(1, np.int64), np.array([len(text)]))
-        sizes, ids = found.token_sizes(self._adapter), found.ids.tolist()
+            encoded = self._adapter.encode(text, np.zeros(1, np.int64), np.array([len(text)]))
+        sizes, ids = encoded.measure_tokens(self._adapter), encoded.ids.tolist()
         if int(sizes.sum()) != len(text):
             return self.draw_ids(ids)
         bounds = pairwise(accumulate(sizes.tolist(), initial=0))
         return [self._token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids, strict=True)]
 
     def draw_ids(self, ids: Iterable[int]) -> list[Token]:
-        """Tokens by their ids, to be drawn."""
+        """List tokens to draw by their ids."""
         if self.native is not None:
             return draw_ids(self.native, ids)
-        return [self._token(self.token(token_id), token_id) for token_id in ids]
+        return [self._token(self.get_token(token_id), token_id) for token_id in ids]
 
     def _token(self, data: bytes, token_id: int) -> Token:
-        return Token(data, token_id, None, not self._adapter.tokens.ordinary[token_id])
+        return Token(data, token_id, None, not self._adapter.tokens.is_ordinary[token_id])
 
-    def counts(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
-        """How often each id occurs in documents, and the number of tokens, with those that have no id."""
+    def count_tokens(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
+        """Count each id in documents, and all tokens, with those that have no id."""
         if self.native is not None:
             try:
                 ids = self.native.encode_batch(documents).ids
@@ -91,13 +91,13 @@ class Subject:
                 ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:]).ids
         return np.bincount(ids, minlength=self.limit), len(ids)
 
-    def details(self, ids: Iterable[int]) -> dict[str, Details]:
-        """By id, what the script knows of tokens; of a tokenizer of this package, of their parts too."""
+    def describe_tokens(self, ids: Iterable[int]) -> dict[str, Details]:
+        """Describe tokens for the page's script, by id; of a tokenizer of this package, their parts too."""
         if self.native is None:
-            return {str(token_id): [_spell(self.token(token_id)), None] for token_id in sorted(ids)}
+            return {str(token_id): [_spell_shortened(self.get_token(token_id)), None] for token_id in sorted(ids)}
         tree = self.native._merge_tree
         with_parts = sorted(tree.collect_parts(ids))
-        return {str(i): [_spell(self.token(i)), tree.find_rank(i), *(tree.find_parts(i) or ())] for i in with_parts}
+        return {str(i): [_spell_shortened(self.get_token(i)), tree.find_rank(i), *(tree.find_parts(i) or ())] for i in with_parts}
 
 
 def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
@@ -109,15 +109,18 @@ def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
 
     """
     if isinstance(tokenizers, Mapping):
-        named = {str(name): each for name, each in tokenizers.items()}
+        by_name = {str(name): tokenizer for name, tokenizer in tokenizers.items()}
     else:
-        several = list(tokenizers) if isinstance(tokenizers, (list, tuple)) else [tokenizers]
-        named = {f"tokenizer {i}" if len(several) > 1 else "tokenizer": each for i, each in enumerate(several, 1)}
-    if not named:
+        tokenizer_list = list(tokenizers) if isinstance(tokenizers, (list, tuple)) else [tokenizers]
+        by_name = {
+            f"tokenizer {i}" if len(tokenizer_list) > 1 else "tokenizer": tokenizer
+            for i, tokenizer in enumerate(tokenizer_list, 1)
+        }
+    if not by_name:
         raise ValueError("there is no tokenizer; give at least one")
-    return {name: Subject(adapt(each, name)) for name, each in named.items()}
+    return {name: Subject(adapt(tokenizer, name)) for name, tokenizer in by_name.items()}
 
 
-def _spell(token: bytes) -> str:
-    spelled = spell(token[: 2 * _LONGEST])
-    return spelled if len(spelled) <= _LONGEST else spelled[: _LONGEST - 1] + "…"
+def _spell_shortened(token: bytes) -> str:
+    spelling = spell(token[: 2 * _MAX_SPELLING])
+    return spelling if len(spelling) <= _MAX_SPELLING else spelling[: _MAX_SPELLING - 1] + "…"

@@ -10,19 +10,18 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from bpe.report.charts import column_chart
-from bpe.report.panels import examples
-from bpe.report.parts import columns, note, panel, scroll
+from bpe.report.charts import draw_column_chart
+from bpe.report.panels import draw_examples
 from bpe.report.subjects import Subject
-from bpe.show.html import Heading, Html, number, table
+from bpe.show.html import Heading, Html, format_number, make_columns, make_note, make_panel, make_scroll_box, table
 from bpe.vocab.comparing import compare_settings
 
 Counts = Mapping[str, NDArray[np.int64]]
 
 #: The tokens that each list shows.
-_SHOWN = 20
+_N_LISTED = 20
 #: The last column of the histogram of lengths is of this length and more.
-_LONGEST = 16
+_HISTOGRAM_BYTES = 16
 #: Scripts that have a row of their own. A token belongs to the first that it has a letter of.
 SCRIPTS = {
     "Korean": r"\p{Hangul}",
@@ -40,22 +39,22 @@ SCRIPTS = {
     "emoji": r"\p{Emoji_Presentation}",
 }
 _SCRIPT = regex.compile("|".join(f"(?P<g{i}>{pattern})" for i, pattern in enumerate(SCRIPTS.values())))
-_PARTIAL, _REST = "parts of characters", "punctuation, space and others"
+_PARTIAL, _OTHER = "parts of characters", "punctuation, space and others"
 
 
 def draw_lengths(tokenizers: Mapping[str, Subject]) -> Html:
-    """How many tokens have each length."""
+    """Draw how many tokens have each length."""
     series = {}
     for name, tokenizer in tokenizers.items():
         lengths = tokenizer.lengths
-        found = np.bincount(np.minimum(lengths[lengths > 0], _LONGEST), minlength=_LONGEST + 1)
-        series[name] = [int(n) for n in found[1 : _LONGEST + 1]]
-    groups = [*map(str, range(1, _LONGEST)), f"{_LONGEST}+"]
-    return column_chart("Length of tokens", groups, series, ("bytes in a token", "tokens"))
+        counts = np.bincount(np.minimum(lengths[lengths > 0], _HISTOGRAM_BYTES), minlength=_HISTOGRAM_BYTES + 1)
+        series[name] = [int(n) for n in counts[1 : _HISTOGRAM_BYTES + 1]]
+    groups = [*map(str, range(1, _HISTOGRAM_BYTES)), f"{_HISTOGRAM_BYTES}+"]
+    return draw_column_chart("Length of tokens", groups, series, ("bytes in a token", "tokens"))
 
 
 def count_scripts(tokenizer: Subject) -> dict[str, int]:
-    """How many tokens of the vocabulary have letters of each script.
+    """Count the tokens of the vocabulary with letters of each script.
 
     >>> import bpe
     >>> from bpe.report.subjects import name_subjects
@@ -64,91 +63,99 @@ def count_scripts(tokenizer: Subject) -> dict[str, int]:
     {'Korean': 1, 'parts of characters': 129}
     """
     names = list(SCRIPTS)
-    found = dict.fromkeys([*names, _REST, _PARTIAL], 0)
-    for token in map(tokenizer.token, tokenizer.ordinary.tolist()):
+    n_tokens = dict.fromkeys([*names, _OTHER, _PARTIAL], 0)
+    for token in map(tokenizer.get_token, tokenizer.ordinary_ids.tolist()):
         text = token.decode("utf-8", "replace")
         if "\ufffd" in text and "\ufffd".encode() not in token:
-            found[_PARTIAL] += 1
+            n_tokens[_PARTIAL] += 1
         else:
             match = _SCRIPT.search(text)
-            found[_REST if match is None else names[match.lastindex - 1]] += 1
-    return found
+            n_tokens[_OTHER if match is None else names[match.lastindex - 1]] += 1
+    return n_tokens
 
 
 def find_script(text: str) -> str:
-    """The script that most characters of a text belong to.
+    """Find the script that most characters of a text belong to.
 
     >>> find_script("한국어 abc"), find_script("1 + 1")
     ('Korean', 'digits')
     """
     names = list(SCRIPTS)
-    found: dict[str, int] = {}
+    n_characters: dict[str, int] = {}
     for match in _SCRIPT.finditer(text):
         name = names[match.lastindex - 1]
-        found[name] = found.get(name, 0) + 1
-    return max(found.items(), key=itemgetter(1), default=(_REST, 0))[0]
+        n_characters[name] = n_characters.get(name, 0) + 1
+    return max(n_characters.items(), key=itemgetter(1), default=(_OTHER, 0))[0]
 
 
 def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
-    """The tokens of each script in each vocabulary."""
+    """Format the numbers of tokens of each script in each vocabulary."""
     rows = [
-        [Heading(script), *(each[script] for each in scripts.values())]
+        [Heading(script), *(n_by_script[script] for n_by_script in scripts.values())]
         for script in next(iter(scripts.values()))
-        if any(each[script] for each in scripts.values())
+        if any(n_by_script[script] for n_by_script in scripts.values())
     ]
     caption = "tokens of the vocabulary, by the first script that they hold"
-    return scroll("tokens by script", table(["letters of", *scripts], rows, caption=caption), whole=True)
+    return make_scroll_box(
+        "tokens by script", table(["letters of", *scripts], rows, caption=caption), only_sideways=True
+    )
 
 
 def list_extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
-    """The longest tokens of each vocabulary, and the rarest in the texts."""
+    """List the longest tokens of each vocabulary, and the rarest in the texts."""
     panels = []
     for name, tokenizer in tokenizers.items():
         lengths, uses = tokenizer.lengths, counts[name]
-        longest = [i for i in np.argsort(-lengths, kind="stable")[:_SHOWN].tolist() if lengths[i]]
-        ordinary = tokenizer.ordinary
-        used = ordinary[uses[ordinary] > 0]
-        rarest = used[np.argsort(uses[used], kind="stable")[:_SHOWN]].tolist()
-        unused = len(ordinary) - len(used)
-        part = f"{unused / max(1, len(ordinary)):.1%}"
-        said = f"{number(unused)} of {number(len(ordinary))} ordinary tokens ({part}) occur in none of the texts."
+        longest = [i for i in np.argsort(-lengths, kind="stable")[:_N_LISTED].tolist() if lengths[i]]
+        ids = tokenizer.ordinary_ids
+        used = ids[uses[ids] > 0]
+        rarest = used[np.argsort(uses[used], kind="stable")[:_N_LISTED]].tolist()
+        n_unused = len(ids) - len(used)
+        share = f"{n_unused / max(1, len(ids)):.1%}"
+        unused_tokens = f"{format_number(n_unused)} of {format_number(len(ids))} ordinary tokens ({share})"
         panels.append(
-            panel(
+            make_panel(
                 name,
                 "<h4>Longest</h4>",
-                scroll(f"{name}: longest tokens", examples(tokenizer, longest, uses)),
+                make_scroll_box(f"{name}: longest tokens", draw_examples(tokenizer, longest, uses)),
                 "<h4>Rarest that occur</h4>",
-                scroll(f"{name}: rarest tokens", examples(tokenizer, rarest, uses)),
-                note(said),
+                make_scroll_box(f"{name}: rarest tokens", draw_examples(tokenizer, rarest, uses)),
+                make_note(f"{unused_tokens} occur in none of the texts."),
             )
         )
-    return columns(*panels)
+    return make_columns(*panels)
 
 
 def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
-    """For each two vocabularies: how many tokens they share, and what only one of them has."""
-    made = []
-    for (a, first), (b, second) in combinations(tokenizers.items(), 2):
-        ours, theirs = _ids(first), _ids(second)
-        shared = ours.keys() & theirs.keys()
+    """Compare each two vocabularies: how many tokens they share, and what only one of them has."""
+    parts = []
+    for (a, tokenizer_a), (b, tokenizer_b) in combinations(tokenizers.items(), 2):
+        ids_a, ids_b = _index_tokens(tokenizer_a), _index_tokens(tokenizer_b)
+        shared = ids_a.keys() & ids_b.keys()
         panels = []
-        for name, tokenizer, tokens in ((a, first, ours), (b, second, theirs)):
+        for name, tokenizer, tokens in ((a, tokenizer_a, ids_a), (b, tokenizer_b, ids_b)):
             uses = counts[name]
             only = np.array(sorted(i for token, i in tokens.items() if token not in shared), dtype=np.int64)
-            most_used = only[np.argsort(-uses[only], kind="stable")[:_SHOWN]].tolist()
-            title = f"Only in {name}: {number(len(only))}"
-            panels.append(panel(title, scroll(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
+            most_used = only[np.argsort(-uses[only], kind="stable")[:_N_LISTED]].tolist()
+            title = f"Only in {name}: {format_number(len(only))}"
+            panels.append(
+                make_panel(title, make_scroll_box(f"tokens only in {name}", draw_examples(tokenizer, most_used, uses)))
+            )
         settings = (
-            compare_settings(first.native.spec, second.native.spec, (a, b)) if first.native and second.native else []
+            compare_settings(tokenizer_a.native.spec, tokenizer_b.native.spec, (a, b))
+            if tokenizer_a.native and tokenizer_b.native
+            else []
         )
-        rows = [[Heading(each.field), each.message] for each in settings]
-        said = note(f"{a} and {b} share {number(len(shared))} tokens. Those that only one has are listed by their use.")
-        made += [said, columns(*panels)]
+        rows = [[Heading(difference.field), difference.message] for difference in settings]
+        summary = make_note(
+            f"{a} and {b} share {format_number(len(shared))} tokens. Those that only one has are listed by their use."
+        )
+        parts += [summary, make_columns(*panels)]
         if rows:
-            made.append(scroll(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
-    return Html("".join(made))
+            parts.append(make_scroll_box(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
+    return Html("".join(parts))
 
 
-def _ids(tokenizer: Subject) -> dict[bytes, int]:
-    """The ordinary tokens with their ids."""
-    return {tokenizer.token(i): i for i in tokenizer.ordinary.tolist()}
+def _index_tokens(tokenizer: Subject) -> dict[bytes, int]:
+    """Map the ordinary tokens to their ids."""
+    return {tokenizer.get_token(i): i for i in tokenizer.ordinary_ids.tolist()}

@@ -4,12 +4,11 @@ Input is a sequence of tokens as bytes or str; output is a str: text for a termi
 which tokens meet them:
 
 - `pieces.py` splits tokens into what is drawn as text, in hexadecimal or as a label, by grapheme clusters;
-- `colours.py` draws a line for a terminal: `render` colours the tokens of a text (or separates them), `plain` separates
-  tokens of any kind, `use_colour` says whether a stream shows colours;
-- `html.py` draws spans, tables and cards for a browser;
+- `colours.py` draws lines for a terminal: `render` colours the tokens of a text (or separates them), `plain` separates
+  tokens of any kind, `use_colour` says whether a stream shows colours, `draw_curve` draws the curve of a training;
+- `html.py` draws spans, tables, cards and boxes for a browser;
 - `views.py` holds the objects that `Tokenizer.show` and `bpe.plots.show_merges` return;
-- `metrics.py` makes tables and bars of an evaluation;
-- `curve.py` draws the curve of a training on a terminal; `axes.py` makes axes of matplotlib, and draws bars.
+- `metrics.py` makes tables and bars of an evaluation.
 
 The spelling of a single token is in `bpe/base/spelling.py`, because progress bars show tokens too.
 

@@ -1,4 +1,4 @@
-r"""Rendering of tokens on one line: plain with separators, or coloured for a terminal. Pure functions.
+r"""Tokens on one line, plain with separators or coloured for a terminal; and curves of bars. Pure functions.
 
 Tokens are spelled as in `bpe/base/spelling.py`: visible text is unchanged; characters that a terminal would hide or
 mangle (control and format characters, white space other than the space, bytes that are not valid UTF-8) are spelled
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from bpe.base.spelling import SEPARATOR, spell, spell_together
@@ -33,10 +33,16 @@ from bpe.show.pieces import DOTTED_CIRCLE, Piece, split_pieces
 _BACKGROUNDS = (153, 223, 157, 218, 229, 189)
 _BLACK = 16
 _RESET = "\x1b[0m"
+#: Bars of no eighth of a character cell to eight.
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+#: The colour of a curve.
+_CURVE_COLOUR = "\x1b[38;5;74m"
+#: The most cells of a curve's bar.
+BAR_WIDTH = 40
 
 
 def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether to write colours to `stream`: by the environment, or whether it is a terminal that supports them.
+    """Return whether to write colours to `stream`: as the environment says, else whether it is a terminal.
 
     The first of these that is set decides, as in CPython: NO_COLOR (no), FORCE_COLOR or CLICOLOR_FORCE (yes, unless 0),
     TERM=dumb (no), CLICOLOR=0 (no). An empty variable is not set.
@@ -52,30 +58,62 @@ def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> 
 
 
 def plain(tokens: Iterable[bytes | str]) -> str:
-    """Tokens of any kind on one line, separated by `|`; for the consecutive tokens of a text, use `render`."""
+    """Join tokens of any kind on one line, separated by `|`; for the consecutive tokens of a text, use `render`."""
     return SEPARATOR.join([spell(token) for token in tokens])
 
 
 def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:
-    """The consecutive tokens of a text on one line, on alternating background colours or separated by `|`.
+    """Render the consecutive tokens of a text on one line, on alternating background colours or separated by `|`.
 
     In colours, emoji with joiners that one token holds stay whole, and an accent whose letter is in another token is
     drawn on a dotted circle, since a terminal would draw it in the other token's cell.
     """
     data = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
-    spelled = spell_together(data, mark_spaces=not colour)
+    spellings = spell_together(data, mark_spaces=not colour)
     if not colour:
-        return SEPARATOR.join(spelled)
+        return SEPARATOR.join(spellings)
     return "".join(
         f"\x1b[38;5;{_BLACK};48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]}m{token}{_RESET}"
-        for i, token in enumerate(map(_in_clusters, spelled, split_pieces(data)))
+        for i, token in enumerate(map(_join_clusters, spellings, split_pieces(data)))
     )
 
 
-def _in_clusters(spelled: str, pieces: list[Piece]) -> str:
-    """A token as its grapheme clusters are drawn, or as it is spelled if it has hidden characters or single bytes."""
+def _join_clusters(spelling: str, pieces: list[Piece]) -> str:
+    """Draw a token's grapheme clusters, or keep its spelling if it has hidden characters or single bytes."""
     if any(piece.kind in ("bytes", "hidden") for piece in pieces):
         if any(piece.text in ("VS15", "VS16") for piece in pieces):  # without the character that they select a form of
-            spelled = spelled.replace("\ufe0e", r"\xef\xb8\x8e").replace("\ufe0f", r"\xef\xb8\x8f")
-        return DOTTED_CIRCLE * (unicodedata.category(spelled[0])[0] == "M") + spelled
+            spelling = spelling.replace("\ufe0e", r"\xef\xb8\x8e").replace("\ufe0f", r"\xef\xb8\x8f")
+        return DOTTED_CIRCLE * (unicodedata.category(spelling[0])[0] == "M") + spelling
     return "".join([piece.text for piece in pieces]).replace("\\", "\\\\")
+
+
+def draw_curve(curve: Sequence[tuple[int, int, float]], *, colour: bool = False, width: int = BAR_WIDTH) -> list[str]:
+    """Draw a heading, and a line for each row (merges, count, bytes per token) with a bar up to `width` cells long.
+
+    >>> for line in draw_curve([(1, 1200, 1.5), (2, 30, 2.0)], width=8):
+    ...     print(line)
+    merges  count  bytes per token
+         1  1,200  1.500 ██████
+         2     30  2.000 ████████
+
+    """
+    heads = ("merges", "count", "bytes per token")
+    cells = [(f"{merges:,}", f"{count:,}", f"{length:.3f}") for merges, count, length in curve]
+    widths = [max(len(head), *(len(row[i]) for row in cells), 0) for i, head in enumerate(heads[:2])]
+    longest = max((length for _, _, length in curve), default=1.0)
+    lines = [f"{heads[0]:>{widths[0]}}  {heads[1]:>{widths[1]}}  {heads[2]}"]
+    for (merges, count, length), (_, _, value) in zip(cells, curve, strict=True):
+        curve_bar = draw_bar(value / longest if longest > 0 else 0.0, width)
+        curve_bar = f"{_CURVE_COLOUR}{curve_bar}{_RESET}" if colour and curve_bar else curve_bar
+        lines.append(f"{merges:>{widths[0]}}  {count:>{widths[1]}}  {length} {curve_bar}".rstrip())
+    return lines
+
+
+def draw_bar(part: float, width: int) -> str:
+    """Draw a bar over this part of `width` cells, to an eighth of a cell.
+
+    >>> draw_bar(0.5, 5)
+    '██▌'
+    """
+    eighths = round(max(0.0, min(part, 1.0)) * width * 8)
+    return _EIGHTHS[8] * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

@@ -1,4 +1,4 @@
-"""Tokens, cards and tables as HTML, for notebooks and for the report. Pure functions of plain data.
+"""Tokens, cards, tables, sections and boxes as HTML, for notebooks and for the report. Pure functions of plain data.
 
 Every string is escaped; no function takes HTML from outside this package. A token is a `<span>` with a background of
 one of six colours; its pieces (`pieces.py`) that are not plain text are `<span>`s inside it, of the classes `x` (bytes
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bpe.show.pieces import Piece, split_pieces, visible
+from bpe.show.pieces import Piece, show_hidden, split_pieces
 
 N_COLOURS = 6
 #: The most bytes of a token that its title and tables spell in hexadecimal.
-_SHOWN_BYTES = 32
+_MAX_HEX_BYTES = 32
 _CLASSES = {"base": "b", "part": "p", "bytes": "x", "hidden": "k"}
 
 #: For notebooks, whose theme is unknown: every background has its own text colour, black on a light colour. Cells of
@@ -58,21 +58,21 @@ class Token(NamedTuple):
 
 
 def to_html(text: str) -> str:
-    """A name or a message as HTML: escaped, and with labels for hidden characters.
+    """Write a name or a message as HTML: escaped, and with labels for hidden characters.
 
     >>> to_html("<b>\\u202e")
     '&lt;b&gt;U+202E'
     """
-    return escape(visible(text))
+    return escape(show_hidden(text))
 
 
 def add_style(body: str) -> str:
-    """HTML for a notebook, with the style that it needs."""
+    """Add the style that HTML in a notebook needs."""
     return f"<style>{STYLE}</style>{body}"
 
 
 def format_tokens(tokens: Sequence[Token], *, ids: bool = False) -> str:
-    """The consecutive tokens of a text as spans, without a container.
+    """Format the consecutive tokens of a text as spans, without a container.
 
     Each has a title with its id, bytes and rank, which a browser shows under the pointer.
 
@@ -93,15 +93,15 @@ def format_tokens(tokens: Sequence[Token], *, ids: bool = False) -> str:
 
 
 def format_piece(piece: Piece) -> str:
-    """A piece of a token."""
-    drawn = escape(piece.text)
+    """Format a piece of a token."""
+    text = escape(piece.text)
     if piece.kind == "text":
-        return drawn
-    return f'<span class="{_CLASSES[piece.kind]}">{drawn}</span>' + "\n" * piece.breaks
+        return text
+    return f'<span class="{_CLASSES[piece.kind]}">{text}</span>' + "\n" * piece.breaks
 
 
 def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
-    """A token's id, bytes and rank on one line, and what its incomplete characters are from.
+    """Describe a token's id, bytes and rank on one line, and the characters that it has parts of.
 
     >>> describe_token(Token(b" the", 262, 6))
     'id 262 · 4 bytes: 20 74 68 65 · rank 6'
@@ -112,29 +112,29 @@ def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
         facts.append("special token")
     elif token.rank is not None:
         facts.append(f"rank {token.rank}")
-    whole = list(dict.fromkeys(piece.whole for piece in pieces if piece.whole))
-    if whole:
-        facts.append("part of " + " ".join(whole[:4]))
+    shared_characters = list(dict.fromkeys(piece.whole for piece in pieces if piece.whole))
+    if shared_characters:
+        facts.append("part of " + " ".join(shared_characters[:4]))
     return " · ".join(facts)
 
 
 def to_hex(data: bytes) -> str:
-    """Bytes in hexadecimal; of many, the first 32.
+    """Write bytes in hexadecimal; of many, the first 32.
 
     >>> to_hex("한".encode())
     'ed 95 9c'
     """
-    return data[:_SHOWN_BYTES].hex(" ") + " …" * (len(data) > _SHOWN_BYTES)
+    return data[:_MAX_HEX_BYTES].hex(" ") + " …" * (len(data) > _MAX_HEX_BYTES)
 
 
-def token_box(tokens: Sequence[Token], *, label: str = "") -> str:
-    """The tokens of a text in a container of their own."""
-    named = f' role="group" aria-label="{to_html(label)}"' if label else ""
-    return f'<div class="bpe-tokens" dir="auto"{named}>{format_tokens(tokens)}</div>'
+def make_token_box(tokens: Sequence[Token], *, label: str = "") -> str:
+    """Format the tokens of a text in a container of their own."""
+    label_attributes = f' role="group" aria-label="{to_html(label)}"' if label else ""
+    return f'<div class="bpe-tokens" dir="auto"{label_attributes}>{format_tokens(tokens)}</div>'
 
 
 def separate(*tokens: bytes) -> str:
-    """Tokens that do not follow one another in a text, such as the longest ones, each drawn by itself."""
+    """Format tokens that do not follow one another in a text, such as the longest ones, each by itself."""
     spans = []
     for i, token in enumerate(tokens):
         pieces = "".join(map(format_piece, split_pieces([token])[0])).replace("\n", "")
@@ -143,7 +143,7 @@ def separate(*tokens: bytes) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
-    """A table; numbers are aligned, and a `Html` is taken as it is.
+    """Make a table; numbers are aligned, and an `Html` is taken as it is.
 
     >>> table(["id", "token"], [[3, "<"]])
     '<table><thead><tr><th scope="col">id</th><th scope="col">token</th></tr></thead><tbody><tr><td class="n">3</td><td>&lt;</td></tr></tbody></table>'
@@ -172,15 +172,15 @@ def _cell(value: object) -> str:
     if isinstance(value, Heading):
         return f'<th scope="row">{to_html(value)}</th>'
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f'<td class="n">{number(value)}</td>'
+        return f'<td class="n">{format_number(value)}</td>'
     return f"<td>{'' if value is None else to_html(str(value))}</td>"
 
 
-def number(value: float) -> str:
-    """A number for people: a whole one with commas, any other with four significant digits.
+def format_number(value: float) -> str:
+    """Format a number for people: an integer with commas, any other with four significant digits.
 
-    >>> number(1234567), number(3.14159), number(12345.6), number(0.00012345), number(float("nan"))
-    ('1,234,567', '3.142', '12,346', '0.0001234', 'none')
+    >>> [format_number(value) for value in (1234567, 3.14159, 12345.6, 0.00012345, float("nan"))]
+    ['1,234,567', '3.142', '12,346', '0.0001234', 'none']
     """
     if isinstance(value, int):
         return f"{value:,}"
@@ -190,16 +190,43 @@ def number(value: float) -> str:
 
 
 def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
-    """A box with a title and a table of facts; `more` is HTML after it."""
-    said = {name: f"{value:,}" if isinstance(value, int) else value for name, value in facts.items()}
-    rows = "".join(f"<tr>{_cell(Heading(name))}{_cell(value)}</tr>" for name, value in said.items())
+    """Make a box with a title and a table of facts; `more` is HTML after the table."""
+    values = {name: f"{value:,}" if isinstance(value, int) else value for name, value in facts.items()}
+    rows = "".join(f"<tr>{_cell(Heading(name))}{_cell(value)}</tr>" for name, value in values.items())
     return add_style(f'<div class="bpe-card"><strong>{to_html(title)}</strong><table>{rows}</table>{more}</div>')
 
 
 def list_tokens(tokens: Sequence[Token]) -> str:
-    """The tokens of a text as a table, for reading without a pointer and without colours."""
+    """List the tokens of a text in a table, for reading without a pointer and without colours."""
     rows = (
         [i, Html(separate(token.data)), "none" if token.id is None else token.id, to_hex(token.data), token.rank]
         for i, token in enumerate(tokens)
     )
     return table(["no.", "token", "id", "bytes", "rank"], rows)
+
+
+def make_section(name: str, title: str, *body: str) -> Html:
+    """Make a section of a page with its heading; empty if it has no body."""
+    content = "".join(body)
+    return Html(f'<section id="{name}"><h2>{to_html(title)}</h2>{content}</section>' if content else "")
+
+
+def make_scroll_box(label: str, content: str, *, only_sideways: bool = False) -> Html:
+    """Put content into a box that scrolls, also with the keyboard; `only_sideways` leaves the box as high."""
+    kind = "scroll whole" if only_sideways else "scroll"
+    return Html(f'<div class="{kind}" tabindex="0" role="group" aria-label="{to_html(label)}">{content}</div>')
+
+
+def make_panel(title: str, *body: str) -> Html:
+    """Make a box with a heading, for `make_columns`."""
+    return Html(f'<div class="panel"><h3>{to_html(title)}</h3>{"".join(body)}</div>')
+
+
+def make_columns(*panels: str) -> Html:
+    """Put panels side by side, below each other on a phone."""
+    return Html(f'<div class="columns">{"".join(panels)}</div>')
+
+
+def make_note(text: str) -> Html:
+    """Make a paragraph of explanation."""
+    return Html(f'<p class="note">{to_html(text)}</p>')

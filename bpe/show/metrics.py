@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bpe.show.html import Heading, Html, card, number, table
+from bpe.show.html import Heading, Html, card, format_number, table
 
 Facts = Mapping[str, Any]
 
@@ -34,8 +34,8 @@ LABELS = {
 }
 
 
-def by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[str, Facts]:
-    """The facts of each tokenizer, by its own name or by the given ones.
+def group_by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[str, Facts]:
+    """Group the facts of an evaluation by tokenizer, under its own name or the given ones.
 
     Raises:
         ValueError: for other names than there are tokenizers.
@@ -51,7 +51,7 @@ def by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[
 
 
 def to_label(key: str) -> str:
-    """What a metric is called.
+    """Return the label of a metric.
 
     >>> to_label("bytes_per_token"), to_label("used_tokens")
     ('bytes per token (higher is better)', 'used tokens')
@@ -60,67 +60,69 @@ def to_label(key: str) -> str:
 
 
 def list_keys(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
-    """The metrics that are numbers: those in LABELS, or the others."""
-    found = dict.fromkeys(key for each in facts.values() for key, value in each.items() if _is_number(value))
-    return [key for key in (LABELS if main else found) if key in found and (key in LABELS) == main]
+    """List the metrics that are numbers: those in LABELS, or the others."""
+    number_keys = dict.fromkeys(key for values in facts.values() for key, value in values.items() if _is_number(value))
+    return [key for key in (LABELS if main else number_keys) if key in number_keys and (key in LABELS) == main]
 
 
 def format_metrics(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
-    """Metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
-    rows = [[Heading(to_label(key)), *(format_metric(each, key) for each in facts.values())] for key in keys]
+    """Format metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
+    rows = [[Heading(to_label(key)), *(format_metric(values, key) for values in facts.values())] for key in keys]
     return Html(table(["metric", *facts], rows))
 
 
 def list_corpora(facts: Mapping[str, Facts]) -> list[str]:
-    """The names of the corpora."""
-    return list(dict.fromkeys(name for each in facts.values() for name in each.get("corpora", ())))
+    """List the names of the corpora."""
+    return list(dict.fromkeys(name for values in facts.values() for name in values.get("corpora", ())))
 
 
 def collect_bars(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
-    """A metric by corpus and tokenizer, as (value, low, high); without named corpora, one group."""
+    """Collect a metric by corpus and tokenizer, as (value, low, high); without named corpora, one group."""
     groups = {
-        corpus: {name: each.get("corpora", {}).get(corpus, {}) for name, each in facts.items()}
+        corpus: {name: values.get("corpora", {}).get(corpus, {}) for name, values in facts.items()}
         for corpus in list_corpora(facts)
     } or {"": dict(facts)}
     return {
         corpus: {
-            name: (float(value), *get_interval(each, key))
-            for name, each in group.items()
-            if _is_number(value := each.get(key))
+            name: (float(value), *get_interval(values, key))
+            for name, values in group.items()
+            if _is_number(value := values.get(key))
         }
         for corpus, group in groups.items()
     }
 
 
 def get_interval(facts: Facts, key: str) -> tuple[float, float]:
-    """The interval of a metric; its value twice where there is none."""
+    """Return the interval of a metric; its value twice where there is none."""
     low, high = facts.get(key + _INTERVAL) or (facts[key], facts[key])
     return float(low), float(high)
 
 
 def has_interval(facts: Facts, key: str) -> bool:
-    """Whether there is an interval of a metric."""
+    """Return whether a metric has an interval."""
     return bool(facts.get(key + _INTERVAL))
 
 
 def format_metric(facts: Facts, key: str) -> object:
-    """A metric for a table's cell: text, so that metrics with and without an interval begin at the same place."""
+    """Format a metric for a cell: as text, so that metrics with and without an interval begin at the same position."""
     value: Any = facts.get(key)
     if not _is_number(value):
         return value
     if not has_interval(facts, key):
-        return number(value)
+        return format_number(value)
     low, high = get_interval(facts, key)
-    return f"{number(value)} ({number(low)} to {number(high)})"
+    return f"{format_number(value)} ({format_number(low)} to {format_number(high)})"
 
 
 def draw_evaluation(evaluation: Facts) -> str:
-    """An evaluation for a notebook: the main metrics, those of each corpus, and all others to unfold."""
-    facts = by_tokenizer(evaluation)
+    """Draw an evaluation for a notebook: the main metrics, those of each corpus, and all others to unfold."""
+    facts = group_by_tokenizer(evaluation)
     parts = [format_metrics(facts, list_keys(facts, main=True)), *_format_corpora(facts)]
-    others = list_keys(facts, main=False)
-    if others:
-        parts.append(f"<details><summary>{len(others)} more metrics</summary>{format_metrics(facts, others)}</details>")
+    more_keys = list_keys(facts, main=False)
+    if more_keys:
+        parts.append(
+            f"<details><summary>{len(more_keys)} more metrics</summary>{format_metrics(facts, more_keys)}</details>"
+        )
     return card("bpe.evaluation.Evaluation", {}, "".join(parts))
 
 
@@ -128,7 +130,10 @@ def _format_corpora(facts: Mapping[str, Facts]) -> Iterator[str]:
     corpora = list_corpora(facts)
     for key in ("bytes_per_token", "fertility") if corpora else ():
         rows = [
-            [Heading(corpus), *(format_metric(each.get("corpora", {}).get(corpus, {}), key) for each in facts.values())]
+            [
+                Heading(corpus),
+                *(format_metric(values.get("corpora", {}).get(corpus, {}), key) for values in facts.values()),
+            ]
             for corpus in corpora
         ]
         yield table([to_label(key), *facts], rows)

@@ -38,7 +38,7 @@ _MARK = regex.compile(r"\p{M}")
 _JOINERS = "\u200c\u200d"
 _FLAG, _TAGS = "\U0001f3f4", range(0xE0020, 0xE0080)
 #: A person with three others, each with a skin tone, has 11 characters.
-_LONGEST_CLUSTER = 16
+_MAX_CLUSTER_LENGTH = 16
 DOTTED_CIRCLE = "\u25cc"
 
 _LABELS = {
@@ -80,50 +80,50 @@ class Piece:
 
 
 def split_pieces(tokens: Sequence[bytes]) -> list[list[Piece]]:
-    """The pieces of each of the consecutive tokens of a text."""
+    """Split each of the consecutive tokens of a text into pieces."""
     ends = list(accumulate(map(len, tokens)))
-    drawn: list[list[Piece]] = [[] for _ in tokens]
-    token, end = 0, 0
+    pieces: list[list[Piece]] = [[] for _ in tokens]
+    token_index, end = 0, 0
     for match in _CLUSTER.finditer(b"".join(tokens).decode("utf-8", "surrogateescape")):
         cluster = match[0]
         start, end = end, end + len(cluster.encode("utf-8", "surrogateescape"))
-        while ends[token] <= start:
-            token += 1
+        while ends[token_index] <= start:
+            token_index += 1
         if cluster.isascii() and cluster.isprintable():
-            while ends[token] < end:
-                _append(drawn[token], Piece("text", cluster[: ends[token] - end]))
-                cluster, token = cluster[ends[token] - end :], token + 1
-            _append(drawn[token], Piece("text", cluster))
-        elif end <= ends[token]:
+            while ends[token_index] < end:
+                _append(pieces[token_index], Piece("text", cluster[: ends[token_index] - end]))
+                cluster, token_index = cluster[ends[token_index] - end :], token_index + 1
+            _append(pieces[token_index], Piece("text", cluster))
+        elif end <= ends[token_index]:
             for piece in _split_cluster(cluster):
-                _append(drawn[token], piece)
+                _append(pieces[token_index], piece)
         else:
-            for index, piece in _split_shared(cluster, start, token, ends):
-                _append(drawn[index], piece)
-    return drawn
+            for index, piece in _split_shared(cluster, start, token_index, ends):
+                _append(pieces[index], piece)
+    return pieces
 
 
-def label(character: str) -> str:
-    r"""The label of a hidden character.
+def label_hidden(character: str) -> str:
+    r"""Return the label of a hidden character.
 
-    >>> label("\x00"), label("\u202e")
+    >>> label_hidden("\x00"), label_hidden("\u202e")
     ('␀', 'U+202E')
     """
     code = ord(character)
     return _LABELS.get(character) or (chr(0x2400 + code) if code < 32 else f"U+{code:04X}")
 
 
-def visible(text: str) -> str:
-    r"""A name or a message with labels for its hidden characters, except spaces and joiners.
+def show_hidden(text: str) -> str:
+    r"""Replace hidden characters of a name or a message by labels, except spaces and joiners.
 
-    >>> visible("a\u202eb 👩\u200d💻\n")
+    >>> show_hidden("a\u202eb 👩\u200d💻\n")
     'aU+202Eb 👩\u200d💻⏎'
     """
-    return str(_HIDDEN.sub(lambda match: match[0] if match[0] in f" {_JOINERS}" else label(match[0]), text))
+    return str(_HIDDEN.sub(lambda match: match[0] if match[0] in f" {_JOINERS}" else label_hidden(match[0]), text))
 
 
 def is_drawn_whole(cluster: str) -> bool:
-    r"""Whether a cluster is drawn as it is, if one token holds all of it.
+    r"""Return whether a cluster is drawn as it is, if one token holds all of it.
 
     >>> is_drawn_whole("👩\u200d💻"), is_drawn_whole("\u202e"), is_drawn_whole("a" + 50 * "\u0301")
     (True, False, False)
@@ -132,15 +132,18 @@ def is_drawn_whole(cluster: str) -> bool:
         return True
     flag = cluster[0] == _FLAG
     return (
-        len(cluster) <= _LONGEST_CLUSTER
+        len(cluster) <= _MAX_CLUSTER_LENGTH
         and not _HIDDEN.match(cluster[0])
         and not _MARK.match(cluster[0])
-        and all(each in _JOINERS or (flag and ord(each) in _TAGS) or not _HIDDEN.match(each) for each in cluster[1:])
+        and all(
+            character in _JOINERS or (flag and ord(character) in _TAGS) or not _HIDDEN.match(character)
+            for character in cluster[1:]
+        )
     )
 
 
 def _split_cluster(cluster: str) -> Iterator[Piece]:
-    """The pieces of a cluster that one token holds."""
+    """Split a cluster that one token holds."""
     if is_drawn_whole(cluster):
         yield Piece("text", cluster)
     else:
@@ -149,21 +152,21 @@ def _split_cluster(cluster: str) -> Iterator[Piece]:
 
 
 def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
-    """A character that is drawn without the rest of its cluster."""
+    """Draw a character without the rest of its cluster."""
     if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
         return Piece("bytes", f"{ord(character) - 0xDC00:02x}")
     if character == " ":
         return Piece("text", " ")
-    whole = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
+    shared = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
     if _HIDDEN.match(character) or character in "\ufe0e\ufe0f":
-        return Piece("hidden", label(character), whole, character == "\n")
+        return Piece("hidden", label_hidden(character), shared, character == "\n")
     if _MARK.match(character):
-        return Piece("part", DOTTED_CIRCLE + character, whole)
-    return Piece("base" if first else "part", character, whole)
+        return Piece("part", DOTTED_CIRCLE + character, shared)
+    return Piece("base" if first else "part", character, shared)
 
 
 def _split_shared(cluster: str, start: int, token: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
-    """The pieces of a cluster that begins at byte `start` in token number `token` and ends in a later token."""
+    """Split a cluster that begins at byte `start` in token number `token` and ends in a later token."""
     for index, character in enumerate(cluster):
         data = character.encode("utf-8", "surrogateescape")
         while ends[token] <= start:
@@ -174,17 +177,20 @@ def _split_shared(cluster: str, start: int, token: int, ends: list[int]) -> Iter
             for i, byte in enumerate(data):
                 while ends[token] <= start + i:
                     token += 1
-                yield token, Piece("bytes", f"{byte:02x}", character if is_drawn_whole(character) else label(character))
+                yield (
+                    token,
+                    Piece("bytes", f"{byte:02x}", character if is_drawn_whole(character) else label_hidden(character)),
+                )
         start += len(data)
 
 
-def _append(drawn: list[Piece], piece: Piece) -> None:
+def _append(pieces: list[Piece], piece: Piece) -> None:
     """Append a piece to those of its token, as part of the last one where both are drawn alike."""
-    if drawn and drawn[-1].kind == piece.kind and (last := drawn[-1]).whole == piece.whole:
+    if pieces and pieces[-1].kind == piece.kind and (previous := pieces[-1]).whole == piece.whole:
         if piece.kind == "text":
-            drawn[-1] = Piece("text", last.text + piece.text)
+            pieces[-1] = Piece("text", previous.text + piece.text)
             return
         if piece.kind == "bytes":
-            drawn[-1] = Piece("bytes", f"{last.text} {piece.text}", piece.whole)
+            pieces[-1] = Piece("bytes", f"{previous.text} {piece.text}", piece.whole)
             return
-    drawn.append(piece)
+    pieces.append(piece)

@@ -12,10 +12,10 @@ from secrets import token_hex
 
 from bpe.errors import pluralize
 from bpe.show.colours import render, use_colour
-from bpe.show.html import Token, add_style, list_tokens, to_html, token_box
+from bpe.show.html import Token, add_style, list_tokens, make_token_box, to_html
 
 #: The most tokens that the table under the coloured tokens lists.
-_LISTED = 500
+_MAX_LISTED = 500
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,32 +34,32 @@ class TokenView:
     n_bytes: int
 
     def __repr__(self) -> str:
-        """The tokens on coloured backgrounds, or separated by `|` where stdout shows no colours (see `text`)."""
+        """Render the tokens on coloured backgrounds, or separated by `|` where stdout shows no colours (see `text`)."""
         return self.text(colour=use_colour(sys.stdout))
 
     def text(self, *, colour: bool) -> str:
-        """The tokens as a str for a terminal.
+        """Render the tokens as a str for a terminal.
 
         Args:
             colour: whether to draw coloured backgrounds; otherwise `|` separates tokens and a space is `·`.
 
         """
-        drawn = render([token.data for token in self.tokens], colour=colour)
-        return drawn if self._left == 0 else f"{drawn}\n… and {pluralize(self._left, 'more token')}"
+        rendered = render([token.data for token in self.tokens], colour=colour)
+        return rendered if self._n_undrawn == 0 else f"{rendered}\n… and {pluralize(self._n_undrawn, 'more token')}"
 
     def html(self) -> str:
-        """The tokens as HTML, with a table of ids, bytes and ranks to unfold."""
+        """Render the tokens as HTML, with a table of ids, bytes and ranks to unfold."""
         ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
         summary = f"{pluralize(self.n_tokens, 'token')}, {pluralize(self.n_bytes, 'byte')}{ratio}"
-        more = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
-        rows = list_tokens(self.tokens[:_LISTED])
+        more = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._n_undrawn else ""
+        rows = list_tokens(self.tokens[:_MAX_LISTED])
         return add_style(
-            f'<div class="bpe-card">{token_box(self.tokens, label="tokens")}{more}'
+            f'<div class="bpe-card">{make_token_box(self.tokens, label="tokens")}{more}'
             f"<details><summary>{summary}</summary>{rows}</details></div>"
         )
 
     @property
-    def _left(self) -> int:
+    def _n_undrawn(self) -> int:
         return self.n_tokens - len(self.tokens)
 
     def _repr_html_(self) -> str:
@@ -81,27 +81,28 @@ class MergeSteps:
         return len(self.steps)
 
     def __repr__(self) -> str:
-        """One line for each step."""
+        """Render one line for each step."""
         colour = use_colour(sys.stdout)
         width = max((len(merge) for merge, _ in self.steps), default=0)
         lines = (
-            f"{number:>3}  {merge:<{width}}  {render([token.data for token in tokens], colour=colour)}"
-            for number, (merge, tokens) in enumerate(self.steps)
+            f"{index:>3}  {merge:<{width}}  {render([token.data for token in tokens], colour=colour)}"
+            for index, (merge, tokens) in enumerate(self.steps)
         )
         return "\n".join(lines)
 
     def html(self) -> str:
-        """The steps as HTML. Each step has a radio button, which the arrow keys move through; it needs no script."""
+        """Render the steps as HTML, each with a radio button; the arrow keys move through them, without a script."""
         name = f"bpe-steps-{token_hex(4)}"  # several outputs share a page
-        last = len(self.steps) - 1
+        last_index = len(self.steps) - 1
         inputs, panels, rules = [], [], []
         for i, (merge, tokens) in enumerate(self.steps):
             checked = " checked" * (i == 0)
-            step = f"step {i} of {last}"
+            step = f"step {i} of {last_index}"
             inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked}>')
-            what = f"{step}: {to_html(merge)}" if merge else f"{step}: before the first merge"
+            heading = f"{step}: {to_html(merge)}" if merge else f"{step}: before the first merge"
             panels.append(
-                f'<div class="step n{i}"><p>{what}; {pluralize(len(tokens), "token")}</p>{token_box(tokens)}</div>'
+                f'<div class="step n{i}"><p>{heading}; {pluralize(len(tokens), "token")}</p>'
+                f"{make_token_box(tokens)}</div>"
             )
             rules.append(f".{name}>#{name}-{i}:checked~.n{i}")
         style = f".{name}>.step{{display:none}}{','.join(rules)}{{display:block}}"

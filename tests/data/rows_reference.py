@@ -27,11 +27,11 @@ class InnerShard:
 class MemoryShards:
     """What loaders need of `TokenShards`, in memory: documents, some to a shard, and some shards without tokens."""
 
-    def __init__(self, documents: list[list[int]], masks: list[list[int]] | None = None, each: int = 3) -> None:
+    def __init__(self, documents: list[list[int]], masks: list[list[int]] | None = None, shard_size: int = 3) -> None:
         self.shards = []
-        for first in range(0, len(documents), each):
-            ids = [token for document in documents[first : first + each] for token in document]
-            counts = [count for mask in (masks or [])[first : first + each] for count in mask]
+        for start in range(0, len(documents), shard_size):
+            ids = [token for document in documents[start : start + shard_size] for token in document]
+            counts = [count for mask in (masks or [])[start : start + shard_size] for count in mask]
             self.shards.append(InnerShard(np.array(ids, dtype=np.uint16), np.array(counts, dtype=np.uint8), len(ids)))
         self.bounds = np.cumsum([0, *map(len, documents)])
         self.n_documents, self.n_tokens = len(documents), int(self.bounds[-1])
@@ -50,16 +50,16 @@ class MemoryShards:
 
 def shards_of(folder: Path, documents: list[list[int]], masks: list[list[int]] | None = None) -> TokenShards:
     """Shards on disk, of some seven ids each."""
-    given: Any = documents if masks is None else list(zip(documents, masks, strict=True))
-    write_shards(given, folder, shard_size=7, masks=masks is not None)
+    documents_with_masks: Any = documents if masks is None else list(zip(documents, masks, strict=True))
+    write_shards(documents_with_masks, folder, shard_size=7, masks=masks is not None)
     return TokenShards(folder)
 
 
 def tokens_of(documents: list[list[int]], masks: list[list[int]] | None = None) -> list[list[Token]]:
     """The tokens of each document."""
     return [
-        [(token, number, masks is None or bool(masks[number][i])) for i, token in enumerate(ids)]
-        for number, ids in enumerate(documents)
+        [(token, index, masks is None or bool(masks[index][i])) for i, token in enumerate(ids)]
+        for index, ids in enumerate(documents)
     ]
 
 

@@ -40,12 +40,12 @@ INVALID_ARGUMENTS = [
 def rows_of(documents: list[list[int]], masks: Any, length: int, tail: str, mask_other: bool) -> list[Any]:
     """All rows in the order of the shards."""
     tokens = [token for document in tokens_of(documents, masks) for token in document]
-    found = []
+    rows = []
     for start in range(0, max(len(tokens) - 1, 0), length):
         row = tokens[start : start + length + 1]
         if len(row) == length + 1 or tail == "pad":
-            found.append(naive_row(row, length, pad_id=9, mask_other=mask_other))
-    return found
+            rows.append(naive_row(row, length, pad_id=9, mask_other=mask_other))
+    return rows
 
 
 @given(documents_of, st.integers(1, 8), st.sampled_from(["drop", "pad"]), st.booleans(), st.integers(0, 9), st.data())
@@ -67,10 +67,10 @@ def test_rows_equal_those_made_token_by_token(
     assert sorted(got, key=key) == sorted(expected, key=key)
     if not expected:
         return
-    numbers = data.draw(st.lists(st.integers(0, 3 * len(blocks) - 1), min_size=1, max_size=6))
-    batch = blocks.read(np.array(numbers))
+    row_indices = data.draw(st.lists(st.integers(0, 3 * len(blocks) - 1), min_size=1, max_size=6))
+    batch = blocks.read(np.array(row_indices))
     size = len(blocks)
-    rows = [listed(blocks[divmod(number, size)]) for number in numbers]
+    rows = [listed(blocks[divmod(row_index, size)]) for row_index in row_indices]
     assert [
         dict(zip(rows[0], each, strict=True)) for each in zip(*(batch[n].tolist() for n in rows[0]), strict=True)
     ] == rows
@@ -156,8 +156,8 @@ def test_every_row_once_per_epoch_whatever_the_ranks(
     blocks = Blocks(shards, 2, seed)
     size = world * share
     total = n_rows * epochs
-    whole = total // size * size
-    if whole == 0 and (drop_last or total < world):
+    n_in_batches = total // size * size
+    if n_in_batches == 0 and (drop_last or total < world):
         with pytest.raises(ValueError, match="too few for a batch of"):
             blocks.batches(size, world=world, epochs=epochs, drop_last=drop_last)
         return
@@ -167,7 +167,10 @@ def test_every_row_once_per_epoch_whatever_the_ranks(
         row for batches in zip(*ranks, strict=True) for batch in batches for row in batch["input_ids"][:, 0].tolist()
     ]
     expected = [int(blocks[epoch, i]["input_ids"][0]) for epoch in range(epochs) for i in range(n_rows)]
-    assert got == expected[: whole if drop_last else total // world * world if total % size >= world else whole]
+    assert (
+        got
+        == expected[: n_in_batches if drop_last else total // world * world if total % size >= world else n_in_batches]
+    )
     assert all(len(batch["input_ids"]) == share for batches in ranks for batch in batches[:-1])
     assert len({len(batches[-1]["input_ids"]) for batches in ranks}) == 1
     assert len(ranks[0][-1]["input_ids"]) > 0
@@ -188,7 +191,7 @@ def test_resumed_with_other_ranks_the_sequence_is_the_same(n_rows: int, seed: in
         for _ in range(batches):
             got += [row for iterator in iterators for row in next(iterator)["input_ids"][:, 0].tolist()]
         states = [json.loads(json.dumps(iterator.state_dict())) for iterator in iterators]
-        assert all(each == states[0] for each in states)
+        assert all(rank_state == states[0] for rank_state in states)
         state = states[0]
         assert set(state) == {"version", "fingerprint", "seed", "epoch", "position"}
     blocks = Blocks(shards, 2, seed)
@@ -206,12 +209,12 @@ def test_workers_together_have_the_batches_of_one(
     blocks = Blocks(shards, 2, 4)
     for rank in range(world):
         plan = BatchPlan(blocks, world * share, rank, world, 2, drop_last)
-        whole = [batch["labels"].tolist() for batch in Batches(blocks, plan, start)]
+        single = [batch["labels"].tolist() for batch in Batches(blocks, plan, start)]
         parts = [Batches(blocks, plan, start, worker, workers) for worker in range(workers)]
         lengths = [len(part) for part in parts]
-        each = [[batch["labels"].tolist() for batch in part] for part in parts]
-        assert lengths == [len(batches) for batches in each]
-        assert [batch for turn in zip_longest(*each) for batch in turn if batch is not None] == whole
+        by_worker = [[batch["labels"].tolist() for batch in part] for part in parts]
+        assert lengths == [len(batches) for batches in by_worker]
+        assert [batch for turn in zip_longest(*by_worker) for batch in turn if batch is not None] == single
 
 
 def test_shards_that_do_not_record_documents(tmp_path: Path) -> None:
@@ -248,8 +251,8 @@ def test_states_of_other_rows_are_refused() -> None:
     shards: Any = MemoryShards([list(range(41))])
     blocks = Blocks(shards, 4)
     state = blocks.batches(2).state_dict()
-    other: Any = MemoryShards([list(range(42))])
-    for rows in (Blocks(other, 4), Blocks(shards, 5), Blocks(shards, 4, chunk=2), Blocks(shards, 4, tail="pad")):
+    other_shards: Any = MemoryShards([list(range(42))])
+    for rows in (Blocks(other_shards, 4), Blocks(shards, 5), Blocks(shards, 4, chunk=2), Blocks(shards, 4, tail="pad")):
         with pytest.raises(ValueError, match=r"the state('s fingerprint| is of rows of length 4).*: resume with"):
             rows.batches(2, state=state)
     with pytest.raises(ValueError, match="the state's seed is 0, but these rows have 1: resume with"):

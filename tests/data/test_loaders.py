@@ -180,9 +180,9 @@ def test_resumed_with_other_ranks_and_workers(torch: Any, kind: str) -> None:
             parts.append([next(iterator)["input_ids"][:, 0].tolist() for _ in range(batches)])
             states.append(keeper.state_dict(consumed=batches))
             del iterator
-        assert all(each == states[0] for each in states)
+        assert all(rank_state == states[0] for rank_state in states)
         state = json.loads(json.dumps(states[0]))
-        got += [row for each in zip(*parts, strict=True) for part in each for row in part]
+        got += [row for rank_state in zip(*parts, strict=True) for part in rank_state for row in part]
     assert got == expected_ids(rows, 6 * 18)
 
 
@@ -192,11 +192,11 @@ def test_default_collation_and_sequence_bounds(torch: Any) -> None:
     batch = next(iter(torch.utils.data.DataLoader(rows, batch_size=3)))
     assert batch.keys() == {"input_ids", "labels"}
     assert batch["input_ids"].shape == (3, 4)
-    ours = next(iter(torch.utils.data.DataLoader(rows, batch_size=3, collate_fn=torch_collate)))
-    assert torch.equal(batch["labels"], ours["labels"])
-    assert ours["cu_seqlens"].dtype == torch.int32
-    assert isinstance(ours["max_seqlen"], int)
-    assert ours["cu_seqlens"].tolist() == collate(rows.__getitems__([0, 1, 2]))["cu_seqlens"].tolist()
+    collated = next(iter(torch.utils.data.DataLoader(rows, batch_size=3, collate_fn=torch_collate)))
+    assert torch.equal(batch["labels"], collated["labels"])
+    assert collated["cu_seqlens"].dtype == torch.int32
+    assert isinstance(collated["max_seqlen"], int)
+    assert collated["cu_seqlens"].tolist() == collate(rows.__getitems__([0, 1, 2]))["cu_seqlens"].tolist()
 
 
 def test_a_data_loader_that_stacks_batches_warns(torch: Any) -> None:
@@ -204,8 +204,8 @@ def test_a_data_loader_that_stacks_batches_warns(torch: Any) -> None:
     with pytest.warns(UserWarning, match="pass batch_size=None to DataLoader"):
         stacked = next(iter(torch.utils.data.DataLoader(stream, batch_size=2)))
     assert stacked["input_ids"].dim() == 3
-    whole = next(iter(torch.utils.data.DataLoader(stream, batch_size=None)))
-    assert whole["input_ids"].dim() == 2
+    batch = next(iter(torch.utils.data.DataLoader(stream, batch_size=None)))
+    assert batch["input_ids"].dim() == 2
     with pytest.raises(ValueError, match=r"consumed is 1000000000 batches, but this iteration has \d+; count the"):
         stream.state_dict(consumed=10**9)
 
@@ -218,9 +218,9 @@ def test_packed_and_mixed_rows(torch: Any, workers: int, tmp_path: Path) -> None
     batches = list(loader)
     expected = list(mixture.batches(6))
     assert len(batches) == len(expected)
-    for batch, other in zip(batches, expected, strict=True):
+    for batch, expected_batch in zip(batches, expected, strict=True):
         assert {name: np.asarray(value).tolist() for name, value in batch.items()} == {
-            name: np.asarray(value).tolist() for name, value in other.items()
+            name: np.asarray(value).tolist() for name, value in expected_batch.items()
         }
 
 
@@ -349,10 +349,10 @@ def test_forty_starts_leave_nothing_behind(torch: Any, context: str, starts: int
     """No deadlock, no warning, no process: half of the loaders are dropped in the middle of an epoch."""
     shards_of(tmp_path / "shards", [list(range(100))])
     (tmp_path / "starts.py").write_text(STARTS)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(tmp_path / "starts.py"), str(tmp_path / "shards"), context, str(starts)],
         capture_output=True, text=True, timeout=600, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
+    assert (process.stdout, process.stderr, process.returncode) == ("done\n", "", 0)
     assert listed(Blocks(shards_of(tmp_path / "other", [list(range(9))]), 4)[0])
     assert multiprocessing.active_children() == []

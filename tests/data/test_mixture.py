@@ -23,22 +23,22 @@ from bpe.data.loaders.order import make_round_keys, permute
 FIELDS = ("input_ids", "labels", "document_ids", "cu_seqlens")
 
 
-def dataset(first: int, n_rows: int, seed: int = 0, length: int = 2) -> Blocks:
+def dataset(first_token: int, n_rows: int, seed: int = 0, length: int = 2) -> Blocks:
     """Rows whose ids are from `first` on."""
-    shards: Any = MemoryShards([list(range(first, first + length * n_rows + 1))])
+    shards: Any = MemoryShards([list(range(first_token, first_token + length * n_rows + 1))])
     return Blocks(shards, length, seed, fields=FIELDS)
 
 
 def plain_owners(weights: list[float], seed: int, count: int) -> list[int]:
     """The datasets of the first rows, as the module's docstring describes them."""
     counts = divide_round(weights, len(weights)).tolist()
-    slots = [number for number, size in enumerate(counts) for _ in range(size)]
-    found: list[int] = []
-    while len(found) < count:
-        found += [
-            slots[i] for i in permute(np.arange(ROUND), ROUND, make_round_keys(seed, len(found) // ROUND)).tolist()
+    slots = [index for index, size in enumerate(counts) for _ in range(size)]
+    owners: list[int] = []
+    while len(owners) < count:
+        owners += [
+            slots[i] for i in permute(np.arange(ROUND), ROUND, make_round_keys(seed, len(owners) // ROUND)).tolist()
         ]
-    return found[:count]
+    return owners[:count]
 
 
 @settings(max_examples=25)
@@ -52,11 +52,11 @@ def test_rows_are_those_of_the_datasets_in_order(given: list[tuple[int, int]], s
     weights = [float(weight) for _, weight in given]
     mixture = Mixture(datasets, weights, seed, stopping="first_exhausted" if first else "all_exhausted")
     owners = plain_owners(weights, seed, 2 * len(mixture) + 1)
-    taken = [0] * len(datasets)
+    n_taken = [0] * len(datasets)
     expected = []
     for owner in owners:
-        expected.append(int(datasets[owner][divmod(taken[owner], len(datasets[owner]))]["input_ids"][0]))
-        taken[owner] += 1
+        expected.append(int(datasets[owner][divmod(n_taken[owner], len(datasets[owner]))]["input_ids"][0]))
+        n_taken[owner] += 1
     size = len(mixture)
     if size:
         batch = mixture.read(np.arange(2 * size))
@@ -67,7 +67,7 @@ def test_rows_are_those_of_the_datasets_in_order(given: list[tuple[int, int]], s
             == mixture.read(np.arange(len(rows)))["cu_seqlens"].tolist()
         )
     counts = [[owners[:end].count(k) for k in range(len(datasets))] for end in (size - 1, size, size + 1)]
-    sizes = [len(each) for each in datasets]
+    sizes = [len(dataset_rows) for dataset_rows in datasets]
     if first:  # one row more would repeat one
         assert all(count <= n for count, n in zip(counts[1], sizes, strict=True))
         assert any(count > n for count, n in zip(counts[2], sizes, strict=True))
@@ -97,7 +97,7 @@ def test_a_run_resumes_with_other_ranks() -> None:
         inner = Mixture([dataset(100, 12), packed], [1, 2], 5)
         return Mixture([dataset(0, 20, 1), inner], [1, 3], 2, stopping="all_exhausted")
 
-    whole = [row for batch in made().batches(4, epochs=2) for row in batch["input_ids"].tolist()]
+    uninterrupted = [row for batch in made().batches(4, epochs=2) for row in batch["input_ids"].tolist()]
     iterator = made().batches(4, epochs=2)
     got = [row for _ in range(3) for row in next(iterator)["input_ids"].tolist()]
     state = json.loads(json.dumps(iterator.state_dict()))
@@ -105,7 +105,7 @@ def test_a_run_resumes_with_other_ranks() -> None:
     ranks = [copy.batches(6, rank=r, world=3, epochs=2, state=state) for r in range(3)]
     for parts in zip(*ranks, strict=True):
         got += [row for part in parts for row in part["input_ids"].tolist()]
-    assert got == whole
+    assert got == uninterrupted
     with pytest.raises(ValueError, match="the state's fingerprint is"):
         Mixture([dataset(0, 20, 1), dataset(100, 12)], [1, 3]).batches(4, state=state)
 
@@ -149,13 +149,13 @@ def test_threads_that_read_share_the_caches(tmp_path: Path) -> None:
     shards = shards_of(tmp_path, [[i] * (1 + i % 9) for i in range(4000)])
     packed = Packed(shards, 7, window=40)
     mixture = Mixture([packed, Blocks(shards, 7)], [1, 1], stopping="all_exhausted")
-    numbers = np.random.default_rng(1).integers(0, 40 * len(mixture), (300, 8))
-    expected = [mixture.read(row)["labels"].tolist() for row in numbers]
+    row_indices = np.random.default_rng(1).integers(0, 40 * len(mixture), (300, 8))
+    expected = [mixture.read(row)["labels"].tolist() for row in row_indices]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as pool:
-            got = list(pool.map(lambda row: mixture.read(row)["labels"].tolist(), numbers))
+            got = list(pool.map(lambda row: mixture.read(row)["labels"].tolist(), row_indices))
     finally:
         sys.setswitchinterval(interval)
     assert got == expected

@@ -36,20 +36,20 @@ INVALID_ARGUMENTS = [
 
 def pieces_of(documents: list[Row], length: int, long_documents: str, strategy: str) -> list[Row]:
     """The documents to pack, none longer than a row (except that concat divides them itself)."""
-    found = []
+    pieces = []
     for document in documents:
         if len(document) <= length + 1 or (strategy == "concat" and long_documents == "split"):
-            found.append(document)
+            pieces.append(document)
         elif long_documents == "truncate":
-            found.append(document[: length + 1])
+            pieces.append(document[: length + 1])
         elif long_documents == "split":
-            found += [document[at : at + length + 1] for at in range(0, len(document) - 1, length)]
-    return [document for document in found if document]
+            pieces += [document[position : position + length + 1] for position in range(0, len(document) - 1, length)]
+    return [document for document in pieces if document]
 
 
 def concat(pieces: list[Row], length: int, tail: str) -> list[Row]:
-    joined = [token for piece in pieces for token in piece]
-    rows = [joined[at : at + length + 1] for at in range(0, max(len(joined) - 1, 0), length)]
+    all_tokens = [token for piece in pieces for token in piece]
+    rows = [all_tokens[position : position + length + 1] for position in range(0, max(len(all_tokens) - 1, 0), length)]
     return [row for row in rows if tail == "pad" or len(row) == length + 1]
 
 
@@ -84,22 +84,22 @@ TWINS = {"concat": concat, "best-fit": quadratic_best_fit, "best-fit-crop": simu
 def spans_of(pieces: list[Row]) -> list[Row]:
     """Pieces with a number in place of the document's, so that two pieces of one document count as two."""
     return [
-        [(token, 100 * number + document, counts) for token, document, counts in piece]
-        for number, piece in enumerate(pieces)
+        [(token, 100 * index + document, counts) for token, document, counts in piece]
+        for index, piece in enumerate(pieces)
     ]
 
 
 def expected_rows(documents: list[list[int]], masks: Any, options: dict[str, Any]) -> list[Any]:
     length, window = options["length"], options["window"]
     tokens = tokens_of(documents, masks)
-    found = []
-    for first in range(0, len(tokens), window):
-        pieces = pieces_of(tokens[first : first + window], length, options["long_documents"], options["strategy"])
+    rows = []
+    for start in range(0, len(tokens), window):
+        pieces = pieces_of(tokens[start : start + window], length, options["long_documents"], options["strategy"])
         for row in TWINS[options["strategy"]](spans_of(pieces), length, options["tail"]):
             fields = naive_row(row, length, pad_id=9, mask_other=options["mask_other_documents"])
             fields["document_ids"] = [n if n < 0 else n % 100 for n in fields["document_ids"]]
-            found.append(fields)
-    return found
+            rows.append(fields)
+    return rows
 
 
 documents_of = st.lists(st.integers(0, 12), max_size=14).map(
@@ -126,9 +126,9 @@ def test_rows_equal_those_of_the_twins(documents: list[list[int]], data: st.Data
         got = [listed(packed[epoch, i]) for i in range(len(packed))]
         assert sorted(map(json.dumps, got)) == sorted(map(json.dumps, expected))
     if expected:
-        numbers = data.draw(st.lists(st.integers(0, 3 * len(packed) - 1), min_size=1, max_size=6))
-        batch = packed.read(np.array(numbers))
-        rows = [listed(packed[divmod(number, len(packed))]) for number in numbers]
+        row_indices = data.draw(st.lists(st.integers(0, 3 * len(packed) - 1), min_size=1, max_size=6))
+        batch = packed.read(np.array(row_indices))
+        rows = [listed(packed[divmod(row_index, len(packed))]) for row_index in row_indices]
         for name in rows[0]:
             assert batch[name].tolist() == [row[name] for row in rows]
         assert batch["cu_seqlens"].tolist() == naive_bounds(rows)
@@ -147,21 +147,21 @@ def test_the_order_within_a_row_is_that_of_the_strategy() -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(40, 70))
 def test_the_kernels_equal_the_twins(lengths: list[int], capacity: int) -> None:
-    pieces = [[(number, number, True)] * length for number, length in enumerate(lengths)]
+    pieces = [[(index, index, True)] * length for index, length in enumerate(lengths)]
     decreasing = np.sort(np.array(lengths, dtype=np.int64))[::-1].copy()
     rows = np.empty(len(lengths), dtype=np.int64)
     count = best_fit(decreasing, capacity, rows)
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     expected = quadratic_best_fit(pieces, capacity - 1, "pad")
     assert count == len(expected)
-    for number, row in enumerate(expected):
-        assert [order[i] for i in np.flatnonzero(rows == number)] == [key for key, _ in groupby(t[0] for t in row)]
+    for index, row in enumerate(expected):
+        assert [order[i] for i in np.flatnonzero(rows == index)] == [key for key, _ in groupby(t[0] for t in row)]
     placed = np.empty((len(lengths), 3), dtype=np.int64)
     count = best_fit_crop(np.array(lengths, dtype=np.int64), capacity, placed)
     crops = simulated_crop(pieces, capacity - 1, "pad")
     assert count == len(crops)
     assert placed.tolist() == [
-        [key, number, len(list(run))] for number, row in enumerate(crops) for key, run in groupby(t[0] for t in row)
+        [key, index, len(list(run))] for index, row in enumerate(crops) for key, run in groupby(t[0] for t in row)
     ]
 
 
@@ -219,17 +219,17 @@ def test_windows_resume_and_copies_agree(tmp_path: Path) -> None:
     documents = [[i] * (1 + i * 7 % 11) for i in range(60)]
     shards = shards_of(tmp_path, documents)
     packed = Packed(shards, 7, 3, window=9, fields=FIELDS)
-    whole = [batch["input_ids"].tolist() for batch in packed.batches(2, epochs=2)]
-    assert len({json.dumps(row) for batch in whole for row in batch}) > 20
-    first = packed.batches(2, epochs=2)
-    got = [next(first)["input_ids"].tolist() for _ in range(11)]
+    uninterrupted = [batch["input_ids"].tolist() for batch in packed.batches(2, epochs=2)]
+    assert len({json.dumps(row) for batch in uninterrupted for row in batch}) > 20
+    batches = packed.batches(2, epochs=2)
+    got = [next(batches)["input_ids"].tolist() for _ in range(11)]
     again = pickle.loads(pickle.dumps(packed))
     assert again.fingerprint == packed.fingerprint
-    ranks = [again.batches(2, rank=r, world=2, epochs=2, state=first.state_dict()) for r in (0, 1)]
+    ranks = [again.batches(2, rank=r, world=2, epochs=2, state=batches.state_dict()) for r in (0, 1)]
     got += [[row for part in parts for row in part["input_ids"].tolist()] for parts in zip(*ranks, strict=True)]
-    assert got == whole
+    assert got == uninterrupted
     with pytest.raises(ValueError, match="the state's fingerprint is"):
-        Packed(shards, 7, 3, window=8).batches(2, state=first.state_dict())
+        Packed(shards, 7, 3, window=8).batches(2, state=batches.state_dict())
     assert repr(packed).endswith(f"length=7, seed=3, strategy='best-fit', {len(packed)} rows)")
 
 

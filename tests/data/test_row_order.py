@@ -22,10 +22,10 @@ def mix(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def plain_keys(*numbers: int) -> list[int]:
+def plain_keys(*words: int) -> list[int]:
     h = 0
-    for number in numbers:
-        h = mix((h + number + 0x9E3779B97F4A7C15) % WORD)
+    for word in words:
+        h = mix((h + word + 0x9E3779B97F4A7C15) % WORD)
     return [mix((h + r * 0x9E3779B97F4A7C15) % WORD) for r in range(1, 9)]
 
 
@@ -89,7 +89,7 @@ def test_each_row_once_and_chunks_stay_together(n: int, chunk: int, seed: int, e
 def test_the_same_whatever_is_read_together() -> None:
     """The window of consecutive indices that is kept changes no row."""
     order = Order(3 * WINDOW, seed=5, chunk=3)
-    whole = [Order(3 * WINDOW, seed=5, chunk=3).rows(np.arange(3 * WINDOW), epoch) for epoch in (0, 1)]
+    all_rows = [Order(3 * WINDOW, seed=5, chunk=3).rows(np.arange(3 * WINDOW), epoch) for epoch in (0, 1)]
     rng = np.random.default_rng(0)
     start = 0
     for step in range(300):
@@ -99,7 +99,7 @@ def test_the_same_whatever_is_read_together() -> None:
         if step % 5 == 0:
             rng.shuffle(indices)
         epoch = int(step % 20 > 10)
-        assert (order.rows(indices, epoch) == whole[epoch][indices]).all()
+        assert (order.rows(indices, epoch) == all_rows[epoch][indices]).all()
     assert pickle.loads(pickle.dumps(order)) == order
 
 
@@ -112,9 +112,9 @@ def test_seeds_epochs_and_streams_differ() -> None:
 
 def test_orders_of_few_rows_are_about_equally_likely() -> None:
     """Chi-squared of 6 orders with 600 seeds: 20.5 has a probability of 0.001."""
-    found = Counter(tuple(permute(np.arange(3), 3, make_round_keys(seed, 0)).tolist()) for seed in range(600))
-    assert sum((count - 100) ** 2 / 100 for count in found.values()) < 20.5
-    assert len(found) == 6
+    n_by_order = Counter(tuple(permute(np.arange(3), 3, make_round_keys(seed, 0)).tolist()) for seed in range(600))
+    assert sum((count - 100) ** 2 / 100 for count in n_by_order.values()) < 20.5
+    assert len(n_by_order) == 6
 
 
 def test_places_are_not_correlated() -> None:

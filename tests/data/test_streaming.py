@@ -34,17 +34,17 @@ def tokenizer() -> bpe.Tokenizer:
 
 def expected_rows(tokenizer: bpe.Tokenizer, texts: list[str], length: int, mask_other: bool = False) -> list[Any]:
     tokens: list[Token] = [
-        (token, number, True)
-        for number, text in enumerate(texts)
+        (token, index, True)
+        for index, text in enumerate(texts)
         for token in [*tokenizer.encode(text).tolist(), *tokenizer.encode("<|end|>", allowed_special="all").tolist()]
     ]
-    rows = [tokens[at : at + length + 1] for at in range(0, len(tokens) - length, length)]
+    rows = [tokens[position : position + length + 1] for position in range(0, len(tokens) - length, length)]
     return [naive_row(row, length, mask_other=mask_other) for row in rows]
 
 
 def rows_of(batches: Any) -> list[Any]:
     """The rows of batches, whose cu_seqlens are checked."""
-    found = []
+    all_rows = []
     for batch in batches:
         names = [name for name in batch if name not in ("cu_seqlens", "max_seqlen")]
         rows = [
@@ -53,8 +53,8 @@ def rows_of(batches: Any) -> list[Any]:
         if "cu_seqlens" in batch:
             assert batch["cu_seqlens"].tolist() == naive_bounds(rows)
             assert batch["max_seqlen"] == np.diff(batch["cu_seqlens"]).max()
-        found += rows
-    return found
+        all_rows += rows
+    return all_rows
 
 
 @settings(max_examples=40)
@@ -89,21 +89,21 @@ def test_rows_equal_those_made_token_by_token(
 
 def test_files_give_the_rows_of_their_shards(tokenizer: bpe.Tokenizer, tmp_path: Path) -> None:
     """All at once, and resumed after each batch, also in the middle of a document."""
-    for number in range(3):
-        (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS[number:]))
+    for index in range(3):
+        (tmp_path / f"{index}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS[index:]))
     (tmp_path / "z.txt").write_text("low lower\n\nlowest newest " * 3000)
     sources = bpe.Sources([*sorted(tmp_path.glob("*.jsonl")), tmp_path / "z.txt"])
     encode_shards(sources, tokenizer, tmp_path / "shards", append="<|end|>")
     blocks = Blocks(TokenShards(tmp_path / "shards"), 64)
-    whole = [row["input_ids"].tolist() for row in sorted_rows(blocks)]
+    expected = [row["input_ids"].tolist() for row in sorted_rows(blocks)]
     encoder = pickle.loads(pickle.dumps(StreamingEncoder(sources, tokenizer, 64, append="<|end|>", threads=1)))
-    assert [row["input_ids"].tolist() for row in encoder] == whole
+    assert [row["input_ids"].tolist() for row in encoder] == expected
     state, got = None, []
     for size in (1, 2, 7, 30, 100, 10**6):
         batches = encoder.batches(size, state=state)
         got += next(batches)["input_ids"].tolist()
         state = json.loads(json.dumps(batches.state_dict()))
-    assert got == whole
+    assert got == expected
     assert next(encoder.batches(1, state=state), None) is None
 
 
@@ -115,9 +115,9 @@ def sorted_rows(blocks: Blocks) -> list[Any]:
 def test_parts_have_all_texts(tokenizer: bpe.Tokenizer) -> None:
     encoder = StreamingEncoder(TEXTS, tokenizer, 1, append="<|end|>")
     for count in (1, 3):
-        for number in range(count):
-            got = [row["input_ids"] for row in rows_of(encoder.batches(5, rank=number, world=count))]
-            assert got == [row["input_ids"] for row in expected_rows(tokenizer, TEXTS[number::count], 1)]
+        for index in range(count):
+            got = [row["input_ids"] for row in rows_of(encoder.batches(5, rank=index, world=count))]
+            assert got == [row["input_ids"] for row in expected_rows(tokenizer, TEXTS[index::count], 1)]
 
 
 def test_special_tokens_and_prepended_ids(tokenizer: bpe.Tokenizer) -> None:
@@ -204,8 +204,8 @@ def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
         got += rows_of([batch])
         states.append(json.loads(json.dumps(batches.state_dict())))
     assert [row["input_ids"] for row in got] == [row["input_ids"] for row in expected]
-    for number, state in enumerate(states):
-        assert rows_of(encoder.batches(2, state=state, epochs=3)) == got[2 * number :]
+    for index, state in enumerate(states):
+        assert rows_of(encoder.batches(2, state=state, epochs=3)) == got[2 * index :]
     assert encoder.batches(2, state=states[-1], epochs=3).at_end()
     endless = encoder.batches(5, epochs=None)
     assert sum(len(next(endless)["labels"]) for _ in range(100)) == 500
@@ -265,10 +265,10 @@ def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer, work
         stream = torch_batches(StreamingEncoder(TEXTS, tokenizer, 3, append="<|end|>"), 4)
         return stateful.StatefulDataLoader(stream, batch_size=None, num_workers=workers)
 
-    first = made()
-    whole = rows_of(first)
+    first_loader = made()
+    uninterrupted = rows_of(first_loader)
     ended = made()
-    ended.load_state_dict(first.state_dict())
+    ended.load_state_dict(first_loader.state_dict())
     assert rows_of(ended) == []
     loader = made()
     iterator = iter(loader)
@@ -277,7 +277,7 @@ def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer, work
     del iterator
     again = made()
     again.load_state_dict(state)
-    assert got + rows_of(again) == whole
+    assert got + rows_of(again) == uninterrupted
 
 
 def test_a_batch_copies_only_its_rows_of_a_long_document(tokenizer: bpe.Tokenizer) -> None:
@@ -298,7 +298,7 @@ def test_added_tokens_are_found_in_files_as_in_lists(tmp_path: Path) -> None:
     text = "low<new>er<|end|>" * 5
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
     for allowed in ((), "all", {"<|end|>"}):
-        wanted = tok.encode(text, allowed_special=allowed)[:4].tolist()
+        expected = tok.encode(text, allowed_special=allowed)[:4].tolist()
         for source in (bpe.Sources(tmp_path / "a.txt"), [text]):
             encoder = StreamingEncoder(source, tok, 4, fields=("input_ids",), allowed_special=allowed)
-            assert next(encoder.batches(1))["input_ids"][0].tolist() == wanted
+            assert next(encoder.batches(1))["input_ids"][0].tolist() == expected

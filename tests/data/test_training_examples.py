@@ -41,8 +41,8 @@ def test_a_killed_run_goes_on_to_the_same_losses(script: str, tmp_path: Path) ->
         pytest.skip("examples/ is not beside the tests")
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("<|endoftext|>".join(TEXT[i * 7 :] for i in range(20)))
-    whole = finished(script, corpus, tmp_path / "whole")
-    steps, losses = zip(*((int(step), float(loss)) for step, loss in map(str.split, whole)), strict=True)
+    uninterrupted = finished(script, corpus, tmp_path / "whole")
+    steps, losses = zip(*((int(step), float(loss)) for step, loss in map(str.split, uninterrupted)), strict=True)
     assert steps == tuple(range(1, STEPS + 1))
     assert losses[-1] < losses[0] - 0.5
     process = started(script, corpus, tmp_path / "killed")
@@ -51,7 +51,7 @@ def test_a_killed_run_goes_on_to_the_same_losses(script: str, tmp_path: Path) ->
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert before == whole[:24]
+    assert before == uninterrupted[:24]
     after = finished(script, corpus, tmp_path / "killed")
-    assert after == whole[-len(after) :]
+    assert after == uninterrupted[-len(after) :]
     assert int(after[0].split()[0]) in (21, 31)  # after the last checkpoint

@@ -17,79 +17,91 @@ SINGLE = (
 )
 
 
-def characters(data: bytes) -> list[tuple[str, int, int]]:
+def locate_characters(data: bytes) -> list[tuple[str, int, int]]:
     """Each character with its start and end in bytes; a byte that is not UTF-8 is one."""
-    found, at = [], 0
+    spans, start = [], 0
     for char in data.decode("utf-8", "surrogateescape"):
         size = len(char.encode("utf-8", "surrogateescape"))
-        found.append((char, at, at + size))
-        at += size
-    return found
+        spans.append((char, start, start + size))
+        start += size
+    return spans
 
 
-def words(data: bytes, mode: str = "script") -> list[tuple[int, int]]:
+def locate_words(data: bytes, mode: str = "script") -> list[tuple[int, int]]:
     """The spans of words in bytes."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     in_word = False
-    for char, start, end in characters(data):
+    for char, start, end in locate_characters(data):
         if SPACE.match(char):
             in_word = False
         elif mode == "characters" or (mode == "script" and any(a <= ord(char) <= b for a, b in SINGLE)):
-            found.append((start, end))
+            spans.append((start, end))
             in_word = False
         elif in_word:
-            found[-1] = found[-1][0], end
+            spans[-1] = spans[-1][0], end
         else:
-            found.append((start, end))
+            spans.append((start, end))
             in_word = True
-    return found
+    return spans
 
 
-def numbers(data: bytes) -> list[tuple[int, int]]:
+def locate_numbers(data: bytes) -> list[tuple[int, int]]:
     """The spans of runs of digits."""
     return [match.span() for match in regex.finditer(rb"[0-9]+", data)]
 
 
-def f1(own: set[int], ideal: set[int]) -> float:
+def f1(cuts: set[int], ideal: set[int]) -> float:
     """TokEval's score of a number."""
-    if not own and not ideal:
+    if not cuts and not ideal:
         return 1.0
-    right = len(own & ideal)
-    if not right:
+    n_right = len(cuts & ideal)
+    if not n_right:
         return 0.0
-    precision, recall = right / len(own), right / len(ideal)
+    precision, recall = n_right / len(cuts), n_right / len(ideal)
     return 2 * precision * recall / (precision + recall)
 
 
-def text_sums(data: bytes, mode: str = "script") -> list[int]:
+def sum_text(data: bytes, mode: str = "script") -> list[int]:
     """The columns TEXT_SUMS."""
-    wide = sum(end - start > 1 for _, start, end in characters(data))
-    ideal = sum((end - start - 1) // 3 for start, end in numbers(data))
-    return [len(data), len(characters(data)), len(words(data, mode)), wide, len(numbers(data)), ideal]
+    wide = sum(end - start > 1 for _, start, end in locate_characters(data))
+    ideal = sum((end - start - 1) // 3 for start, end in locate_numbers(data))
+    return [
+        len(data),
+        len(locate_characters(data)),
+        len(locate_words(data, mode)),
+        wide,
+        len(locate_numbers(data)),
+        ideal,
+    ]
 
 
-def cut_sums(data: bytes, cuts: set[int], mode: str = "script") -> tuple[list[int], float]:
+def sum_cuts(data: bytes, cuts: set[int], mode: str = "script") -> tuple[list[int], float]:
     """Words cut, characters split, boundaries in numbers and those that are right; and the sum of F1."""
 
     def inside(spans: Sequence[tuple[int, int]]) -> int:
-        return sum(any(start < at < end for at in range(start + 1, end) if at in cuts) for start, end in spans)
+        return sum(
+            any(start < position < end for position in range(start + 1, end) if position in cuts)
+            for start, end in spans
+        )
 
-    own = [({at for at in range(a + 1, b) if at in cuts}, set(range(b - 3, a, -3))) for a, b in numbers(data)]
+    numbers_cut = [
+        ({at for at in range(a + 1, b) if at in cuts}, set(range(b - 3, a, -3))) for a, b in locate_numbers(data)
+    ]
     return [
-        inside(words(data, mode)),
-        inside([(start, end) for _, start, end in characters(data)]),
-        sum(len(found) for found, _ in own),
-        sum(len(found & ideal) for found, ideal in own),
-    ], sum(f1(found, ideal) for found, ideal in own)
+        inside(locate_words(data, mode)),
+        inside([(start, end) for _, start, end in locate_characters(data)]),
+        sum(len(number_cuts) for number_cuts, _ in numbers_cut),
+        sum(len(number_cuts & ideal) for number_cuts, ideal in numbers_cut),
+    ], sum(f1(number_cuts, ideal) for number_cuts, ideal in numbers_cut)
 
 
-def cuts_of(tokens: Sequence[bytes]) -> set[int]:
+def find_cuts(tokens: Sequence[bytes]) -> set[int]:
     """The positions where a token begins, but the first."""
-    found, at = set(), 0
+    cuts, position = set(), 0
     for token in tokens[:-1]:
-        at += len(token)
-        found.add(at)
-    return found
+        position += len(token)
+        cuts.add(position)
+    return cuts
 
 
 def renyi(tokens: Sequence[bytes], alpha: float, size: int | None = None) -> float | None:
@@ -102,8 +114,8 @@ def renyi(tokens: Sequence[bytes], alpha: float, size: int | None = None) -> flo
     if len(p) == 1:
         return 0.0
     if alpha == 1:
-        return -sum(each * math.log2(each) for each in p) / math.log2(size)
-    return math.log2(sum(each**alpha for each in p)) / (1 - alpha) / math.log2(size)
+        return -sum(share * math.log2(share) for share in p) / math.log2(size)
+    return math.log2(sum(share**alpha for share in p)) / (1 - alpha) / math.log2(size)
 
 
 def percentile_mass(tokens: Sequence[bytes]) -> float | None:
@@ -125,10 +137,10 @@ def crosses(token: bytes) -> bool:
         rb"[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]?|[\xe0-\xef][\x80-\xbf]{0,2}|[\xf0-\xf7][\x80-\xbf]{0,3}|[\x80-\xff]",
         token,
     )
-    wanted = [
+    expected = [
         1 if p[0] < 0x80 else 0 if p[0] < 0xC0 or p[0] > 0xF7 else 2 + (p[0] >= 0xE0) + (p[0] >= 0xF0) for p in parts
     ]
-    return len(parts) > 1 and any(len(part) != size for part, size in zip(parts, wanted, strict=True))
+    return len(parts) > 1 and any(len(part) != size for part, size in zip(parts, expected, strict=True))
 
 
 def leading_space(token: bytes) -> bool:

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import bpe
 import bpe.report
 from bpe.base.utf8 import to_bytes
-from bpe.evaluation import corpora, grouping, metrics
-from bpe.evaluation._tally import LONGEST
+from bpe.evaluation import corpora, metrics, tallying
+from bpe.evaluation._tally import MAX_TOKEN_BYTES
 from bpe.evaluation.adapters import adapt
 from bpe.evaluation.evaluating import Evaluation
 
@@ -58,7 +58,7 @@ def tok() -> bpe.Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def other() -> bpe.Tokenizer:
+def small_tok() -> bpe.Tokenizer:
     return bpe.train(texts=CORPUS[:1], vocab_size=290)
 
 
@@ -66,16 +66,18 @@ def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, An
     """The metrics from `Tokenizer.tokens` and plain Python."""
     rows = [tok.tokens(data) for data in documents]
     tokens = [token for row in rows for token in row]
-    sums = [sum(column) for column in zip(*(naive.text_sums(data, mode) for data in documents), strict=True)]
+    sums = [sum(column) for column in zip(*(naive.sum_text(data, mode) for data in documents), strict=True)]
     n_bytes, n_chars, n_words, n_wide, n_numbers, n_ideal = sums
-    found = [naive.cut_sums(data, naive.cuts_of(row), mode) for data, row in zip(documents, rows, strict=True)]
-    cut, split, own, right = (sum(column) for column in zip(*(each for each, _ in found), strict=True))
+    cut_sums = [naive.sum_cuts(data, naive.find_cuts(row), mode) for data, row in zip(documents, rows, strict=True)]
+    cut_words, split_characters, number_cuts, right_cuts = (
+        sum(column) for column in zip(*(row_sums for row_sums, _ in cut_sums), strict=True)
+    )
     n = len(tokens)
 
-    def share(part: float, whole: float) -> float | None:
-        return part / whole if whole else None
+    def share(numerator: float, whole_tokens: float) -> float | None:
+        return numerator / whole_tokens if whole_tokens else None
 
-    whole = [token for token in tokens if reference.is_whole(token)]
+    whole_tokens = [token for token in tokens if reference.is_whole(token)]
     return {
         "tokens": n,
         "bytes": n_bytes,
@@ -86,12 +88,12 @@ def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, An
         "bytes_per_token": share(n_bytes, n),
         "characters_per_token": share(n_chars, n),
         "fertility": share(n, n_words),
-        "continued_words": share(cut, n_words),
-        "single_token_words": None if not n_words else 1 - cut / n_words,
-        "split_characters": share(split, n_wide),
-        "digits_f1": share(sum(f1 for _, f1 in found), n_numbers),
-        "digits_precision": share(right, own),
-        "digits_recall": share(right, n_ideal),
+        "continued_words": share(cut_words, n_words),
+        "single_token_words": None if not n_words else 1 - cut_words / n_words,
+        "split_characters": share(split_characters, n_wide),
+        "digits_f1": share(sum(f1 for _, f1 in cut_sums), n_numbers),
+        "digits_precision": share(right_cuts, number_cuts),
+        "digits_recall": share(right_cuts, n_ideal),
         "renyi_efficiency": naive.renyi(tokens, 2.5, tok.vocab_size) if n else None,
         "renyi_efficiency_observed": naive.renyi(tokens, 2.5),
         "tokenization_scorer": naive.renyi(tokens, 3.0),
@@ -101,17 +103,17 @@ def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, An
         "used_tokens": len(set(tokens)),
         "utilisation": len(set(tokens)) / tok.vocab_size,
         "rare_tokens": sum(tokens.count(token) < 10 for token in tok.vocab()),
-        "whole_character_tokens": share(len(whole), n),
+        "whole_character_tokens": share(len(whole_tokens), n),
         "crossing_tokens": share(sum(naive.crosses(token) for token in tokens if not reference.is_whole(token)), n),
-        "leading_space_tokens": share(sum(map(naive.leading_space, whole)), n),
-        "inner_space_tokens": share(sum(map(naive.inner_space, whole)), n),
+        "leading_space_tokens": share(sum(map(naive.leading_space, whole_tokens)), n),
+        "inner_space_tokens": share(sum(map(naive.inner_space, whole_tokens)), n),
         "length_histogram": [sum(min(len(token), 32) == size for token in tokens) for size in range(1, 33)],
     }
 
 
-def agree(found: dict[str, Any], expected: dict[str, Any]) -> None:
+def agree(values: dict[str, Any], expected: dict[str, Any]) -> None:
     for name, value in expected.items():
-        assert found[name] == pytest.approx(value, abs=1e-9), name
+        assert values[name] == pytest.approx(value, abs=1e-9), name
 
 
 documents = st.lists(
@@ -143,30 +145,30 @@ def _small() -> bpe.Tokenizer:
     return _KEPT[0]
 
 
-def test_corpora_by_name(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
-    named = {"en": CORPUS[:1] * 2, "ko": CORPUS[1:2] * 2, "ja": CORPUS[2:3] * 2}
-    found = bpe.evaluate([tok, other], named, reference="ko", words="spaces", parallel=True).to_dict()
-    assert set(found) == {"tokenizers"}
-    for each, one in zip(found["tokenizers"], (tok, other), strict=True):
-        every = [text.encode() for texts in named.values() for text in texts]
-        agree(each, twin(one, every, "spaces"))
+def test_corpora_by_name(tok: bpe.Tokenizer, small_tok: bpe.Tokenizer) -> None:
+    corpora = {"en": CORPUS[:1] * 2, "ko": CORPUS[1:2] * 2, "ja": CORPUS[2:3] * 2}
+    values = bpe.evaluate([tok, small_tok], corpora, reference="ko", words="spaces", parallel=True).to_dict()
+    assert set(values) == {"tokenizers"}
+    for row, tokenizer in zip(values["tokenizers"], (tok, small_tok), strict=True):
+        every = [text.encode() for texts in corpora.values() for text in texts]
+        agree(row, twin(tokenizer, every, "spaces"))
         costs = []
-        for name, texts in named.items():
-            agree(each["corpora"][name], twin(one, [text.encode() for text in texts], "spaces"))
-            costs.append(each["corpora"][name]["tokens"] / each["corpora"][name]["bytes"])
+        for name, texts in corpora.items():
+            agree(row["corpora"][name], twin(tokenizer, [text.encode() for text in texts], "spaces"))
+            costs.append(row["corpora"][name]["tokens"] / row["corpora"][name]["bytes"])
         mean = sum(costs) / 3
-        assert each["gini"] == pytest.approx(sum(abs(a - b) for a in costs for b in costs) / (2 * 9 * mean), abs=1e-12)
-        n = {name: each["corpora"][name]["tokens"] for name in named}
-        assert each["premium"] == {name: n[name] / n["ko"] for name in named}
-        assert each["relative_tokens_per_byte"] == dict(zip(named, (cost / costs[1] for cost in costs), strict=True))
-    first, second = found["tokenizers"]
+        assert row["gini"] == pytest.approx(sum(abs(a - b) for a in costs for b in costs) / (2 * 9 * mean), abs=1e-12)
+        n = {name: row["corpora"][name]["tokens"] for name in corpora}
+        assert row["premium"] == {name: n[name] / n["ko"] for name in corpora}
+        assert row["relative_tokens_per_byte"] == dict(zip(corpora, (cost / costs[1] for cost in costs), strict=True))
+    first, second = values["tokenizers"]
     assert second["normalized_sequence_length"] == second["tokens"] / first["tokens"]
     assert second["corpora"]["ko"]["normalized_sequence_length"] > 1
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(values)) == values
 
 
 def test_files_equal_texts_whatever_the_blocks(
-    tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tok: bpe.Tokenizer, small_tok: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long document is cut where all tokenizers allow it, and words and numbers are not."""
     monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 512)
@@ -177,11 +179,11 @@ def test_files_equal_texts_whatever_the_blocks(
     for separator in (None, "<|doc|>"):
         parts = [text, text[:700], "", text[300:]] if separator else [text]
         path.write_text((separator or "").join([*parts, ""] if separator else parts), encoding="utf-8", newline="")
-        expected = bpe.evaluate([tok, other], texts=parts).to_dict()
+        expected = bpe.evaluate([tok, small_tok], texts=parts).to_dict()
         for threads in (1, 3):
-            found = bpe.evaluate([tok, other], files=bpe.Sources(path, separator=separator), threads=threads)
-            assert found.to_dict() == expected
-            assert found[0].total.sums["tokens"] == sum(map(len, (tok.encode(part) for part in parts)))
+            evaluation = bpe.evaluate([tok, small_tok], files=bpe.Sources(path, separator=separator), threads=threads)
+            assert evaluation.to_dict() == expected
+            assert evaluation[0].total.sums["tokens"] == sum(map(len, (tok.encode(part) for part in parts)))
 
 
 def test_an_iterable_is_read_by_the_callers_thread(tok: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,52 +192,54 @@ def test_an_iterable_is_read_by_the_callers_thread(tok: bpe.Tokenizer, monkeypat
     readers: set[int] = set()
 
     def texts() -> Iterator[str]:
-        for number in range(2000):
+        for index in range(2000):
             readers.add(threading.get_ident())
-            yield CORPUS[number % 4]
+            yield CORPUS[index % 4]
 
-    found = bpe.evaluate(tok, texts=texts(), threads=3)
+    evaluation = bpe.evaluate(tok, texts=texts(), threads=3)
     assert readers == {threading.get_ident()}
-    assert found.to_dict() == bpe.evaluate(tok, texts=list(CORPUS[:4]) * 500, threads=1).to_dict()
+    assert evaluation.to_dict() == bpe.evaluate(tok, texts=list(CORPUS[:4]) * 500, threads=1).to_dict()
 
 
 def test_texts_of_all_kinds_and_sizes(
-    tok: bpe.Tokenizer, other: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch
+    tok: bpe.Tokenizer, small_tok: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A str of each width, bytes that are UTF-8 or not, other buffers, empty ones, and more than are joined at once."""
     parts = ["low 12345", "é low", "가나다", "\U0001f600 low", "", b"\xff low", "낮은".encode(), b"", "low \ud83d"]
     texts: list[Any] = [part * size for size in (1, 3, 200) for part in parts] * 40
     texts += ["가나 " * 200_000, b"low " * 200_000, bytearray(b"low"), memoryview(b"lowest")]
     data = [to_bytes(text) if isinstance(text, str) else bytes(text) for text in texts]
-    expected = bpe.evaluate([tok, other], texts=data, resamples=20).to_dict()
-    found = bpe.evaluate([tok, other], texts=texts, resamples=20)
-    assert found.to_dict() == expected
-    assert found[0].total.sums["tokens"] == sum(len(tok.encode(text)) for text in data)
-    monkeypatch.setattr(corpora, "_HANDED", 100)
+    expected = bpe.evaluate([tok, small_tok], texts=data, resamples=20).to_dict()
+    evaluation = bpe.evaluate([tok, small_tok], texts=texts, resamples=20)
+    assert evaluation.to_dict() == expected
+    assert evaluation[0].total.sums["tokens"] == sum(len(tok.encode(text)) for text in data)
+    monkeypatch.setattr(corpora, "_GROUP_BYTES", 100)
     for threads in (1, 3):
-        assert bpe.evaluate([tok, other], texts=iter(texts), threads=threads, resamples=20).to_dict() == expected
+        assert bpe.evaluate([tok, small_tok], texts=iter(texts), threads=threads, resamples=20).to_dict() == expected
 
 
 def find_common_cuts(*tokenizers: bpe.Tokenizer) -> Any:
-    return corpora.find_common_cuts([adapt(each) for each in tokenizers])
+    return corpora.find_common_cuts([adapt(tokenizer) for tokenizer in tokenizers])
 
 
 def test_documents_are_cut_where_every_tokenizer_allows_it_and_no_word_is_cut(
-    tok: bpe.Tokenizer, other: bpe.Tokenizer
+    tok: bpe.Tokenizer, small_tok: bpe.Tokenizer
 ) -> None:
     texts = ["low lower lowest\n" * 200, "".join(CORPUS) * 20, "吾輩は猫である。\n" * 99, "nowhitespace" * 99]
-    whole = bpe.train(texts=["low lower"], vocab_size=260, pretokenizer="o200k")
+    o200k = bpe.train(texts=["low lower"], vocab_size=260, pretokenizer="o200k")
     for text in texts:
         data = text.encode()
-        for group in ((tok,), (tok, other), (other, whole, tok)):
+        for group in ((tok,), (tok, small_tok), (small_tok, o200k, tok)):
             for end in range(len(data), max(len(data) - 300, 0), -7):
-                at = find_common_cuts(*group).last(data[:end], 5)
-                assert 5 <= at < end
-                if at > 5:
-                    assert data[at - 1 : at].isspace() or data[at : at + 1].isspace()
-                for each in group if at > 5 else ():
-                    assert [*each.encode(data[:at]), *each.encode(data[at:])] == each.encode(data).tolist()
-            assert (at == 5) is (text == texts[-1])
+                cut = find_common_cuts(*group).find_last(data[:end], 5)
+                assert 5 <= cut < end
+                if cut > 5:
+                    assert data[cut - 1 : cut].isspace() or data[cut : cut + 1].isspace()
+                for tokenizer in group if cut > 5 else ():
+                    assert [*tokenizer.encode(data[:cut]), *tokenizer.encode(data[cut:])] == tokenizer.encode(
+                        data
+                    ).tolist()
+            assert (cut == 5) is (text == texts[-1])
 
 
 def test_some_tokenizers_allow_no_cut(tok: bpe.Tokenizer) -> None:
@@ -246,28 +250,33 @@ def test_some_tokenizers_allow_no_cut(tok: bpe.Tokenizer) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("step", [64, 1 << 20])
 def test_a_document_that_continues_in_other_blocks_has_the_same_metrics(
-    tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, step: int
+    tok: bpe.Tokenizer,
+    small_tok: bpe.Tokenizer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
+    step: int,
 ) -> None:
     """From plain files, which a kernel reads, and from compressed ones; an empty document at the end is none."""
-    monkeypatch.setattr(corpora, "_STEP", step)
+    monkeypatch.setattr(corpora, "_READ_BYTES", step)
     long = "low lower lowest\n\n" * 4000
-    for separator, rest in (
+    for separator, options in (
         ("<doc>", long),
         ("<doc>", "low " * 99),
         ("\n\n", long),
         ("<doc>", "".join(CORPUS) + "<doc><doc>x<doc>"),
         ("<doc>", "<doc>"),
     ):
-        text = f"low{separator}{rest}"
+        text = f"low{separator}{options}"
         plain, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
         plain.write_text(text)
         packed.write_bytes(gzip.compress(text.encode()))
         parts = text.split(separator)
         parts = parts[:-1] if parts[-1] == "" else parts
-        expected = bpe.evaluate([tok, other], texts=parts * 2).to_dict()
+        expected = bpe.evaluate([tok, small_tok], texts=parts * 2).to_dict()
         for files in ([plain, plain], [packed, plain], [plain, packed]):
-            found = bpe.evaluate([tok, other], files=bpe.Sources(files, separator=separator), threads=threads)
-            assert found.to_dict() == expected
+            evaluation = bpe.evaluate([tok, small_tok], files=bpe.Sources(files, separator=separator), threads=threads)
+            assert evaluation.to_dict() == expected
 
 
 def test_a_file_that_is_not_utf8_is_refused(tok: bpe.Tokenizer, tmp_path: Path) -> None:
@@ -275,13 +284,13 @@ def test_a_file_that_is_not_utf8_is_refused(tok: bpe.Tokenizer, tmp_path: Path) 
     path.write_bytes(b"low lower " * 99 + b"\xff low")
     with pytest.raises(bpe.FormatError, match=r"a.txt.*not UTF-8"):
         bpe.evaluate(tok, files=path)
-    found = bpe.evaluate(tok, files=bpe.Sources(path, encoding_errors="bytes")).to_dict()
-    assert found == bpe.evaluate(tok, texts=[path.read_bytes()]).to_dict()
+    values = bpe.evaluate(tok, files=bpe.Sources(path, encoding_errors="bytes")).to_dict()
+    assert values == bpe.evaluate(tok, texts=[path.read_bytes()]).to_dict()
 
 
 def test_only_parallel_corpora_have_premiums(tok: bpe.Tokenizer) -> None:
-    found = bpe.evaluate(tok, {"en": ["low", "lower"], "ko": ["낮은", "높은"], "none": []}, reference="ko")
-    facts = found.to_dict()
+    evaluation = bpe.evaluate(tok, {"en": ["low", "lower"], "ko": ["낮은", "높은"], "none": []}, reference="ko")
+    facts = evaluation.to_dict()
     assert facts["premium"] is facts["gini_parallel"] is None
     assert set(facts["relative_tokens_per_byte"]) == {"en", "ko"}
     empty = bpe.evaluate(tok, {"en": ["low"], "none": []}, reference="none").to_dict()
@@ -291,12 +300,12 @@ def test_only_parallel_corpora_have_premiums(tok: bpe.Tokenizer) -> None:
             bpe.evaluate(tok, two, parallel=True)
 
 
-def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, small_tok: bpe.Tokenizer) -> None:
     texts = [text[:n] for n in range(1, 30) for text in CORPUS[:4]]
-    one = bpe.evaluate([tok, other], texts=texts, seed=1).to_dict()
-    assert one == bpe.evaluate([tok, other], texts=texts, seed=1, threads=3).to_dict()
-    two = bpe.evaluate([tok, other], texts=texts, seed=2).to_dict()
-    for a, b in zip(one["tokenizers"], two["tokenizers"], strict=True):
+    with_seed_1 = bpe.evaluate([tok, small_tok], texts=texts, seed=1).to_dict()
+    assert with_seed_1 == bpe.evaluate([tok, small_tok], texts=texts, seed=1, threads=3).to_dict()
+    with_seed_2 = bpe.evaluate([tok, small_tok], texts=texts, seed=2).to_dict()
+    for a, b in zip(with_seed_1["tokenizers"], with_seed_2["tokenizers"], strict=True):
         low, high = a["bytes_per_token_interval"]
         assert low < a["bytes_per_token"] < high
         assert [low, high] != b["bytes_per_token_interval"]
@@ -311,9 +320,9 @@ def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(200):
         rows = generator.gamma(2, 1, (60, 2)) * [2, 1]
-        drawn = grouping.resample(rows, 300, 0)
-        assert drawn is not None
-        low, high = grouping.interval(drawn[:, 0] / drawn[:, 1], 0.95) or (0, 0)
+        sums = metrics.resample(rows, 300, 0)
+        assert sums is not None
+        low, high = metrics.percentile_interval(sums[:, 0] / sums[:, 1], 0.95) or (0, 0)
         hits += low <= 2 <= high
     assert 175 <= hits <= 199
 
@@ -322,18 +331,18 @@ def test_groups_keep_the_sums_and_bound_the_rows() -> None:
     generator = np.random.default_rng(0)
     for n in (0, 1, 7, 8, 9, 100, 1001):
         rows = generator.integers(0, 100, (n, 3)).astype(np.float64)
-        at_once, by_one, groups = grouping.Groups(3, 4), grouping.Groups(3, 4), grouping.Groups(3, 4)
+        at_once, by_one, by_13 = tallying.DocumentSums(3, 4), tallying.DocumentSums(3, 4), tallying.DocumentSums(3, 4)
         at_once.add(rows)
         for row in rows:
             by_one.add(row[None])
         for start in range(0, n, 13):
-            groups.add(rows[start : start + 13])
+            by_13.add(rows[start : start + 13])
         assert at_once.documents == n
-        for each in (at_once, by_one, groups):
-            assert each.size == at_once.size
-            assert len(each.rows()) <= 9
-            expected = [rows[start : start + each.size].sum(axis=0) for start in range(0, n, each.size)]
-            assert each.rows().tolist() == [row.tolist() for row in expected]
+        for sums in (at_once, by_one, by_13):
+            assert sums.size == at_once.size
+            assert len(sums.to_array()) <= 9
+            expected = [rows[start : start + sums.size].sum(axis=0) for start in range(0, n, sums.size)]
+            assert sums.to_array().tolist() == [row.tolist() for row in expected]
 
 
 # Published figures ----------------------------------------------------------------------------------------------------
@@ -356,7 +365,7 @@ class CutAsGiven:
     def __init__(self, *shown: str) -> None:
         self._parts = {text.replace("|", ""): [part.encode() for part in text.split("|")] for text in shown}
         self.vocab = {
-            part: number for number, part in enumerate(sorted({p for ps in self._parts.values() for p in ps}))
+            part: token_id for token_id, part in enumerate(sorted({p for ps in self._parts.values() for p in ps}))
         }
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
@@ -368,10 +377,12 @@ class CutAsGiven:
     [("1|234|567", 1), ("1234|567", 2 / 3), ("12|345|67", 0), ("1234567", 0), ("42", 1), ("4|2", 0)],
 )
 def test_the_examples_of_tokeval_for_numbers(shown: str, published: float) -> None:
-    text, own = shown.replace("|", ""), CutAsGiven(shown)
-    found = bpe.evaluate(own, texts=[text]).to_dict()
-    assert found["digits_f1"] == pytest.approx(published, abs=1e-9)
-    cuts = {at for at in range(1, len(text)) if at in np.cumsum([len(part) for part in shown.split("|")])}
+    text, tokenizer = shown.replace("|", ""), CutAsGiven(shown)
+    values = bpe.evaluate(tokenizer, texts=[text]).to_dict()
+    assert values["digits_f1"] == pytest.approx(published, abs=1e-9)
+    cuts = {
+        position for position in range(1, len(text)) if position in np.cumsum([len(part) for part in shown.split("|")])
+    }
     assert naive.f1(cuts, set(range(len(text) - 3, 0, -3))) == pytest.approx(published)
 
 
@@ -383,15 +394,16 @@ class Simple:
 
     def __init__(self, tok: bpe.Tokenizer, short: bool = False) -> None:
         self._tok, self._short = tok, short
-        self.vocab = {(token[:-1] or b"?" if short else token): number for token, number in tok.vocab().items()}
+        self.vocab = {(token[:-1] or b"?" if short else token): token_id for token, token_id in tok.vocab().items()}
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [self._tok.encode(text).tolist() for text in texts]
 
 
-def without_names(found: Evaluation) -> list[dict[str, Any]]:
+def without_names(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [
-        {name: value for name, value in each.items() if name != "tokenizer"} for each in found.to_dict()["tokenizers"]
+        {name: value for name, value in values.items() if name != "tokenizer"}
+        for values in evaluation.to_dict()["tokenizers"]
     ]
 
 
@@ -399,12 +411,12 @@ def test_tokenizers_of_other_packages(tmp_path: Path) -> None:
     tokenizers, tiktoken = pytest.importorskip("tokenizers"), pytest.importorskip("tiktoken")
     tok = bpe.train(texts=CORPUS, vocab_size=330)
     tok.save(tmp_path / "tokenizer.json")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     ranks = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=dict(tok.vocab()), special_tokens={})
-    found = without_names(bpe.evaluate({"a": tok, "b": theirs, "c": ranks, "d": Simple(tok)}, texts=CORPUS))
-    for each in found[1:]:
-        assert each == found[0]
+    values = without_names(bpe.evaluate({"a": tok, "b": peer, "c": ranks, "d": Simple(tok)}, texts=CORPUS))
+    for row in values[1:]:
+        assert row == values[0]
 
 
 def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None:
@@ -412,20 +424,20 @@ def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None
     import dataclasses
 
     upper = bpe.Tokenizer(dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase()))
-    found = bpe.evaluate(upper, texts=["The QUICK fox"]).to_dict()
-    assert (found["tokens"], found["words"]) == (upper.count_tokens("The QUICK fox"), 3)
-    assert found["continued_words"] is not None
+    values = bpe.evaluate(upper, texts=["The QUICK fox"]).to_dict()
+    assert (values["tokens"], values["words"]) == (upper.count_tokens("The QUICK fox"), 3)
+    assert values["continued_words"] is not None
     marked = bpe.train(texts=["low lower"], num_merges=5, model="char", end_of_word="</w>")
-    found = bpe.evaluate(marked, texts=["low lower"]).to_dict()
-    assert (found["bytes"], found["words"], found["tokens"]) == (9, 2, marked.count_tokens("low lower"))
+    values = bpe.evaluate(marked, texts=["low lower"]).to_dict()
+    assert (values["bytes"], values["words"], values["tokens"]) == (9, 2, marked.count_tokens("low lower"))
 
 
 def test_tokens_of_another_length_than_the_text_are_only_counted() -> None:
     tok = bpe.train(texts=CORPUS, vocab_size=330)
-    found = bpe.evaluate(Simple(tok, short=True), texts=CORPUS).to_dict()
-    assert found["tokens"] == sum(tok.count_tokens(CORPUS))
-    assert found["continued_words"] is None
-    assert found["single_token_words_interval"] is None
+    values = bpe.evaluate(Simple(tok, short=True), texts=CORPUS).to_dict()
+    assert values["tokens"] == sum(tok.count_tokens(CORPUS))
+    assert values["continued_words"] is None
+    assert values["single_token_words_interval"] is None
 
 
 @pytest.mark.parametrize(
@@ -459,9 +471,9 @@ def test_reachability() -> None:
     from bpe.vocab.vocabulary import Vocabulary
 
     wider = bpe.Tokenizer(dataclasses.replace(spec, vocabulary=Vocabulary(tokens)))
-    found = bpe.evaluate(wider, texts=["low"])[0].vocab.reachability
-    assert (found.unreachable, found.several, found.single) == ([260], [260], [])
-    assert 261 in found.undecodable
+    reachability = bpe.evaluate(wider, texts=["low"])[0].vocab.reachability
+    assert (reachability.unreachable, reachability.as_several, reachability.as_one) == ([260], [260], [])
+    assert 261 in reachability.undecodable
     assert bpe.evaluate(wider, texts=["low"]).to_dict()["unreachable_tokens"] == 1
 
 
@@ -473,9 +485,9 @@ def test_morphemes() -> None:
         [b"do", b"ing"],
     ]
     words = {"undoing": ["undo", "ing"], "un": ["u", "n"], "doing": ["doi", "ng"]}
-    found = bpe.evaluate(tok, texts=["x"], morphemes=words).to_dict()
-    assert (found["morpheme_words"], found["morphological_alignment"]) == (3, 0.5)
-    assert (found["morpheme_precision"], found["morpheme_recall"]) == (1 / 3, 1 / 3)
+    values = bpe.evaluate(tok, texts=["x"], morphemes=words).to_dict()
+    assert (values["morpheme_words"], values["morphological_alignment"]) == (3, 0.5)
+    assert (values["morpheme_precision"], values["morpheme_recall"]) == (1 / 3, 1 / 3)
     with pytest.raises(ValueError, match="joined"):
         bpe.evaluate(tok, texts=["x"], morphemes={"undo": ["un", "d"]})
     with pytest.raises(TypeError, match="list of str"):
@@ -485,32 +497,32 @@ def test_morphemes() -> None:
 # Results and arguments ------------------------------------------------------------------------------------------------
 
 
-def test_results_for_people_and_data_frames(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
-    found = bpe.evaluate({"a": tok, "b": other}, {"en": CORPUS[:1] * 4, "ko": CORPUS[1:2] * 4})
-    text = str(found)
+def test_results_for_people_and_data_frames(tok: bpe.Tokenizer, small_tok: bpe.Tokenizer) -> None:
+    evaluation = bpe.evaluate({"a": tok, "b": small_tok}, {"en": CORPUS[:1] * 4, "ko": CORPUS[1:2] * 4})
+    text = str(evaluation)
     assert "fewer tokens" in text or "more tokens" in text
     assert "ko" in text
-    assert repr(found) == "<bpe.evaluation.Evaluation of a, b, en, ko>"
+    assert repr(evaluation) == "<bpe.evaluation.Evaluation of a, b, en, ko>"
     assert str(bpe.evaluate({"a": tok, "b": tok}, texts=["low"])).count("b takes as many tokens as a.") == 1
-    assert [result.name for result in found] == ["a", "b"]
-    assert found["b"]["ko"]["tokens"] == found[1].corpora["ko"].to_dict()["tokens"]
-    assert found["a"].counts.sum() == found["a"]["tokens"]
+    assert [result.name for result in evaluation] == ["a", "b"]
+    assert evaluation["b"]["ko"]["tokens"] == evaluation[1].corpora["ko"].to_dict()["tokens"]
+    assert evaluation["a"].counts.sum() == evaluation["a"]["tokens"]
     with pytest.raises(KeyError, match="no tokenizer"):
-        found["c"]
+        evaluation["c"]
     with pytest.raises(KeyError, match="no metric"):
-        found["a"]["speed"]
+        evaluation["a"]["speed"]
     arrow = pytest.importorskip("pyarrow")
-    rows = found.to_arrow()
+    rows = evaluation.to_arrow()
     assert isinstance(rows, arrow.Table)
     assert rows.column("corpus").to_pylist() == ["", "en", "ko"] * 2
-    assert rows.column("tokens").to_pylist()[1] == found["a"]["en"]["tokens"]
+    assert rows.column("tokens").to_pylist()[1] == evaluation["a"]["en"]["tokens"]
     assert not any(name.endswith("_interval") for name in rows.column_names)
 
 
 def test_an_empty_corpus(tok: bpe.Tokenizer) -> None:
-    found = bpe.evaluate(tok, texts=[])
-    assert found["bytes_per_token"] is None
-    assert found["tokens"] == found["documents"] == 0
+    evaluation = bpe.evaluate(tok, texts=[])
+    assert evaluation["bytes_per_token"] is None
+    assert evaluation["tokens"] == evaluation["documents"] == 0
     assert "–" in str(bpe.evaluate(tok, {"a": [], "b": ["x"]}))
     assert math.isfinite(bpe.evaluate(tok, texts=[""])["utilisation"])
 
@@ -541,8 +553,8 @@ def test_tokenizers_that_are_refused(tokenizers: Any, message: str) -> None:
 def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "ko.txt").write_text(CORPUS[1])
     (tmp_path / "bad.txt").write_bytes(b"low \xff")
-    found = bpe.evaluate(tok, {"ko": str(tmp_path / "ko.txt"), "also": [tmp_path / "ko.txt"], "texts": ["a"]})
-    assert found["ko"]["tokens"] == found["also"]["tokens"]
+    evaluation = bpe.evaluate(tok, {"ko": str(tmp_path / "ko.txt"), "also": [tmp_path / "ko.txt"], "texts": ["a"]})
+    assert evaluation["ko"]["tokens"] == evaluation["also"]["tokens"]
     with pytest.raises(bpe.FormatError, match=r"bad\.txt"):
         bpe.evaluate(tok, files=tmp_path / "bad.txt")
     assert bpe.evaluate(tok, files=bpe.Sources(tmp_path / "bad.txt", encoding_errors="bytes"))["characters"] == 5
@@ -556,33 +568,33 @@ def test_a_table_of_one_document_says_how_to_get_intervals(tok: bpe.Tokenizer) -
     assert lines[-1].endswith("in Python bpe.Sources(path, per_line=True) or separator=).")
 
 
-def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, small_tok: bpe.Tokenizer) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    found = bpe.evaluate({"a": tok, "b": other}, {"en": ["low", "lower"], "ko": ["낮은", "높은"]})
-    frame, arrow = found.to_pandas(), found.to_arrow()
+    evaluation = bpe.evaluate({"a": tok, "b": small_tok}, {"en": ["low", "lower"], "ko": ["낮은", "높은"]})
+    frame, arrow = evaluation.to_pandas(), evaluation.to_arrow()
     assert isinstance(frame, pandas.DataFrame)
     assert arrow.column_names == list(frame.columns)
     assert frame[["tokenizer", "corpus"]].values.tolist() == [[a, b] for a in "ab" for b in ("", "en", "ko")]
     for rows in (frame.to_dict("records"), arrow.to_pylist()):
         for row in rows:
-            result = found[row["tokenizer"]].corpora.get(row["corpus"], found[row["tokenizer"]].total)
+            result = evaluation[row["tokenizer"]].corpora.get(row["corpus"], evaluation[row["tokenizer"]].total)
             assert row["tokens"] == result["tokens"]
             assert row["bytes_per_token"] == result["bytes_per_token"]
 
 
 def test_tokens_too_long_for_the_table_of_counts_have_their_length() -> None:
     tok = bpe.train(texts=["ab" * 1024] * 3, vocab_size=266, pretokenizer=None)
-    assert max(tok.token_byte_lengths) > LONGEST
+    assert max(tok.token_byte_lengths) > MAX_TOKEN_BYTES
     text = "ab" * 700 + " abab"
-    (found,) = bpe.evaluate(tok, texts=[text])
-    assert found.to_dict()["tokens"] == len(tok.encode(text))
-    assert found.to_dict()["continued_words"] == 0.5
+    (result,) = bpe.evaluate(tok, texts=[text])
+    assert result.to_dict()["tokens"] == len(tok.encode(text))
+    assert result.to_dict()["continued_words"] == 0.5
 
 
 def test_files_with_a_tokenizer_whose_tokens_are_too_long_for_the_table(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     long = bpe.train(texts=["ab" * 1024] * 3, vocab_size=266, pretokenizer="gpt2")
-    assert max(long.token_byte_lengths) > LONGEST
+    assert max(long.token_byte_lengths) > MAX_TOKEN_BYTES
     text = f"low {'ab' * 700} lower {'ab' * 1024}\n" * 9
     path = tmp_path / "a.txt"
     path.write_text(text)
@@ -607,43 +619,43 @@ def test_evaluations_and_specs_are_pickled_and_copied() -> None:
     for names in ([], ["<e>"]):
         tok = bpe.train(texts=texts["x"], vocab_size=262, special_tokens=names)
         result = bpe.evaluate([tok, tok], texts=texts)
-        for same in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
-            assert same.to_dict() == result.to_dict()
+        for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert copied.to_dict() == result.to_dict()
         for spec in (pickle.loads(pickle.dumps(tok.spec)), copy.deepcopy(tok.spec)):
             assert bpe.Tokenizer(spec) == tok
 
 
-@pytest.mark.parametrize("together", [1, 5, 2000])
+@pytest.mark.parametrize("n_per_call", [1, 5, 2000])
 def test_the_tokens_that_save_most_are_those_of_a_twin(
-    tok: bpe.Tokenizer, other: bpe.Tokenizer, together: int, monkeypatch: pytest.MonkeyPatch
+    tok: bpe.Tokenizer, small_tok: bpe.Tokenizer, n_per_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bpe.evaluation.savings, "_TOGETHER", together)
+    monkeypatch.setattr(bpe.evaluation.result, "_TOKENS_PER_CALL", n_per_call)
     texts = {"a": [*CORPUS, "low lowest"], "b": ["lowest 가나다 low"]}
-    found = bpe.evaluate({"tok": tok, "other": other}, texts)
-    for ours, theirs, each, baseline in (
-        (other, tok, found["other"], None),
-        (tok, other, found["tok"], found["other"]),
+    evaluation = bpe.evaluate({"tok": tok, "other": small_tok}, texts)
+    for tokenizer, baseline_tokenizer, tokenizer_result, baseline in (
+        (small_tok, tok, evaluation["other"], None),
+        (tok, small_tok, evaluation["tok"], evaluation["other"]),
     ):
-        for corpus, result in each.corpora.items():
+        for corpus, result in tokenizer_result.corpora.items():
             expected = []
-            for number, count in enumerate(result.counts.tolist()):
-                data = ours.token_bytes(number)
-                if count and reference.is_whole(data) and len(theirs.encode(data)) > 1:
-                    expected.append((count * (len(theirs.encode(data)) - 1), data.decode()))
-            own = result.savings(10_000, baseline and baseline[corpus])
-            assert sorted((one.saved, one.text) for one in own) == sorted(expected)
-            assert [one.saved for one in own] == sorted((saved for saved, _ in expected), reverse=True)
-            for most in range(4):
-                first = result.savings(most, baseline and baseline[corpus])
-                assert [one.saved for one in first] == [one.saved for one in own[:most]]
-    assert found["tok"]["a"].savings() == []
-    assert "saves most by '" in str(found)
+            for token_id, count in enumerate(result.counts.tolist()):
+                data = tokenizer.token_bytes(token_id)
+                if count and reference.is_whole(data) and len(baseline_tokenizer.encode(data)) > 1:
+                    expected.append((count * (len(baseline_tokenizer.encode(data)) - 1), data.decode()))
+            savings = result.savings(10_000, baseline and baseline[corpus])
+            assert sorted((saving.saved, saving.text) for saving in savings) == sorted(expected)
+            assert [saving.saved for saving in savings] == sorted((saved for saved, _ in expected), reverse=True)
+            for n in range(4):
+                best = result.savings(n, baseline and baseline[corpus])
+                assert [saving.saved for saving in best] == [saving.saved for saving in savings[:n]]
+    assert evaluation["tok"]["a"].savings() == []
+    assert "saves most by '" in str(evaluation)
 
 
 def test_names_that_are_neither_metrics_nor_corpora(tok: bpe.Tokenizer) -> None:
-    found = bpe.evaluate(tok, {"ko": ["낮은"], "en": ["low"]})
+    evaluation = bpe.evaluate(tok, {"ko": ["낮은"], "en": ["low"]})
     with pytest.raises(KeyError, match="'kr' is no metric and no corpus; the corpora are ko, en"):
-        found["kr"]
+        evaluation["kr"]
     assert bpe.evaluate(tok, {"ko": ["낮은"]}).to_dict()["gini"] is None
 
 

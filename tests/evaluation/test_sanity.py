@@ -19,7 +19,7 @@ def tok() -> bpe.Tokenizer:
 
 
 def levels(tokenizer: Any, *texts: str) -> dict[str, str]:
-    return {found.check: found.level for found in bpe.evaluation.sanity_check(tokenizer, texts)}
+    return {finding.check: finding.level for finding in bpe.evaluation.sanity_check(tokenizer, texts)}
 
 
 def changed(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
@@ -29,7 +29,7 @@ def changed(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
 def test_a_sound_tokenizer(tok: bpe.Tokenizer) -> None:
     findings = bpe.evaluation.sanity_check(tok, ["any text"])
     assert not has_failure(findings)
-    assert [found.check for found in findings] == [
+    assert [finding.check for finding in findings] == [
         *("reachable tokens", "lost text", "numbers", "special tokens", "repeatable", "ids", "characters")
     ]
     assert str(findings[1]) == "ok       lost text: 14 texts came back unchanged, 1 of them given"
@@ -40,7 +40,7 @@ def test_tokens_that_encoding_never_produces(tok: bpe.Tokenizer) -> None:
     special = list(vocabulary.items(SPECIAL))
     plain = [item for item in vocabulary.items() if item not in special]
     wider = changed(tok, vocabulary=Vocabulary([*plain, (300, b"zzz")], special))
-    findings = {found.check: found for found in bpe.evaluation.sanity_check(wider)}
+    findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(wider)}
     assert findings["reachable tokens"].level == "failure"
     assert "300 b'zzz'" in findings["reachable tokens"].message
     assert findings["ids"].level == "warning"
@@ -53,16 +53,16 @@ def test_parts_of_other_tokens_are_no_failure() -> None:
 
 
 def test_a_pretokenizer_of_another_vocabulary() -> None:
-    whole = bpe.train(texts=["a b c d"] * 2, vocab_size=262, pretokenizer=None)
-    wrong = changed(whole, pretokenizer=bpe.train(texts=["a"], vocab_size=256).pretokenizer)
-    assert levels(whole)["reachable tokens"] == "ok"
-    assert levels(wrong)["reachable tokens"] == "failure"
+    without_pretokenizer = bpe.train(texts=["a b c d"] * 2, vocab_size=262, pretokenizer=None)
+    mismatched = changed(without_pretokenizer, pretokenizer=bpe.train(texts=["a"], vocab_size=256).pretokenizer)
+    assert levels(without_pretokenizer)["reachable tokens"] == "ok"
+    assert levels(mismatched)["reachable tokens"] == "failure"
 
 
 def test_lost_text(tok: bpe.Tokenizer) -> None:
     assert levels(changed(tok, normalizer=bpe.normalizers.Lowercase()))["lost text"] == "warning"
     small = bpe.train(texts=["low"], num_merges=2, model="char", unk_token="<unk>")
-    findings = {found.check: found for found in bpe.evaluation.sanity_check(small)}
+    findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(small)}
     assert findings["lost text"].level == "failure"
     without = bpe.train(texts=["low"], num_merges=2, model="char")
     assert levels(without)["lost text"] == "failure"
@@ -71,7 +71,7 @@ def test_lost_text(tok: bpe.Tokenizer) -> None:
 
 def test_numbers_that_are_cut_by_their_digits() -> None:
     random = bpe.train(texts=["12 12 345 345"] * 3, vocab_size=260)
-    findings = {found.check: found for found in bpe.evaluation.sanity_check(random)}
+    findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(random)}
     assert findings["numbers"].level == "failure"
     assert "|" in findings["numbers"].message
 
@@ -85,14 +85,14 @@ def test_a_tokenizer_that_cuts_numbers_otherwise_each_time() -> None:
 
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             self.calls += texts[0].isdigit()
-            return [self.encode(text.encode(), self.calls % 2 * 2 + number % 2) for number, text in enumerate(texts)]
+            return [self.encode(text.encode(), self.calls % 2 * 2 + index % 2) for index, text in enumerate(texts)]
 
         def encode(self, data: bytes, single: int) -> list[int]:
             size = 2 if data.isdigit() else 1
             bounds = [*range(min(single, len(data))), *range(single, len(data), size), len(data)]
             return [self.vocab[data[start:end]] for start, end in pairwise(bounds)]
 
-    findings = {found.check: found for found in bpe.evaluation.sanity_check(Unsteady())}
+    findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(Unsteady())}
     assert findings["numbers"].level == "failure"
     assert findings["numbers"].message.count("|") >= 3
 
@@ -109,6 +109,6 @@ def test_ids_that_change(tok: bpe.Tokenizer) -> None:
 def test_a_tokenizer_of_another_package(tok: bpe.Tokenizer, tmp_path: Any) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tok.save(tmp_path / "t.json")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
-    assert levels(theirs)["special tokens"] == "failure"
-    assert levels(theirs)["lost text"] == "ok"
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+    assert levels(peer)["special tokens"] == "failure"
+    assert levels(peer)["lost text"] == "ok"

@@ -184,7 +184,7 @@ def test_page_does_not_scroll_sideways(browser, report, width):
 
 @pytest.mark.parametrize("width", [320, 390])
 def test_page_of_many_vocabularies_does_not_scroll_sideways(browser, tmp_path, wide, width):
-    tokenizers = {f"vocabulary_{number}_base": wide for number in range(5)}
+    tokenizers = {f"vocabulary_{index}_base": wide for index in range(5)}
     path = tmp_path / "report.html"
     write_page(path, tokenizers, bpe.evaluate(tokenizers, {"en": ["some text"] * 2}), {"en": "some text"})
     with Opened(browser, path.as_uri(), viewport={"width": width, "height": 800}) as page:
@@ -196,8 +196,8 @@ def test_characters_are_drawn_whole_or_by_rule(browser, report):
     with Opened(browser, report.as_uri()) as page:
         boxes = page.locator(BOXES)
         emoji = boxes.nth(6).locator(":scope > span", has_text=FAMILY).first
-        whole = emoji.bounding_box()
-        assert whole["width"] < 2.6 * 16.3  # one picture, not four
+        emoji_box = emoji.bounding_box()
+        assert emoji_box["width"] < 2.6 * 16.3  # one picture, not four
         assert boxes.nth(6).locator(".x").count() == 0
         assert boxes.nth(6).locator(".b").text_content() == "e"  # the pattern of GPT-2 divides letters from accents
         assert boxes.nth(6).locator(".p").text_content() == "\u25cc\u0301"
@@ -216,8 +216,8 @@ def test_accessibility(browser, tmp_path, scheme, wide, narrow):
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         page.locator(f"{BOXES} > span").first.focus()
         page.add_script_tag(path=Path(package.__file__).parent / "axe.min.js")
-        found = page.evaluate("axe.run({resultTypes: ['violations']})")
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+        report = page.evaluate("axe.run({resultTypes: ['violations']})")
+        assert [(violation["id"], violation["nodes"][0]["html"]) for violation in report["violations"]] == []
 
 
 def test_screen_readers_find_a_name_for_everything(browser, report):
@@ -251,10 +251,10 @@ def test_screen_readers_find_a_name_for_everything(browser, report):
     assert any(node["name"]["value"].startswith("ed, id ") for node in roles["option"])  # a part of a character
     assert len(roles["columnheader"]) >= 2 * len(roles["table"])
     for table in roles["table"]:
-        named = table
-        while not named.get("name", {}).get("value"):
-            named = by_id[named["parentId"]]
-        assert named["role"]["value"] in ("table", "group"), "a table has no name, and no box with one"
+        ancestor = table
+        while not ancestor.get("name", {}).get("value"):
+            ancestor = by_id[ancestor["parentId"]]
+        assert ancestor["role"]["value"] in ("table", "group"), "a table has no name, and no box with one"
 
 
 def test_ten_megabytes_make_a_small_page(browser, tmp_path, narrow):
@@ -316,12 +316,15 @@ def test_steps_of_a_notebook_need_no_script(browser, tmp_path, wide):
     both = f"<!doctype html><meta charset=utf-8><title>x</title>{steps.html()}{steps.html()}"
     path.write_text(both, encoding="utf-8")
     with Opened(browser, path.as_uri(), java_script_enabled=False) as page:
-        last = len(steps) - 1
+        last_step = len(steps) - 1
         shown = page.locator(".step:visible")
-        assert [text.split(":")[0] for text in shown.all_inner_texts()] == [f"step 0 of {last}"] * 2
+        assert [text.split(":")[0] for text in shown.all_inner_texts()] == [f"step 0 of {last_step}"] * 2
         page.locator("input").first.focus()
         page.keyboard.press("ArrowRight")
-        assert [text.split(":")[0] for text in shown.all_inner_texts()] == [f"step 1 of {last}", f"step 0 of {last}"]
+        assert [text.split(":")[0] for text in shown.all_inner_texts()] == [
+            f"step 1 of {last_step}",
+            f"step 0 of {last_step}",
+        ]
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowLeft")
         assert "lowest" in shown.first.inner_text()
@@ -335,8 +338,8 @@ def test_cards_keep_their_alignment_in_jupyter(browser, tmp_path, wide):
     page = f'<title>x</title><div class="jp-RenderedHTMLCommon">{card}</div><style>{rule}</style>'
     path.write_text(f"<!doctype html><meta charset=utf-8>{page}", encoding="utf-8")
     with Opened(browser, path.as_uri()) as page:
-        found = page.locator("th, td").evaluate_all(
+        cells = page.locator("th, td").evaluate_all(
             "cells => cells.map(cell => [cell.className === 'n', getComputedStyle(cell).textAlign])"
         )
-        assert {True, False} == {number for number, _ in found}
-        assert all(align == ("end" if number else "start") for number, align in found)
+        assert {True, False} == {is_number for is_number, _ in cells}
+        assert all(align == ("end" if is_number else "start") for is_number, align in cells)

@@ -11,8 +11,8 @@ from hostile import HOSTILE
 
 import bpe
 from bpe.report import page_html, write_page
-from bpe.report.charts import Axis, bar_chart, column_chart, line_chart
-from bpe.report.page import escape_json, policy
+from bpe.report.charts import Axis, draw_bar_chart, draw_column_chart, draw_line_chart
+from bpe.report.page import escape_json, make_policy
 from bpe.report.panels import cut_beginning
 
 TEXTS = {"en": "low lower lowest & <b>", "ko": "한국어 한국 사람 👩\u200d💻"}
@@ -57,9 +57,9 @@ def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
 
 
 def data_of(page: str) -> dict[str, dict[str, list[object]]]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    return json.loads(match[1])
 
 
 def test_page_is_complete_and_needs_nothing_else(small, large, tmp_path):
@@ -67,13 +67,13 @@ def test_page_is_complete_and_needs_nothing_else(small, large, tmp_path):
     evaluation = bpe.evaluate({"small": small, "large": large}, {name: [text] * 3 for name, text in TEXTS.items()})
     write_page(path, {"small": small, "large": large}, evaluation, {name: [text] * 3 for name, text in TEXTS.items()})
     page = path.read_text(encoding="utf-8")
-    found = elements(page)
-    ids = [attributes["id"] for _, attributes in found if "id" in attributes]
+    page_elements = elements(page)
+    ids = [attributes["id"] for _, attributes in page_elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {"summary", "corpora", "texts", "vocabularies", "tokens", "differences"} <= set(ids)
-    links = [attributes["href"] for tag, attributes in found if tag == "a"]
+    links = [attributes["href"] for tag, attributes in page_elements if tag == "a"]
     assert {link[1:] for link in links} <= set(ids)
-    for tag, attributes in found:
+    for tag, attributes in page_elements:
         assert tag not in ("link", "img", "iframe", "object", "base")
         assert not {"src", "style", "srcset", "action"} & set(attributes)
         assert not [name for name in attributes if name.startswith("on")]
@@ -118,13 +118,13 @@ def test_hostile_names_and_texts_are_escaped():
     tok = bpe.train(texts=HOSTILE * 2, vocab_size=700, special_tokens=["<script>window.hit = 1</script>"])
     names = {text: text for text in HOSTILE}
     page = page_html(dict.fromkeys(HOSTILE[:3], tok), texts=names)
-    found = elements(page)
-    assert [tag for tag, _ in found].count("script") == 2
-    assert not {tag for tag, _ in found} & {"img", "iframe", "base", "link", "textarea"}
-    assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
-    drawn = page[page.index('<main id="main">') : page.index('<script type="application/json"')]
+    page_elements = elements(page)
+    assert [tag for tag, _ in page_elements].count("script") == 2
+    assert not {tag for tag, _ in page_elements} & {"img", "iframe", "base", "link", "textarea"}
+    assert not [name for _, attributes in page_elements for name in attributes if name.startswith("on")]
+    main_html = page[page.index('<main id="main">') : page.index('<script type="application/json"')]
     for character in "\x00\x07\x1b\x7f\x85\u202e\u2066\u2028\ufeff\ufffe\U000e0041":
-        assert character not in re.sub("\U0001f3f4[\U000e0020-\U000e007f]+", "", drawn)
+        assert character not in re.sub("\U0001f3f4[\U000e0020-\U000e007f]+", "", main_html)
     assert set(data_of(page)) == {"0", "1", "2"}
 
 
@@ -156,11 +156,11 @@ def test_the_beginning_of_a_text_is_whole_characters(most):
 def test_details_have_the_merges_of_all_tokens(small):
     data = data_of(page_html({"small": small}, texts="lowest"))["0"]
     ids = small.encode("lowest").tolist()
-    assert {str(number) for number in ids} <= set(data)
-    for spelled, rank, *parts in data.values():
+    assert {str(token_id) for token_id in ids} <= set(data)
+    for spelling, rank, *parts in data.values():
         assert (rank is None) == (not parts)
         if parts:
-            assert spelled == "".join(str(data[str(part)][0]) for part in parts)
+            assert spelling == "".join(str(data[str(part)][0]) for part in parts)
 
 
 def test_bad_arguments():
@@ -179,7 +179,7 @@ def test_policy_names_the_style_and_the_script():
     assert re.fullmatch(
         r"default-src 'none'; style-src 'sha256-[\w+/=]{44}'; script-src 'sha256-[\w+/=]{44}'; base-uri 'none'; "
         r"form-action 'none'",
-        policy(),
+        make_policy(),
     )
 
 
@@ -187,18 +187,18 @@ def test_policy_names_the_style_and_the_script():
 
 
 def test_charts_of_nothing_and_of_single_values():
-    assert line_chart("t", {"a": []}, ("x", "y")) == ""
-    assert bar_chart("t", {}, "x") == ""
+    assert draw_line_chart("t", {"a": []}, ("x", "y")) == ""
+    assert draw_bar_chart("t", {}, "x") == ""
     for value in (0, 1, -3, 1e-9, 1e12):
-        elements(line_chart("t", {"a": [(1, value)]}, ("x", "y")))
-        elements(column_chart("t", ["g"], {"a": [value]}, ("x", "y")))
-        elements(bar_chart("t", {"g": {"a": (value, value, value)}}, "x"))
-    elements(line_chart("t", {"a": [(0, 0), (1, 1), (10, 5)]}, ("x", "y"), log_x=True, log_y=True))
+        elements(draw_line_chart("t", {"a": [(1, value)]}, ("x", "y")))
+        elements(draw_column_chart("t", ["g"], {"a": [value]}, ("x", "y")))
+        elements(draw_bar_chart("t", {"g": {"a": (value, value, value)}}, "x"))
+    elements(draw_line_chart("t", {"a": [(0, 0), (1, 1), (10, 5)]}, ("x", "y"), log_x=True, log_y=True))
 
 
 @pytest.mark.parametrize("values", [[0, 1], [3, 3], [0, 0], [0.001, 0.0013], [1, 1e6], [-5, 5], [7, 123456]])
 @pytest.mark.parametrize("from_zero", [True, False])
 def test_axes_hold_their_values(values, from_zero):
     axis = Axis(values, (0, 100), from_zero=from_zero)
-    assert all(-1e-6 <= axis.at(value) <= 100 + 1e-6 for value in [*values, *axis.ticks])
+    assert all(-1e-6 <= axis.position(value) <= 100 + 1e-6 for value in [*values, *axis.ticks])
     assert 2 <= len(axis.ticks) <= 12

@@ -14,7 +14,7 @@ from serving import served
 
 import bpe
 from bpe.report import Playground, playground
-from bpe.report.playground import MOST_BYTES
+from bpe.report.playground import MAX_BODY_BYTES
 
 TOKENIZER = bpe.train(texts=["low lower lowest 한국어"] * 3, vocab_size=270)
 
@@ -42,8 +42,8 @@ def ask(server, method="GET", path="/", body=None, headers=(), host=None):
 
 def post(server, body, headers=()):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    given = dict([("Content-Type", "application/json"), *headers])
-    return ask(server, "POST", "/tokens", data, list(given.items()))
+    headers_by_name = dict([("Content-Type", "application/json"), *headers])
+    return ask(server, "POST", "/tokens", data, list(headers_by_name.items()))
 
 
 def test_page_without_javascript(server):
@@ -59,13 +59,13 @@ def test_page_without_javascript(server):
 
 
 def test_tokens_of_a_text(server):
-    answer, said = post(server, {"text": "lowest 한국어 <script>"})
-    found = json.loads(said)
+    answer, body = post(server, {"text": "lowest 한국어 <script>"})
+    values = json.loads(body)
     assert answer.status == 200
-    assert found["html"].count('<div class="panel">') == 2
-    assert "<script" not in found["html"]
-    ids = {str(number) for number in TOKENIZER.encode("lowest 한국어 <script>").tolist()}
-    assert ids <= set(found["data"]["0"])
+    assert values["html"].count('<div class="panel">') == 2
+    assert "<script" not in values["html"]
+    ids = {str(token_id) for token_id in TOKENIZER.encode("lowest 한국어 <script>").tolist()}
+    assert ids <= set(values["data"]["0"])
 
 
 @pytest.mark.parametrize("text", ["", "\ud800", "\x00", "a" * 100_000])
@@ -78,9 +78,9 @@ def test_unusual_texts(server, text):
     ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost.example.org:{port}", "example.org:{port}", "[::1", ""],
 )
 def test_requests_for_another_host_are_refused(server, host):
-    answer, said = ask(server, host=host.format(port=server.server_port) or " ")
+    answer, body = ask(server, host=host.format(port=server.server_port) or " ")
     assert answer.status == 421
-    assert "another server" in said
+    assert "another server" in body
 
 
 @pytest.mark.parametrize("host", ["localhost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "LOCALHOST:{port}"])
@@ -112,7 +112,8 @@ def test_bad_bodies(server, body, status):
 
 
 @pytest.mark.parametrize(
-    ("length", "status"), [(str(MOST_BYTES + 1), 413), ("9" * 30, 413), ("-1", 411), ("x", 411), ("²", 411), ("", 411)]
+    ("length", "status"),
+    [(str(MAX_BODY_BYTES + 1), 413), ("9" * 30, 413), ("-1", 411), ("x", 411), ("²", 411), ("", 411)],
 )
 def test_lengths(server, length, status):
     headers = [("Content-Type", "application/json"), ("Content-Length", length.encode())]
@@ -126,18 +127,18 @@ def raw(server, *parts, pause=0.0):
             for part in parts:
                 connection.sendall(part)
                 time.sleep(pause)
-        found = b""
+        response = b""
         with suppress(ConnectionError):
             while data := connection.recv(1 << 16):
-                found += data
-        return found
+                response += data
+        return response
 
 
 @pytest.mark.parametrize("path", ["http://[/", "//[", "http://[::1", "//[x]/", "http://]/?text=a"])
 def test_bad_addresses(server, path, capfd):
     host = f"Host: 127.0.0.1:{server.server_port}".encode()
-    found = raw(server, b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (path.encode(), host))
-    assert found.split(b" ", 2)[1] in (b"400", b"404")
+    response = raw(server, b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (path.encode(), host))
+    assert response.split(b" ", 2)[1] in (b"400", b"404")
     assert capfd.readouterr().err == ""
 
 
@@ -149,10 +150,13 @@ def test_large_headers_are_refused(server):
 
 def test_requests_that_trickle_are_closed(server, monkeypatch, capfd):
     """A part arrives often, but the whole takes too long."""
-    monkeypatch.setattr(playground, "_SECONDS", 0.3)
+    monkeypatch.setattr(playground, "_TIMEOUT_SECONDS", 0.3)
     head = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
-    for first, rest in ((b"GET / HTTP/1.1\r\n", b"X-A: 1\r\n"), (f"POST /tokens HTTP/1.1\r\n{head}".encode(), b" ")):
-        assert raw(server, first, *[rest] * 12, pause=0.05) == b""
+    for beginning, trickle in (
+        (b"GET / HTTP/1.1\r\n", b"X-A: 1\r\n"),
+        (f"POST /tokens HTTP/1.1\r\n{head}".encode(), b" "),
+    ):
+        assert raw(server, beginning, *[trickle] * 12, pause=0.05) == b""
     monkeypatch.undo()
     assert ask(server)[0].status == 200
     assert capfd.readouterr().err == ""
@@ -170,9 +174,9 @@ def test_other_addresses_need_a_flag():
             Playground(TOKENIZER, host, 0)
     with Playground(TOKENIZER, "0.0.0.0", 0, network=True) as server:
         port = server.server_port
-        assert server.allows(f"192.168.0.7:{port}")
-        assert server.allows(f"127.0.0.1:{port}")
-        assert not server.allows(f"example.org:{port}")
+        assert server.is_own_host(f"192.168.0.7:{port}")
+        assert server.is_own_host(f"127.0.0.1:{port}")
+        assert not server.is_own_host(f"example.org:{port}")
     with Playground(TOKENIZER, port=0) as server:
-        assert not server.allows(f"192.168.0.7:{server.server_port}")
+        assert not server.is_own_host(f"192.168.0.7:{server.server_port}")
         assert server.url == f"http://127.0.0.1:{server.server_port}/"

@@ -58,21 +58,27 @@ def encoding(tok: bpe.Tokenizer) -> Any:
 
 def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None:
     documents = [text.encode() for text in TEXTS]
-    own, other = as_subject(tok), as_subject(hugging_face(tok))
-    assert (own.limit, own.vocab_size, own.lengths.tolist()) == (other.limit, other.vocab_size, other.lengths.tolist())
-    assert own.ordinary.tolist() == other.ordinary.tolist()
+    native, hugging_face_subject = as_subject(tok), as_subject(hugging_face(tok))
+    assert (native.limit, native.vocab_size, native.lengths.tolist()) == (
+        hugging_face_subject.limit,
+        hugging_face_subject.vocab_size,
+        hugging_face_subject.lengths.tolist(),
+    )
+    assert native.ordinary_ids.tolist() == hugging_face_subject.ordinary_ids.tolist()
     for text in documents:
-        assert [token[:2] for token in own.draw_text(text)] == [token[:2] for token in other.draw_text(text)]
-    counts, total = own.counts(documents)
-    assert np.array_equal(other.counts(documents)[0], counts)
-    assert other.counts(documents)[1] == own.counts(documents)[1] == total
-    assert other.details([260]) == {"260": [own.details([260])["260"][0], None]}
-    assert own.draw_ids([5])[0][:2] == other.draw_ids([5])[0][:2]
+        assert [token[:2] for token in native.draw_text(text)] == [
+            token[:2] for token in hugging_face_subject.draw_text(text)
+        ]
+    counts, total = native.count_tokens(documents)
+    assert np.array_equal(hugging_face_subject.count_tokens(documents)[0], counts)
+    assert hugging_face_subject.count_tokens(documents)[1] == native.count_tokens(documents)[1] == total
+    assert hugging_face_subject.describe_tokens([260]) == {"260": [native.describe_tokens([260])["260"][0], None]}
+    assert native.draw_ids([5])[0][:2] == hugging_face_subject.draw_ids([5])[0][:2]
 
 
 def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> None:
-    several = {"own": tok, "hf": hugging_face(tok), "tiktoken": encoding(tok), "simple": simple}
-    page = page_html(several, bpe.evaluate(several, texts=TEXTS), {"text": TEXTS})
+    tokenizers = {"own": tok, "hf": hugging_face(tok), "tiktoken": encoding(tok), "simple": simple}
+    page = page_html(tokenizers, bpe.evaluate(tokenizers, texts=TEXTS), {"text": TEXTS})
     assert "Of hf, tiktoken, simple, this page knows tokens and ids only" in page
     assert page.count(">not known<") == 9
     assert "left out" not in page_html(tok, texts=TEXTS)
@@ -85,12 +91,12 @@ def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> N
 
 def test_the_playground_takes_them_too(tok: bpe.Tokenizer) -> None:
     with Playground([tok, hugging_face(tok)], port=0) as server:
-        html, details = server.panels("lowest 한국")
+        html, details = server.draw_panels("lowest 한국")
     assert set(details) == {"0", "1"}
-    own, other = html.split('data-tokens="1"')
+    native_html, foreign_html = html.split('data-tokens="1"')
     ids = tok.encode("lowest 한국").tolist()
-    for part in (own, other):
-        assert [int(number) for number in re.findall(r'data-i="(\d+)"', part)] == ids
+    for part in (native_html, foreign_html):
+        assert [int(token_id) for token_id in re.findall(r'data-i="(\d+)"', part)] == ids
 
 
 def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
@@ -98,8 +104,8 @@ def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 
-    found = as_subject(Lower({"low": 3})).draw_text(b"LOW and low")
-    assert [(token.data, token.id) for token in found] == [(b"low", 3), (b"low", 3)]
+    tokens = as_subject(Lower({"low": 3})).draw_text(b"LOW and low")
+    assert [(token.data, token.id) for token in tokens] == [(b"low", 3), (b"low", 3)]
 
 
 def test_what_is_no_tokenizer_is_refused(tok: bpe.Tokenizer) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpe.show.colours import render
-from bpe.show.pieces import is_drawn_whole, label, split_pieces, visible
+from bpe.show.pieces import is_drawn_whole, label_hidden, show_hidden, split_pieces
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 
@@ -73,9 +73,9 @@ def test_no_hidden_character_is_drawn_and_no_token_is_lost(tokens):
 @settings(max_examples=100)
 @given(st.text(), st.lists(st.integers(0, 40), max_size=6))
 def test_text_of_whole_clusters_is_unchanged(text, cuts):
-    clusters = [each for each in regex.findall(r"\X", text) if is_drawn_whole(each)]
-    whole = "".join(clusters)
-    clusters = regex.findall(r"\X", whole)
+    clusters = [cluster for cluster in regex.findall(r"\X", text) if is_drawn_whole(cluster)]
+    text_of_clusters = "".join(clusters)
+    clusters = regex.findall(r"\X", text_of_clusters)
     if not all(map(is_drawn_whole, clusters)):
         return  # neighbours became one cluster
     bounds = sorted({0, *(cut % (len(clusters) + 1) for cut in cuts), len(clusters)})
@@ -87,8 +87,8 @@ def test_labels_of_all_hidden_characters_are_visible():
     for code in range(0x110000):
         character = chr(code)
         if unicodedata.category(character)[0] in "CZ" and code < 0x3000:
-            assert label(character).isprintable()
-    assert visible("a b\n\u202e") == "a b⏎U+202E"
+            assert label_hidden(character).isprintable()
+    assert show_hidden("a b\n\u202e") == "a b⏎U+202E"
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def test_special_tokens_and_symbols_without_an_id():
 @pytest.mark.parametrize("text", ["", "hug pug", "low lowest 한국 사람", "aab abc xyz", "aaaaaaab"])
 def test_steps_end_with_the_tokens_of_encode(tok, text):
     steps = plots.show_merges(tok, text).steps
-    last = [token.data for token in steps[-1][1]]
-    assert last == [token if isinstance(token, bytes) else token.encode() for token in tok.tokens(text)]
+    last_tokens = [token.data for token in steps[-1][1]]
+    assert last_tokens == [token if isinstance(token, bytes) else token.encode() for token in tok.tokens(text)]
     for (_, before), (_, after) in pairwise(steps):
         assert len(after) < len(before)
         assert b"".join(token.data for token in before) == b"".join(token.data for token in after)
@@ -84,8 +84,8 @@ def test_cards():
     cards = [tok, tok.encode_batch([hostile] * 20), counts, tok.show(hostile), plots.show_merges(tok, hostile)]
     cards += [bpe.evaluate([tok, HUG], {"en": [hostile, "b"], "ko": ["한국", "c"]}), bpe.evaluate(tok, texts=["a"])]
     cards += [bpe.TokenBatch.from_lists([]), bpe.WordCounts()]
-    for each in cards:
-        html = each._repr_html_()
+    for shown in cards:
+        html = shown._repr_html_()
         assert html.count(STYLE) == 1
         assert "script" not in tags(html)
         assert set(tags(html)) <= {
@@ -100,9 +100,9 @@ def test_cards():
 def test_compression_by_size_is_that_of_truncated_vocabularies():
     text = "low lower lowest, newest and widest. " * 3
     tok = bpe.train(texts=[text] * 3 + ["한국어 한국 사람"], vocab_size=290, model="char")
-    found = measure_compression(tok, text)
-    assert [size for size, _ in found] == [32, tok.vocab_size]
-    for size, ratio in found:
+    compression = measure_compression(tok, text)
+    assert [size for size, _ in compression] == [32, tok.vocab_size]
+    for size, ratio in compression:
         assert ratio == len(text) / tok.truncate_vocab(size)[0].count_tokens(text)
 
 

@@ -40,37 +40,37 @@ def pair_counts(words: Iterable[tuple[Symbols, int]]) -> dict[tuple[bytes, bytes
     counts: dict[tuple[bytes, bytes], int] = {}
     for symbols, count in words:
         for pair in set(pairwise(symbols)):
-            at = found = 0
-            while at + 1 < len(symbols):
-                if (symbols[at], symbols[at + 1]) == pair:
-                    found += 1
-                    at += 1
-                at += 1
-            counts[pair] = counts.get(pair, 0) + found * count
+            position = n_adjacent = 0
+            while position + 1 < len(symbols):
+                if (symbols[position], symbols[position + 1]) == pair:
+                    n_adjacent += 1
+                    position += 1
+                position += 1
+            counts[pair] = counts.get(pair, 0) + n_adjacent * count
     return dict(sorted(counts.items()))
 
 
 def learn(
     words: dict[Symbols, int],
-    most: int,
-    taken: Iterable[bytes],
+    max_merges: int,
+    taken_tokens: Iterable[bytes],
     least: int = 1,
     refused: Callable[[bytes, bytes], bool] = lambda left, right: False,
 ) -> tuple[list[Merge], dict[Symbols, int]]:
     """Up to `most` merges, and the words after them. No merge makes a token in `taken`, or is `refused`."""
-    known, merges = set(taken), []
-    while len(merges) < most:
+    known_tokens, merges = set(taken_tokens), []
+    while len(merges) < max_merges:
         counts = pair_counts(words.items())
-        found = [
+        candidates = [
             (-count, pair)
             for pair, count in counts.items()
-            if pair[0] + pair[1] not in known and count >= least and not refused(*pair)
+            if pair[0] + pair[1] not in known_tokens and count >= least and not refused(*pair)
         ]
-        if not found:
+        if not candidates:
             break
-        negative, (left, right) = min(found)
+        negative, (left, right) = min(candidates)
         merges.append((left, right, -negative))
-        known.add(left + right)
+        known_tokens.add(left + right)
         merged: dict[Symbols, int] = {}
         for symbols, count in words.items():
             after = merge_all(symbols, left, right)
@@ -88,16 +88,16 @@ def merged(symbols: Symbols, merges: Sequence[Merge]) -> Symbols:
 
 def runs(documents: Iterable[list[Symbols]], eligible: Callable[[bytes], bool]) -> list[Symbols]:
     """The maximal runs of two or more pretokens that are one eligible token each; pretokens are given as tokens."""
-    found: list[Symbols] = []
+    all_runs: list[Symbols] = []
     for document in documents:
         run: list[bytes] = []
         for tokens in [*document, ()]:
             if len(tokens) == 1 and eligible(tokens[0]):
                 run.append(tokens[0])
                 continue
-            found += [tuple(run)] if len(run) > 1 else []
+            all_runs += [tuple(run)] if len(run) > 1 else []
             run = []
-    return found
+    return all_runs
 
 
 def train(
@@ -115,7 +115,7 @@ def train(
     The merges of `seeds` are made first, and keep their places. Those that are `refused` are not learned.
     """
     base = 256 + len(specials)
-    given = [(left, right, 1 << 62) for left, right in seeds]
+    seed_merges = [(left, right, 1 << 62) for left, right in seeds]
     words: dict[Symbols, int] = {}
     for document in documents:
         for word in document:
@@ -123,29 +123,33 @@ def train(
             words[symbols] = words.get(symbols, 0) + 1
     seeded: dict[Symbols, int] = {}
     for symbols, count in words.items():
-        after = merged(symbols, given)
+        after = merged(symbols, seed_merges)
         seeded[after] = seeded.get(after, 0) + count
-    most = (size if transition is None else transition) - base - len(given)
-    known = {*specials, *(left + right for left, right in seeds)}
-    word_merges = given + learn(seeded, most, known, least, refused)[0]
+    max_merges = (size if transition is None else transition) - base - len(seed_merges)
+    known_tokens = {*specials, *(left + right for left, right in seeds)}
+    word_merges = seed_merges + learn(seeded, max_merges, known_tokens, least, refused)[0]
 
-    cut = [[merged(tuple(bytes([byte]) for byte in word), word_merges) for word in each] for each in documents]
+    cut = [[merged(tuple(bytes([byte]) for byte in word), word_merges) for word in document] for document in documents]
     counted: dict[Symbols, int] = {}
     for run in runs(cut, eligible):
         counted[run] = counted.get(run, 0) + 1
-    taken = {*specials, *(left + right for left, right, _ in word_merges), *(bytes([byte]) for byte in range(256))}
+    taken_tokens = {
+        *specials,
+        *(left + right for left, right, _ in word_merges),
+        *(bytes([byte]) for byte in range(256)),
+    }
     if transition is not None:
         more = size - base - len(word_merges)
-        return Trained(word_merges, learn(counted, more, taken, least, refused)[0])
+        return Trained(word_merges, learn(counted, more, taken_tokens, least, refused)[0])
 
     replayed: list[Merge] = []
     supers: list[Merge] = []
     while base + len(replayed) + len(supers) < size:
         following = word_merges[len(replayed)] if len(replayed) < len(word_merges) else None
-        best, after = learn(counted, 1, taken, least, refused)
+        best, after = learn(counted, 1, taken_tokens, least, refused)
         if best and (following is None or best[0][2] > following[2]):
             counted = after
-            taken.add(best[0][0] + best[0][1])
+            taken_tokens.add(best[0][0] + best[0][1])
             supers += best
         elif following is not None:
             replayed.append(following)
@@ -154,15 +158,15 @@ def train(
     return Trained(replayed, supers)
 
 
-def encode(pretokens: Iterable[bytes], made: Trained) -> list[bytes]:
+def encode(pretokens: Iterable[bytes], trained: Trained) -> list[bytes]:
     """The tokens of one text, given as its pretokens."""
-    words = [merged(tuple(bytes([byte]) for byte in word), made.word_merges) for word in pretokens]
-    found: list[bytes] = []
+    words = [merged(tuple(bytes([byte]) for byte in word), trained.word_merges) for word in pretokens]
+    all_tokens: list[bytes] = []
     run: list[bytes] = []
     for tokens in [*words, ()]:
         if len(tokens) == 1:
             run += tokens
         else:
-            found += [*merged(tuple(run), made.super_merges), *tokens]
+            all_tokens += [*merged(tuple(run), trained.super_merges), *tokens]
             run = []
-    return found
+    return all_tokens

@@ -27,9 +27,9 @@ def arrays(name: str, kind: type) -> NDArray[np.generic]:
     """The numbers of an array in the header."""
     if not HEADER.exists():
         pytest.skip("the package was installed without its C header")
-    found = re.search(rf"\b{name}\[[^=]*= \{{\n(.*?)\n\}};", HEADER.read_text(encoding="ascii"), re.DOTALL)
-    assert found is not None
-    return np.array([int(number, 0) for number in re.findall(r"\w+", found[1])], dtype=kind)
+    match = re.search(rf"\b{name}\[[^=]*= \{{\n(.*?)\n\}};", HEADER.read_text(encoding="ascii"), re.DOTALL)
+    assert match is not None
+    return np.array([int(literal, 0) for literal in re.findall(r"\w+", match[1])], dtype=kind)
 
 
 @cache
@@ -37,45 +37,45 @@ def table() -> NDArray[np.uint8]:
     """The class bits of every code point, as in `generate_unicode.CLASS_PATTERNS`, and NEW."""
     index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_blocks", np.uint8)
     starts, late = arrays("bpe_late_starts", np.int64), arrays("bpe_late_classes", np.uint8)
-    made: NDArray[np.uint8] = cells.reshape(-1, BLOCK_SIZE)[index].reshape(-1)
-    assert len(made) == starts[0]
-    return np.concatenate((made, np.repeat(late, np.diff(np.append(starts, 0x110000)))))
+    cells_by_code: NDArray[np.uint8] = cells.reshape(-1, BLOCK_SIZE)[index].reshape(-1)
+    assert len(cells_by_code) == starts[0]
+    return np.concatenate((cells_by_code, np.repeat(late, np.diff(np.append(starts, 0x110000)))))
 
 
 @cache
 def classes(name: str) -> NDArray[np.uint8]:
     """The class bits of every code point for a pretokenizer, without NEW."""
-    made = table() & ~np.uint8(NEW)
-    for first, last, bits in arrays("bpe_later", np.int64).reshape(-1, 3).tolist():
+    class_bits = table() & ~np.uint8(NEW)
+    for first_code, last_code, bits in arrays("bpe_later", np.int64).reshape(-1, 3).tolist():
         if name == "clip":
-            made[first : last + 1] = {LETTER: LETTER | 16 | 32}.get(bits & 3, bits & 3)
+            class_bits[first_code : last_code + 1] = {LETTER: LETTER | 16 | 32}.get(bits & 3, bits & 3)
         elif name == "starcoder" and bits & NUMERIC:
-            made[first : last + 1] = NUMBER
-    return made
+            class_bits[first_code : last_code + 1] = NUMBER
+    return class_bits
 
 
 @cache
 def classes_by_regex() -> NDArray[np.uint8]:
     """The class bits of every code point by the installed `regex` package."""
-    made = np.zeros(0x110000, dtype=np.uint8)
+    class_bits = np.zeros(0x110000, dtype=np.uint8)
     text = "".join(map(chr, CODES))
     for bit, pattern in enumerate(CLASS_PATTERNS.values()):
         for match in regex.finditer(f"{pattern.replace(chr(92) + 's', chr(92) + 'p{White_Space}')}+", text):
-            codes = [CODES[at] for at in (match.start(), match.end() - 1)]
-            made[codes[0] : codes[1] + 1] |= 1 << bit
-    made[0xD800:0xE000] = 0
-    return made
+            codes = [CODES[code] for code in (match.start(), match.end() - 1)]
+            class_bits[codes[0] : codes[1] + 1] |= 1 << bit
+    class_bits[0xD800:0xE000] = 0
+    return class_bits
 
 
 @cache
 def stand_ins(name: str) -> dict[int, str]:
     """Characters whose class differs between the installed `regex` and a pretokenizer → one of the right class."""
-    ours, theirs = classes(name).copy(), classes_by_regex().copy()
+    bits_of_scanner, bits_of_regex = classes(name).copy(), classes_by_regex().copy()
     if name == "clip":
-        ours, theirs = ours & 7, theirs & 7  # its pattern uses no other classes
-    wrong = np.flatnonzero(ours != theirs).tolist()
-    whole = classes(name)
-    return {code: STAND_INS[int(whole[code])] for code in wrong}
+        bits_of_scanner, bits_of_regex = bits_of_scanner & 7, bits_of_regex & 7  # its pattern uses no other classes
+    differing = np.flatnonzero(bits_of_scanner != bits_of_regex).tolist()
+    all_bits = classes(name)
+    return {code: STAND_INS[int(all_bits[code])] for code in differing}
 
 
 def spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -83,7 +83,7 @@ def spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.
     assert pretokenizer.name is not None
     text = escape(data)
     shown = text.translate(stand_ins(pretokenizer.name))
-    found = [match.span() for match in pretokenizer._compiled.finditer(shown)]
-    spans = np.array([span for span in found if span[0] < span[1]], dtype=np.int64).reshape(-1, 2)
+    matched_spans = [match.span() for match in pretokenizer._compiled.finditer(shown)]
+    spans = np.array([span for span in matched_spans if span[0] < span[1]], dtype=np.int64).reshape(-1, 2)
     offsets = np.arange(len(text) + 1) if len(text) == len(data) else compute_byte_offsets(text)
     return offsets[spans[:, 0]], offsets[spans[:, 1]]

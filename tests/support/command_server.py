@@ -71,12 +71,12 @@ def serve(path: str) -> None:
                 return
             connection, _ = listener.accept()
             size, streams, _, _ = socket.recv_fds(connection, 9, 3)
-            said = connection.makefile("rb").read(int(size))
+            request = connection.makefile("rb").read(int(size))
             if os.fork() == 0:
                 listener.close()
                 status = 1
                 try:
-                    status = run(bpe.cli.main, streams, *json.loads(said))
+                    status = run(bpe.cli.main, streams, *json.loads(request))
                 finally:
                     connection.sendall(b"%d" % status)
                     os._exit(status)
@@ -90,8 +90,8 @@ def serve(path: str) -> None:
 
 def run(main: Any, streams: list[int], arguments: list[str], folder: str, environment: dict[str, str]) -> int:
     """Run a command with other streams, in another folder and environment; its status."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
+    for index, stream in enumerate(streams):
+        os.dup2(stream, index)
         os.close(stream)
     os.chdir(folder)
     os.environ.clear()

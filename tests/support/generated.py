@@ -20,7 +20,7 @@ NAMES = [
 ]  # fmt: skip
 #: The pre_tokenizer and the decoder of GPT-2, and the ids of its letters.
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-BYTE_LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
+BYTE_LETTERS = {letter: index for index, letter in enumerate(sorted(byte_letters()))}
 
 
 def token(content: str, **fields: Any) -> dict[str, Any]:
@@ -41,10 +41,10 @@ def file_of(
     return {**rest, "model": {"type": "BPE", "vocab": vocab, "merges": merges, **(model or {})}}
 
 
-def text(chance: random.Random, names: list[str], most: int = 12) -> str:
+def text(chance: random.Random, names: list[str], max_pieces: int = 12) -> str:
     """A text of a few letters, names of tokens and hostile pieces."""
     kinds = [LETTERS, LETTERS, names or LETTERS, pipelines.PIECES]
-    return "".join(chance.choice(chance.choice(kinds)) for _ in range(chance.randint(0, most)))
+    return "".join(chance.choice(chance.choice(kinds)) for _ in range(chance.randint(0, max_pieces)))
 
 
 def _symbols(chance: random.Random, byte: bool) -> list[str]:
@@ -52,8 +52,8 @@ def _symbols(chance: random.Random, byte: bool) -> list[str]:
     if byte:
         letters = list(BYTE_LETTERS)
         return sorted(chance.sample(letters, len(letters) - chance.choice([0, 0, 0, 1, 15, 100])))
-    found = [char for piece in LETTERS for char in piece if chance.random() < 0.85]
-    return list(dict.fromkeys(found))
+    symbols = [char for piece in LETTERS for char in piece if chance.random() < 0.85]
+    return list(dict.fromkeys(symbols))
 
 
 def _vocabulary(chance: random.Random, byte: bool, prefix: str, suffix: str) -> tuple[list[str], list[list[str]]]:
@@ -62,7 +62,7 @@ def _vocabulary(chance: random.Random, byte: bool, prefix: str, suffix: str) -> 
     tokens = dict.fromkeys(symbols)
     for extra in [form for form in (prefix + "{}", "{}" + suffix, prefix + "{}" + suffix) if form != "{}"]:
         tokens.update(dict.fromkeys(extra.format(symbol) for symbol in symbols if chance.random() < 0.8))
-    usual = [each for each in tokens if any(symbol in "abc!1ĠA<>n é▁中" for symbol in each)]
+    usual = [token for token in tokens if any(symbol in "abc!1ĠA<>n é▁中" for symbol in token)]
     merges: dict[tuple[str, str], None] = {}
     for _ in range(chance.choice([0, 3, 12, 40])):
         left, right = chance.choice(usual), chance.choice(usual)
@@ -70,11 +70,11 @@ def _vocabulary(chance: random.Random, byte: bool, prefix: str, suffix: str) -> 
             continue
         if prefix and not right.startswith(prefix) and chance.random() < 0.9:
             continue
-        rest = right.encode()[len(prefix.encode()) :].decode("utf-8", "ignore")
-        if rest and len(left + rest) < 20:
+        text = right.encode()[len(prefix.encode()) :].decode("utf-8", "ignore")
+        if text and len(left + text) < 20:
             merges[left, right] = None
-            tokens[left + rest] = None
-            usual.append(left + rest)
+            tokens[left + text] = None
+            usual.append(left + text)
     return list(tokens), [list(pair) for pair in merges]
 
 
@@ -103,7 +103,7 @@ def model(chance: random.Random, byte: bool) -> dict[str, Any]:
         "fuse_unk": chance.random() < 0.4,
         "byte_fallback": fallback,
         "ignore_merges": chance.random() < 0.3,
-        "vocab": {token: number for number, token in enumerate(tokens)},
+        "vocab": {token: index for index, token in enumerate(tokens)},
         "merges": merges,
     }
 
@@ -113,15 +113,15 @@ def added_tokens(chance: random.Random, vocab: dict[str, int], merges: list[list
     products = ["".join(pair) for pair in merges]
     kinds = [NAMES, NAMES, [*vocab], [part for pair in merges for part in pair], products]
     names = dict.fromkeys(chance.choice(chance.choice(kinds) or NAMES) for _ in range(chance.choice([0, 1, 2, 4, 7])))
-    following, found = len(vocab), []
+    next_id, entries = len(vocab), []
     for name in names:
-        number = vocab.get(name)
-        if number is None:
-            number, following = following, following + 1
+        index = vocab.get(name)
+        if index is None:
+            index, next_id = next_id, next_id + 1
         flags = {flag: chance.random() < 0.15 for flag in FLAGS[:3]}
         flags |= {flag: chance.random() < 0.5 for flag in FLAGS[3:]}
-        found.append({"id": number, "content": name, **flags})
-    return sorted(found, key=lambda each: each["id"])
+        entries.append({"id": index, "content": name, **flags})
+    return sorted(entries, key=lambda entry: entry["id"])
 
 
 def decoder(chance: random.Random, suffix: str | None, depth: int = 0) -> dict[str, Any] | None:
@@ -156,23 +156,28 @@ def decoder(chance: random.Random, suffix: str | None, depth: int = 0) -> dict[s
 def tokenizer(chance: random.Random) -> dict[str, Any]:
     """A random tokenizer.json."""
     byte, normalizer, pre_tokenizer = pipelines.pipeline(chance)
-    own = model(chance, byte)
+    model_fields = model(chance, byte)
     processor = pipelines.post_processor(chance)
-    if processor is not None and {"<s>", "</s>"} - own["vocab"].keys():
+    if processor is not None and {"<s>", "</s>"} - model_fields["vocab"].keys():
         for name in ("<s>", "</s>"):
-            own["vocab"].setdefault(name, len(own["vocab"]))
+            model_fields["vocab"].setdefault(name, len(model_fields["vocab"]))
     return {
-        **file_of(own["vocab"], own["merges"], added_tokens(chance, own["vocab"], own["merges"]), own),
+        **file_of(
+            model_fields["vocab"],
+            model_fields["merges"],
+            added_tokens(chance, model_fields["vocab"], model_fields["merges"]),
+            model_fields,
+        ),
         "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer,
         "post_processor": processor,
-        "decoder": decoder(chance, own["end_of_word_suffix"]),
+        "decoder": decoder(chance, model_fields["end_of_word_suffix"]),
     }
 
 
-def is_undecided(file: dict[str, Any], theirs: Any) -> bool:
+def is_undecided(file: dict[str, Any], peer: Any) -> bool:
     """Whether two added tokens are sought as one text, of which `tokenizers` takes any, another one at each load."""
-    names = [each["content"] for each in file["added_tokens"] if each["normalized"]]
-    if theirs.normalizer is not None:
-        names = [theirs.normalizer.normalize_str(name) for name in names]
+    names = [token["content"] for token in file["added_tokens"] if token["normalized"]]
+    if peer.normalizer is not None:
+        names = [peer.normalizer.normalize_str(name) for name in names]
     return len(set(names)) < len(names)

@@ -54,7 +54,7 @@ def breaks(rules: bpe.MergeRules, left: bytes, right: bytes) -> bool:
         (rules.whole_characters and joins_parts(left, right))
         or (rules.one_script and len(scripts_of(token)) > 1)
         or (rules.max_words is not None and len([part for part in token.split(b" ") if part]) > rules.max_words)
-        or any(each.encode() in token for each in rules.forbidden)
+        or any(character.encode() in token for character in rules.forbidden)
     )
 
 
@@ -94,9 +94,9 @@ def random_rules(random_: random.Random, veto: Asked | None) -> bpe.MergeRules:
 
 def random_words(random_: random.Random) -> dict[str, int]:
     letters = random_.choice(LETTERS)
-    n, most = random_.choice((1, 4, 12)), random_.choice((1, 3, 9))
+    n, max_length = random_.choice((1, 4, 12)), random_.choice((1, 3, 9))
     return {
         "".join(random_.choices(letters, k=random_.choice((1, 2, 4, 9))))
-        * random_.choice((1, 1, 2, 3)): random_.randint(1, most)
+        * random_.choice((1, 1, 2, 3)): random_.randint(1, max_length)
         for _ in range(n)
     }

@@ -170,8 +170,8 @@ class Maker:
         if kind < 0.47:
             return chance.choice([*_CODES, r"\b"])
         if kind < 0.60:
-            first, last = sorted(chance.sample("09AFZaefmstz~é\u0400ßäʕʯ一龥가힣", 2))
-            return f"{first}-{last}"
+            first_char, last_char = sorted(chance.sample("09AFZaefmstz~é\u0400ßäʕʯ一龥가힣", 2))
+            return f"{first_char}-{last_char}"
         if kind < 0.70:
             return chance.choice(_SETS)
         if kind < 0.80:
@@ -212,41 +212,41 @@ class Comparison:
         self.counts[self._compare(pattern, texts)] += 1
 
     def _compare(self, pattern: str, texts: list[str]) -> str:
-        theirs = outcome(lambda: tokenizers.Regex(pattern))
+        peer_outcome = outcome(lambda: tokenizers.Regex(pattern))
         try:
-            ours = [Split(pattern, behavior, invert) for behavior in NAMES for invert in (False, True)]
+            splits = [Split(pattern, behavior, invert) for behavior in NAMES for invert in (False, True)]
         except ValueError as error:
             reason = str(error).rpartition("Oniguruma does: ")[2].partition(", at character")[0]
-            if theirs is not None:
+            if peer_outcome is not None:
                 self.reasons[reason] = self.reasons.get(reason, 0) + 1
-            return "refused here" if theirs is not None else "refused by both"
-        if theirs is None:
+            return "refused here" if peer_outcome is not None else "refused by both"
+        if peer_outcome is None:
             self.found.append(f"{pattern!r} is refused there")
             return "refused there"
         try:
-            return "equal" if all(self._same(pattern, theirs, ours, text) for text in texts) else "different"
+            return "equal" if all(self._same(pattern, peer_outcome, splits, text) for text in texts) else "different"
         except TimeoutError:
             return "slow"
 
-    def _same(self, pattern: str, theirs: Any, ours: list[Split], text: str) -> bool:
-        wrong = []
-        for step in ours:
-            split = tokenizers.pre_tokenizers.Split(theirs, NAMES[step.behavior], step.invert)
+    def _same(self, pattern: str, peer_regex: Any, splits: list[Split], text: str) -> bool:
+        differences = []
+        for step in splits:
+            split = tokenizers.pre_tokenizers.Split(peer_regex, NAMES[step.behavior], step.invert)
             expected = outcome(lambda split=split: [text[s:e] for _, (s, e) in split.pre_tokenize_str(text)])
             if expected is None:
                 return True  # its search has failed: it tried too often
             pieces = step.split_within(text, Deadline(2.0, len(text)))
             spans = [text[s:e] for s, e in step.find_spans_within(text, Deadline(2.0, len(text)))]
             if pieces != expected or spans != expected:
-                wrong.append(f"{step.behavior}, {step.invert}: {pieces} for {expected}")
+                differences.append(f"{step.behavior}, {step.invert}: {pieces} for {expected}")
         item = {"type": "Replace", "pattern": {"Regex": pattern}, "content": "#"}
         try:
             replaced = read_normalizer(item, "normalizer")(text)
         except FormatError:
             replaced = None
-        peer = tokenizers.normalizers.Replace(theirs, "#").normalize_str(text)
+        peer = tokenizers.normalizers.Replace(peer_regex, "#").normalize_str(text)
         if replaced not in (None, peer):
-            wrong.append(f"Replace: {replaced!r} for {peer!r}")
-        if wrong:
-            self.found.append(f"{pattern!r} on {text!r}: {wrong[0]}")
-        return not wrong
+            differences.append(f"Replace: {replaced!r} for {peer!r}")
+        if differences:
+            self.found.append(f"{pattern!r} on {text!r}: {differences[0]}")
+        return not differences

@@ -32,28 +32,28 @@ class Trained:
 
 def merged(word: list[bytes], left: bytes, right: bytes) -> list[bytes]:
     """A word with every occurrence of a pair merged, from left to right."""
-    found: list[bytes] = []
-    at = 0
-    while at < len(word):
-        if word[at : at + 2] == [left, right]:
-            found.append(left + right)
-            at += 2
+    result: list[bytes] = []
+    index = 0
+    while index < len(word):
+        if word[index : index + 2] == [left, right]:
+            result.append(left + right)
+            index += 2
         else:
-            found.append(word[at])
-            at += 1
-    return found
+            result.append(word[index])
+            index += 1
+    return result
 
 
 def split(word: list[bytes], token: bytes, parts: list[bytes]) -> list[bytes]:
     """A word with every occurrence of a token split."""
-    return [part for each in word for part in (parts if each == token else [each])]
+    return [part for symbol in word for part in (parts if symbol == token else [symbol])]
 
 
-def parts_of(token: bytes, first: dict[bytes, tuple[bytes, bytes]], live: set[bytes]) -> list[bytes]:
+def parts_of(token: bytes, first_parts: dict[bytes, tuple[bytes, bytes]], live: set[bytes]) -> list[bytes]:
     """The tokens that a deleted token is split into."""
     if len(token) == 1 or token in live:
         return [token]
-    return [part for half in first[token] for part in parts_of(half, first, live)]
+    return [part for half in first_parts[token] for part in parts_of(half, first_parts, live)]
 
 
 def learn(
@@ -73,9 +73,9 @@ def learn(
     A best pair that `veto` is true for is refused for good.
     """
     state = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
-    numbers = {bytes([byte]): byte for byte in letters_in_order()}
+    ids = {bytes([byte]): byte for byte in letters_in_order()}
     result = Trained()
-    first: dict[bytes, tuple[bytes, bytes]] = {}
+    first_parts: dict[bytes, tuple[bytes, bytes]] = {}
     merges = 0
     refused: set[tuple[bytes, bytes]] = set()
     while len(result.live) < size if num_merges is None else merges < num_merges:
@@ -91,22 +91,22 @@ def learn(
         ]
         if not allowed:
             break
-        most = max(pairs[pair] for pair in allowed)
-        best = [pair for pair in allowed if pairs[pair] == most]
+        max_count = max(pairs[pair] for pair in allowed)
+        best = [pair for pair in allowed if pairs[pair] == max_count]
         if tie_break == "id":
-            left, right = min(best, key=lambda pair: (number_of(pair[0], numbers), number_of(pair[1], numbers)))
+            left, right = min(best, key=lambda pair: (number_of(pair[0], ids), number_of(pair[1], ids)))
         else:
             left, right = (min if tie_break == "smallest" else max)(best)
-        if veto is not None and veto(left, right, most):
+        if veto is not None and veto(left, right, max_count):
             refused.add((left, right))
             continue
         merges += 1
         token = left + right
-        if token not in first:
-            first[token] = (left, right)
-            numbers[token] = 256 + len(result.made)
+        if token not in first_parts:
+            first_parts[token] = (left, right)
+            ids[token] = 256 + len(result.made)
             result.made.append(token)
-        result.events.append((left, right, most))
+        result.events.append((left, right, max_count))
         result.live.add(token)
         before = sum(word.count(token) * count for word, count in state)
         state = [(merged(word, left, right), count) for word, count in state]
@@ -116,7 +116,7 @@ def learn(
             if len(part) > 1 and made / (made + remaining) >= threshold:
                 result.live.discard(part)
                 result.events.append(part)
-                parts = parts_of(part, first, result.live)
+                parts = parts_of(part, first_parts, result.live)
                 state = [(split(word, part, parts), count) for word, count in state]
     return result
 
@@ -126,23 +126,23 @@ def letters_in_order() -> list[int]:
     return [*range(33, 127), *range(161, 173), *range(174, 256), *range(33), *range(127, 161), 173]
 
 
-def number_of(token: bytes, numbers: dict[bytes, int]) -> int:
+def number_of(token: bytes, ids: dict[bytes, int]) -> int:
     """The number of a token by the order in which tokens are made, bytes first."""
-    return letters_in_order().index(token[0]) if len(token) == 1 else numbers[token]
+    return letters_in_order().index(token[0]) if len(token) == 1 else ids[token]
 
 
 def encoded(word: bytes, events: list[Event]) -> list[bytes]:
     """A word after all events."""
     state = [bytes([byte]) for byte in word]
     live: set[bytes] = set()
-    first: dict[bytes, tuple[bytes, bytes]] = {}
+    first_parts: dict[bytes, tuple[bytes, bytes]] = {}
     for event in events:
         if isinstance(event, bytes):
             live.discard(event)
-            state = split(state, event, parts_of(event, first, live))
+            state = split(state, event, parts_of(event, first_parts, live))
         else:
             left, right, _ = event
-            first.setdefault(left + right, (left, right))
+            first_parts.setdefault(left + right, (left, right))
             live.add(left + right)
             state = merged(state, left, right)
     return state

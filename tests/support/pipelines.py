@@ -70,9 +70,9 @@ PATTERNS = [
 ]
 
 
-def text(chance: random.Random, most: int = 14) -> str:
+def text(chance: random.Random, max_pieces: int = 14) -> str:
     """A hostile text."""
-    return "".join(chance.choice(PIECES) for _ in range(chance.randint(0, most)))
+    return "".join(chance.choice(PIECES) for _ in range(chance.randint(0, max_pieces)))
 
 
 def normalizer(chance: random.Random) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def pipeline(chance: random.Random) -> tuple[bool, dict[str, Any] | None, dict[s
     normalizers = [normalizer(chance) for _ in range(chance.choice([0, 0, 1, 1, 2]))]
     steps = [step(chance) for _ in range(chance.choice([0, 1, 1, 2, 3]))]
     byte = chance.random() < 0.5
-    metaspaces = [i for i, one in enumerate(steps) if one["type"] == "Metaspace"]
+    metaspaces = [i for i, step in enumerate(steps) if step["type"] == "Metaspace"]
     if byte and chance.random() < 0.25 and not metaspaces:
         normalizers.append({"type": "ByteLevel"})
     elif byte:
@@ -193,13 +193,13 @@ def post_processor(chance: random.Random) -> dict[str, Any] | None:
             "single": [start, first] if chance.random() < 0.5 else [start, first, end],
             "pair": [start, first, end, second, end],
             "special_tokens": {
-                name: {"id": name, "ids": [number], "tokens": [name]} for name, number in (("<s>", 0), ("</s>", 1))
+                name: {"id": name, "ids": [token_id], "tokens": [name]} for name, token_id in (("<s>", 0), ("</s>", 1))
             },
         }
     if kind == "Sequence":
         level: dict[str, Any] = {"type": "ByteLevel", **flags, "use_regex": True}
-        other = post_processor(chance)
-        return {"type": kind, "processors": [level] if other is None else [level, other]}
+        inner = post_processor(chance)
+        return {"type": kind, "processors": [level] if inner is None else [level, inner]}
     return None
 
 
@@ -237,15 +237,15 @@ def tokenizer(chance: random.Random, texts: list[str], vocab_size: int = 400) ->
     )
     learner.train_from_iterator([one.replace("<", "") for one in texts], trainer)  # no token's name is made by merges
     file = json.loads(learner.to_str())
-    following = len(file["model"]["vocab"])
+    next_id = len(file["model"]["vocab"])
     added = []
     for one in ADDED if chance.random() < 0.5 else ADDED[:2]:
-        number = file["model"]["vocab"].get(one["content"])
-        if number is None or not one["special"]:
-            if number is not None:
+        token_id = file["model"]["vocab"].get(one["content"])
+        if token_id is None or not one["special"]:
+            if token_id is not None:
                 continue  # it is an ordinary token
-            number, following = following, following + 1
-        added.append({"id": number, **_FLAGS, **one})
+            token_id, next_id = next_id, next_id + 1
+        added.append({"id": token_id, **_FLAGS, **one})
     file["added_tokens"] = sorted(added, key=lambda one: one["id"])
     file["post_processor"] = post_processor(chance)
     file["decoder"] = {"type": "ByteLevel"} | byte_level(chance) if byte else None

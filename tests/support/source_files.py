@@ -45,7 +45,7 @@ def jsonl(texts: Iterable[str], **more: Any) -> bytes:
 def delimited(texts: Iterable[str], delimiter: str = ",") -> bytes:
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([["id", "text", "url"], *([number, text, "u"] for number, text in enumerate(texts))])
+    writer.writerows([["id", "text", "url"], *([index, text, "u"] for index, text in enumerate(texts))])
     return out.getvalue().encode()
 
 
@@ -76,17 +76,17 @@ def write(path: Path, texts: list[str], separator: str = "|") -> Path:
 
 def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
     """The documents of blocks, whose parts are put together."""
-    found: list[bytes] = []
+    parts: list[bytes] = []
     for block in blocks:
         block.check()
         starts, ends = block.documents(empty=True)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         if not block.begins:
-            found[-1] += texts.pop(0)
-        found += texts
+            parts[-1] += texts.pop(0)
+        parts += texts
         if release:
             block.release()
-    return found
+    return parts
 
 
 def read(given_sources: bpe.Sources, **options: Any) -> list[str]:

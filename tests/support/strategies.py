@@ -15,9 +15,9 @@ TIE_BREAKS = ("id", "first", "smallest", "greatest")
 SOAK = int(os.environ.get("BPE_SOAK", "1"))
 
 
-def examples(number: int, **options: Any) -> settings:
+def examples(n: int, **options: Any) -> settings:
     """Settings for so many examples: few enough for every run, and more of them in a soak test."""
-    return settings(max_examples=number * SOAK, **options)
+    return settings(max_examples=n * SOAK, **options)
 
 
 def words_over(letters: str) -> st.SearchStrategy[str]:
@@ -36,8 +36,8 @@ def corpora(
     """Words with counts, in any order. Counts are small, so that ties are frequent, or large."""
     letters = draw(st.sampled_from(alphabets))
     words = draw(st.lists(words_over(letters), min_size=1, max_size=12, unique=True))
-    most = draw(st.sampled_from([1, 2, 5, 2**40]))
-    counts = draw(st.lists(st.integers(1, most), min_size=len(words), max_size=len(words)))
+    max_count = draw(st.sampled_from([1, 2, 5, 2**40]))
+    counts = draw(st.lists(st.integers(1, max_count), min_size=len(words), max_size=len(words)))
     return dict(zip(words, counts, strict=True))
 
 
@@ -51,8 +51,8 @@ def rules() -> Iterator[str]:
 def interrupt_at(step: int) -> Callable[..., None]:
     """An `on_merge` that interrupts the training after so many merges."""
 
-    def on_merge(done: int, *_: object) -> None:
-        if done == step:
+    def on_merge(n_done: int, *_: object) -> None:
+        if n_done == step:
             raise KeyboardInterrupt
 
     return on_merge

@@ -38,34 +38,34 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.sampled_from(OLD), max_size=20).ma
 
 
 def make_spec(
-    model="byte", symbols=None, merges=(), special=(), unk=None, mark=None, glued=False, first=0, gap=0, **options
+    model="byte", symbols=None, merges=(), special=(), unk=None, mark=None, glued=False, first_id=0, gap=0, **options
 ) -> TokenizerSpec:
     """A spec from symbols and merges of symbols.
 
-    Ids start at `first` and are in the order of training; `gap` ids are unused before the special tokens.
+    Ids start at `first_id` and are in the order of training; `gap` ids are unused before the special tokens.
     """
     encode = (lambda token: token) if model == "byte" else str.encode
     if symbols is None:
         symbols = [bytes([byte]) for byte in byte_alphabet()]
     ids = {}
     for token in symbols:
-        ids.setdefault(encode(token), first + len(ids))
-    pairs, made = [], []
+        ids.setdefault(encode(token), first_id + len(ids))
+    pairs, merge_results = [], []
     for left, right in merges:
         left, right = encode(left), encode(right)
-        ids.setdefault(left + right, first + len(ids))
+        ids.setdefault(left + right, first_id + len(ids))
         pairs.append((ids[left], ids[right]))
-        made.append(ids[left + right])
+        merge_results.append(ids[left + right])
     names = [*special, *([unk] if unk is not None and unk not in special else [])]
-    special_ids = {name: first + len(ids) + gap + i for i, name in enumerate(names)}
+    special_ids = {name: first_id + len(ids) + gap + i for i, name in enumerate(names)}
     vocabulary = Vocabulary(
-        ((number, token) for token, number in ids.items()), ((i, name.encode()) for name, i in special_ids.items())
+        ((token_id, token) for token, token_id in ids.items()), ((i, name.encode()) for name, i in special_ids.items())
     )
     return TokenizerSpec(
         model=model,
         vocabulary=vocabulary,
         merges=np.array(pairs, dtype=np.int32).reshape(-1, 2),
-        merge_results=np.array(made, dtype=np.int32),
+        merge_results=np.array(merge_results, dtype=np.int32),
         special_tokens={name: special_ids[name] for name in special},
         unk_token=unk,
         end_of_word=mark,
@@ -75,21 +75,21 @@ def make_spec(
     )
 
 
-def assert_same(one: TokenizerSpec, other: TokenizerSpec) -> None:
+def assert_same(spec: TokenizerSpec, expected: TokenizerSpec) -> None:
     for name in ("model", "pretokenizer", "normalizer", "unk_token", "fuse_unk", "end_of_word", "end_of_word_glued",
                  "ignore_merges", "clip"):  # fmt: skip
-        assert getattr(one, name) == getattr(other, name), name
-    assert dict(one.special_tokens) == dict(other.special_tokens)
+        assert getattr(spec, name) == getattr(expected, name), name
+    assert dict(spec.special_tokens) == dict(expected.special_tokens)
     for name in ("merges", "merge_results", "merge_ranks", "ends_word"):
-        left, right = getattr(one, name), getattr(other, name)
+        left, right = getattr(spec, name), getattr(expected, name)
         assert (left is None) == (right is None), name
         if left is not None:
             assert left.dtype == right.dtype
             assert left.shape == right.shape
             assert (left == right).all(), name
-    assert one.vocabulary.blob == other.vocabulary.blob
-    assert one.vocabulary.offsets.tolist() == other.vocabulary.offsets.tolist()
-    assert one.vocabulary.kinds.tolist() == other.vocabulary.kinds.tolist()
+    assert spec.vocabulary.blob == expected.vocabulary.blob
+    assert spec.vocabulary.offsets.tolist() == expected.vocabulary.offsets.tolist()
+    assert spec.vocabulary.kinds.tolist() == expected.vocabulary.kinds.tolist()
 
 
 def hugging(spec_or_data) -> tokenizers.Tokenizer:

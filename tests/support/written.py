@@ -23,8 +23,8 @@ def unspelled(line, shared=False):
         elif piece == "·":
             token += b" "
         elif len(piece.removeprefix("\\")) > 1:
-            whole, *numbers = piece.removeprefix("\\")
-            token += bytes(whole.encode()["₁₂₃₄".index(number)] for number in numbers)
+            character, *hex_numbers = piece.removeprefix("\\")
+            token += bytes(character.encode()["₁₂₃₄".index(hex_number)] for hex_number in hex_numbers)
         else:
             token += piece[-1].encode()
     return [*tokens, token]

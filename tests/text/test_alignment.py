@@ -51,23 +51,23 @@ letters = st.lists(st.sampled_from(LETTERS), max_size=12)
 texts = letters.map("".join) | st.text(max_size=12)
 
 
-@pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
-def test_aligned_text_equals_the_normalized_text(one: Normalizer) -> None:
+@pytest.mark.parametrize("normalizer", [*FORMS, *OTHERS], ids=repr)
+def test_aligned_text_equals_the_normalized_text(normalizer: Normalizer) -> None:
     @examples(50)
     @given(texts)
     @example("e\u0323\u0301\u0302o\u0302\u0323")
     @example("&notit;&#59;&amp;amp;lt;&x")
     def check(text: str) -> None:
-        made = one.align(text)
-        assert made.text == one(text)
-        assert len(made.starts) == len(made.ends) == len(made.text)
-        assert ((made.starts >= 0) & (made.starts <= made.ends) & (made.ends <= len(text))).all()
+        alignment = normalizer.align(text)
+        assert alignment.text == normalizer(text)
+        assert len(alignment.starts) == len(alignment.ends) == len(alignment.text)
+        assert ((alignment.starts >= 0) & (alignment.starts <= alignment.ends) & (alignment.ends <= len(text))).all()
 
     check()
 
 
-@pytest.mark.parametrize("one", FORMS, ids=repr)
-def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
+@pytest.mark.parametrize("normalizer", FORMS, ids=repr)
+def test_source_spans_of_unicode_forms_are_minimal(normalizer: Normalizer) -> None:
     """A character's decomposition comes from its source span, and from no span that is one character shorter."""
 
     def pieces(text: str) -> Counter[str]:
@@ -76,8 +76,8 @@ def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
     @examples(50)
     @given(texts)
     def check(text: str) -> None:
-        made = one.align(text)
-        for char, start, end in zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True):
+        alignment = normalizer.align(text)
+        for char, start, end in zip(alignment.text, alignment.starts.tolist(), alignment.ends.tolist(), strict=True):
             assert pieces(char) <= pieces(text[start:end])
             if end - start > 1:
                 assert not pieces(char) <= pieces(text[start + 1 : end])
@@ -90,8 +90,8 @@ def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
 @given(texts, texts)
 def test_a_text_may_be_split_at_normalization_boundaries(left: str, right: str) -> None:
     if right and is_boundary_before(right[0]):
-        for one in FORMS:
-            assert one(left + right) == one(left) + one(right)
+        for normalizer in FORMS:
+            assert normalizer(left + right) == normalizer(left) + normalizer(right)
 
 
 CASES: list[tuple[Normalizer, str, list[tuple[str, int, int]]]] = [
@@ -109,17 +109,17 @@ CASES: list[tuple[Normalizer, str, list[tuple[str, int, int]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
-def test_source_spans(one: Normalizer, text: str, expected: list[tuple[str, int, int]]) -> None:
-    made = one.align(text)
-    assert list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True)) == expected
+@pytest.mark.parametrize(("normalizer", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
+def test_source_spans(normalizer: Normalizer, text: str, expected: list[tuple[str, int, int]]) -> None:
+    alignment = normalizer.align(text)
+    assert list(zip(alignment.text, alignment.starts.tolist(), alignment.ends.tolist(), strict=True)) == expected
 
 
 def test_source_spans_of_repaired_text() -> None:
     pytest.importorskip("ftfy")
-    made = FixText().align("all well\nsâ€™il vous\nplaÃ®t")
-    parts = list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True))
-    assert made.text == "all well\ns'il vous\nplaît"
+    alignment = FixText().align("all well\nsâ€™il vous\nplaÃ®t")
+    parts = list(zip(alignment.text, alignment.starts.tolist(), alignment.ends.tolist(), strict=True))
+    assert alignment.text == "all well\ns'il vous\nplaît"
     assert parts[:12] == [(char, i, i + 1) for i, char in enumerate("all well\ns")] + [("'", 10, 13), ("i", 13, 14)]
     assert parts[-3:] == [("a", 23, 24), ("î", 24, 26), ("t", 26, 27)]
 
@@ -130,31 +130,31 @@ SAMPLE = ["cafe\u0301 É", "Hello  World 123", "각 한국어 글", "ﬁ Ａ½x"
 SAMPLE += ["\u1112\u1161\u11ab글 한"]
 
 
-def trained(model: str, one: Normalizer) -> bpe.Tokenizer:
+def trained(model: str, normalizer: Normalizer) -> bpe.Tokenizer:
     options: dict[str, Any] = {"pretokenizer": "gpt2"}
     if model == "char":
         options = {"pretokenizer": "whitespace", "unk_token": "<unk>", "end_of_word": "</w>", "end_of_word_glued": True}
     return bpe.train(
-        texts=SAMPLE * 2, num_merges=30, model=model, normalizer=one, special_tokens=["<|end|>"], **options
+        texts=SAMPLE * 2, num_merges=30, model=model, normalizer=normalizer, special_tokens=["<|end|>"], **options
     )
 
 
 @pytest.mark.parametrize("model", ["byte", "char"])
-@pytest.mark.parametrize("one", [*FORMS, *OTHERS], ids=repr)
-def test_a_token_spans_the_sources_of_its_characters(one: Normalizer, model: str) -> None:
+@pytest.mark.parametrize("normalizer", [*FORMS, *OTHERS], ids=repr)
+def test_a_token_spans_the_sources_of_its_characters(normalizer: Normalizer, model: str) -> None:
     """A token's span is computed from its characters' source spans; spans in bytes denote the same positions."""
-    tok = trained(model, one)
+    tok = trained(model, normalizer)
     assert tok.encode_with_offsets("")[1].shape == (0, 2)
     for text in (*SAMPLE, " ", "&amp;amp; &lt;", "😊e\u0301 \u0301"):
         ids, spans = tok.encode_with_offsets(text)
         assert ids.tolist() == tok.encode(text).tolist()
-        same, in_bytes = tok.encode_with_offsets(text, "byte")
-        assert same.tolist() == ids.tolist()
+        ids_again, in_bytes = tok.encode_with_offsets(text, "byte")
+        assert ids_again.tolist() == ids.tolist()
         assert [len(text[:offset].encode()) for offset in spans.ravel().tolist()] == in_bytes.ravel().tolist()
-        made = one.align(text)
-        plain = bpe.Tokenizer(_without_normalizer(tok)).encode_with_offsets(made.text)[1]
-        for (start, end), (first, last) in zip(spans.tolist(), plain.tolist(), strict=True):
-            parts = list(zip(made.starts.tolist(), made.ends.tolist(), strict=True))[first:last]
+        alignment = normalizer.align(text)
+        plain = bpe.Tokenizer(_without_normalizer(tok)).encode_with_offsets(alignment.text)[1]
+        for (start, end), (first_char, last_char) in zip(spans.tolist(), plain.tolist(), strict=True):
+            parts = list(zip(alignment.starts.tolist(), alignment.ends.tolist(), strict=True))[first_char:last_char]
             parts = [(a, b) for a, b in parts if a < b] or parts
             if parts:
                 assert (start, end) == (min(a for a, _ in parts), max(b for _, b in parts))
@@ -172,27 +172,29 @@ def test_special_tokens_between_normalized_texts_keep_their_spans() -> None:
     tok = trained("byte", Sequence(NFC(), Lowercase()))
     text = "E\u0301<|end|>e\u0301"
     ids, spans = tok.encode_with_offsets(text, allowed_special="all")
-    at = ids.tolist().index(tok.special_tokens["<|end|>"])
-    assert spans[at].tolist() == [2, 9]
-    assert {tuple(span) for span in spans[:at].tolist()} == {(0, 2)}
-    assert {tuple(span) for span in spans[at + 1 :].tolist()} == {(9, 11)}
+    index = ids.tolist().index(tok.special_tokens["<|end|>"])
+    assert spans[index].tolist() == [2, 9]
+    assert {tuple(span) for span in spans[:index].tolist()} == {(0, 2)}
+    assert {tuple(span) for span in spans[index + 1 :].tolist()} == {(9, 11)}
     assert tok.encode_with_offsets(b"\xffE\xcc\x81\xe3", "byte")[1].tolist()[-1] == [4, 5]
 
 
 @pytest.mark.parametrize("model", ["byte", "char"])
-@pytest.mark.parametrize("one", [*FORMS, Lowercase(), Strip(), CollapseWhitespace(), Replace("[0-9]", "##")], ids=repr)
-def test_spans_equal_or_contain_those_of_hugging_face(one: Normalizer, model: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "normalizer", [*FORMS, Lowercase(), Strip(), CollapseWhitespace(), Replace("[0-9]", "##")], ids=repr
+)
+def test_spans_equal_or_contain_those_of_hugging_face(normalizer: Normalizer, model: str, tmp_path: Path) -> None:
     """They are equal if each source span is one character; of longer ones, Hugging Face keeps only one end."""
     tokenizers = pytest.importorskip("tokenizers")
-    tok = trained(model, one)
+    tok = trained(model, normalizer)
     tok.save(tmp_path / "tokenizer.json")
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in SAMPLE:
         ids, spans = tok.encode_with_offsets(text)
-        found = peer.encode(text)
-        assert found.ids == ids.tolist()
-        made = one.align(text)
-        if (made.ends - made.starts == 1).all():
-            assert found.offsets == [tuple(span) for span in spans.tolist()]
-        for (start, end), (first, last) in zip(spans.tolist(), found.offsets, strict=True):
-            assert start <= first <= last <= end
+        encoding = peer.encode(text)
+        assert encoding.ids == ids.tolist()
+        alignment = normalizer.align(text)
+        if (alignment.ends - alignment.starts == 1).all():
+            assert encoding.offsets == [tuple(span) for span in spans.tolist()]
+        for (start, end), (first_char, last_char) in zip(spans.tolist(), encoding.offsets, strict=True):
+            assert start <= first_char <= last_char <= end

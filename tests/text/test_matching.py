@@ -100,16 +100,18 @@ def test_a_timeout_affects_neither_equality_nor_results():
     assert pickle.loads(pickle.dumps(longer)).timeout == 60.0
     assert pickle.loads(pickle.dumps(bpe.Pretokenizer("gpt2").with_timeout(5))).timeout == 5.0
     assert longer.split("aab") == pattern.split("aab") == pattern.with_timeout(math.inf).split("aab") == ["aab"]
-    one, other = (bpe.train(texts=["aab b"], vocab_size=258, pretokenizer=each) for each in (pattern, longer))
-    assert one.fingerprint == other.fingerprint
-    assert "timeout" not in json.dumps(other.pretokenizer.to_json())
+    quick, patient = (
+        bpe.train(texts=["aab b"], vocab_size=258, pretokenizer=pretokenizer) for pretokenizer in (pattern, longer)
+    )
+    assert quick.fingerprint == patient.fingerprint
+    assert "timeout" not in json.dumps(patient.pretokenizer.to_json())
     replace = normalizers.Replace("a", "b", timeout=3)
     assert replace == normalizers.Replace("a", "b")
     assert replace.to_json() == {"type": "Replace", "pattern": "a", "replacement": "b"}
     assert pickle.loads(pickle.dumps(replace)).timeout == 3.0
-    for wrong in (0, -1, math.nan):
+    for timeout in (0, -1, math.nan):
         with pytest.raises(ValueError, match="more than 0"):
-            bpe.Pretokenizer.from_regex("a", timeout=wrong)
+            bpe.Pretokenizer.from_regex("a", timeout=timeout)
     with pytest.raises(TypeError, match="number of seconds"):
         bpe.Pretokenizer.from_regex("a", timeout="1")
 
@@ -124,15 +126,15 @@ def test_a_loaded_tokenizer_takes_another_timeout():
         assert quick == tok
         assert quick.fingerprint == tok.fingerprint
         assert quick.encode("aab").tolist() == tok.encode("aab").tolist()
-        for each in (quick, pickle.loads(pickle.dumps(quick))):
+        for tokenizer in (quick, pickle.loads(pickle.dumps(quick))):
             with pytest.raises(TimeoutError, match=r"took more than 0\.\d+ s"):
-                each.encode("a" * 60)
+                tokenizer.encode("a" * 60)
         assert bpe.Tokenizer(quick.spec, timeout=math.inf).encode("aab").tolist() == tok.encode("aab").tolist()
     plain = bpe.train(texts=["aab"], vocab_size=257, pretokenizer=None)
     assert bpe.Tokenizer(plain.spec, timeout=1) == plain
-    for each in (tok, plain):
+    for tokenizer in (tok, plain):
         with pytest.raises(ValueError, match="more than 0"):
-            bpe.Tokenizer(each.spec, timeout=0)
+            bpe.Tokenizer(tokenizer.spec, timeout=0)
 
 
 def read_again(tok: bpe.Tokenizer) -> bpe.Tokenizer:
@@ -202,10 +204,10 @@ def test_waiting_takes_nothing_of_the_limit(monkeypatch):
 
 def test_limits_without_an_end(monkeypatch):
     """The `regex` package times out at once where its own clock cannot count to the limit."""
-    given = []
+    limits = []
     for limit in (math.inf, 1e300, 2e9):
-        assert matching.run_within_time("a", "aa", limit, given.append) is None
-    assert given == [None] * 3
+        assert matching.run_within_time("a", "aa", limit, limits.append) is None
+    assert limits == [None] * 3
 
 
 def test_nested_json_is_refused():

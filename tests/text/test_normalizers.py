@@ -57,7 +57,7 @@ ALL: list[Normalizer] = [
     Sequence(),
     Sequence(NFKC(), Lowercase(), Sequence(Strip(), CollapseWhitespace())),
 ]
-each = pytest.mark.parametrize("one", ALL, ids=repr)
+each_normalizer = pytest.mark.parametrize("normalizer", ALL, ids=repr)
 
 CASES = [
     (NFC(), "e\u0301 ﬁ ㄱ", "é ﬁ ㄱ"),
@@ -86,19 +86,19 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("one", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
-def test_cases(one: Normalizer, text: str, expected: str) -> None:
-    assert one(text) == expected
-    assert one.on_bytes(text.encode()) == expected.encode()
+@pytest.mark.parametrize(("normalizer", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
+def test_cases(normalizer: Normalizer, text: str, expected: str) -> None:
+    assert normalizer(text) == expected
+    assert normalizer.on_bytes(text.encode()) == expected.encode()
 
 
-@pytest.mark.parametrize(("one", "form"), [(NFC(), "NFC"), (NFD(), "NFD"), (NFKC(), "NFKC"), (NFKD(), "NFKD")])
+@pytest.mark.parametrize(("normalizer", "form"), [(NFC(), "NFC"), (NFD(), "NFD"), (NFKC(), "NFKC"), (NFKD(), "NFKD")])
 @settings(max_examples=100)
 @given(text=st.text(max_size=20))
-def test_unicode_forms(one: Normalizer, form: str, text: str) -> None:
-    assert one(one(text)) == one(text)
+def test_unicode_forms(normalizer: Normalizer, form: str, text: str) -> None:
+    assert normalizer(normalizer(text)) == normalizer(text)
     if not any(map(is_new, text)):  # new characters differ between versions of Python
-        assert one(text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
+        assert normalizer(text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
 
 def test_lowercase_maps_each_character_by_itself() -> None:
@@ -120,8 +120,8 @@ def test_white_space(text: str) -> None:
     assert Strip()(text) == text.strip(spaces)
     assert Strip(left=False)(text) == text.rstrip(spaces)
     assert Strip(right=False)(text) == text.lstrip(spaces)
-    whole = Sequence(CollapseWhitespace(), Strip())(text)
-    assert whole.split(" ") == (
+    collapsed = Sequence(CollapseWhitespace(), Strip())(text)
+    assert collapsed.split(" ") == (
         [word for word in text.translate(dict.fromkeys(map(ord, spaces), " ")).split(" ") if word] or [""]
     )
 
@@ -169,19 +169,19 @@ def test_fix_text_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
         FixText()("a")
 
 
-@each
+@each_normalizer
 @settings(max_examples=30)
 @given(data=st.binary(max_size=12) | st.text(alphabet="Aé\u0301 9가&;\u3000", max_size=8).map(str.encode))
-def test_invalid_utf8_is_unchanged(one: Normalizer, data: bytes) -> None:
-    if FixText() == one:
+def test_invalid_utf8_is_unchanged(normalizer: Normalizer, data: bytes) -> None:
+    if FixText() == normalizer:
         pytest.importorskip("ftfy")
-    out = one.on_bytes(data)
+    out = normalizer.on_bytes(data)
     assert isinstance(out, bytes)
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return
-    assert out == one(text).encode()
+    assert out == normalizer(text).encode()
 
 
 def test_invalid_bytes_can_be_normalized() -> None:
@@ -190,21 +190,21 @@ def test_invalid_bytes_can_be_normalized() -> None:
     assert Strip().on_bytes(b" \xff ") == b"\xff"
 
 
-@each
-def test_identity(one: Normalizer) -> None:
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert copy.deepcopy(one) == one
-    assert hash(copy.copy(one)) == hash(one)
-    assert [one == other for other in ALL] == [one is other for other in ALL]
-    assert one != "NFC"
+@each_normalizer
+def test_identity(normalizer: Normalizer) -> None:
+    assert pickle.loads(pickle.dumps(normalizer)) == normalizer
+    assert copy.deepcopy(normalizer) == normalizer
+    assert hash(copy.copy(normalizer)) == hash(normalizer)
+    assert [normalizer == another for another in ALL] == [normalizer is another for another in ALL]
+    assert normalizer != "NFC"
 
 
-@each
-def test_saved_as_json(one: Normalizer) -> None:
-    again = from_json(json.loads(json.dumps(one.to_json())))
-    assert again == one
-    assert type(again) is type(one)
-    assert one.to_json()["type"] == type(one).__name__
+@each_normalizer
+def test_saved_as_json(normalizer: Normalizer) -> None:
+    again = from_json(json.loads(json.dumps(normalizer.to_json())))
+    assert again == normalizer
+    assert type(again) is type(normalizer)
+    assert normalizer.to_json()["type"] == type(normalizer).__name__
 
 
 @pytest.mark.parametrize(
@@ -267,14 +267,14 @@ def test_names_are_accepted_wherever_a_normalizer_is(name: str) -> None:
     assert set(NAMES) == set(ALL_NAMES)
 
 
-@pytest.mark.parametrize("wrong", ["NFC", "nfx", ""])
-def test_a_wrong_name_lists_the_names(wrong: str) -> None:
-    rule = f"normalizer {wrong!r} is not known; the names are nfc, nfd, nfkc, nfkd, lower, strip, collapse, html"
+@pytest.mark.parametrize("wrong_name", ["NFC", "nfx", ""])
+def test_a_wrong_name_lists_the_names(wrong_name: str) -> None:
+    rule = f"normalizer {wrong_name!r} is not known; the names are nfc, nfd, nfkc, nfkd, lower, strip, collapse, html"
     for call in (
-        lambda: bpe.train(texts=["a"], num_merges=1, normalizer=wrong),
-        lambda: bpe.count_words(texts=["a"], normalizer=["nfc", wrong]),
-        lambda: bpe.WordCounts(normalizer=wrong),
-        lambda: Sequence(NFC(), wrong),
+        lambda: bpe.train(texts=["a"], num_merges=1, normalizer=wrong_name),
+        lambda: bpe.count_words(texts=["a"], normalizer=["nfc", wrong_name]),
+        lambda: bpe.WordCounts(normalizer=wrong_name),
+        lambda: Sequence(NFC(), wrong_name),
     ):
         with pytest.raises(ValueError, match=rule):
             call()
@@ -297,26 +297,26 @@ def test_invalid_patterns_are_refused() -> None:
         Replace("a", None)  # type: ignore[arg-type]
 
 
-@each
-@pytest.mark.parametrize(("value", "named"), [(5, "5, an int"), (None, "None"), (["a"], r"\['a'\], a list")])
-def test_a_value_that_is_not_text_is_refused(one: Normalizer, value: Any, named: str) -> None:
-    for call in (one, one.align):
-        with pytest.raises(TypeError, match=f"text is {named}; it must be a str"):
+@each_normalizer
+@pytest.mark.parametrize(("value", "described"), [(5, "5, an int"), (None, "None"), (["a"], r"\['a'\], a list")])
+def test_a_value_that_is_not_text_is_refused(normalizer: Normalizer, value: Any, described: str) -> None:
+    for call in (normalizer, normalizer.align):
+        with pytest.raises(TypeError, match=f"text is {described}; it must be a str"):
             call(value)
     with pytest.raises(TypeError, match=r"text is b'ab', a bytes; it must be a str \(decode bytes first, or use on_by"):
-        one(b"ab")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=f"data is {named}; it must be bytes"):
-        one.on_bytes(value)
+        normalizer(b"ab")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=f"data is {described}; it must be bytes"):
+        normalizer.on_bytes(value)
 
 
 def test_options_of_other_types_are_refused() -> None:
-    for made, same in (
+    for normalizer, expected in (
         (UnescapeHTML(np.int64(2)), UnescapeHTML(2)),  # type: ignore[arg-type]
         (Strip(1, 0), Strip(True, False)),  # type: ignore[arg-type]
         (Lowercase(np.bool_(True)), Lowercase(True)),  # type: ignore[arg-type]
     ):
-        assert made == same
-        assert from_json(json.loads(json.dumps(made.to_json()))) == same
+        assert normalizer == expected
+        assert from_json(json.loads(json.dumps(normalizer.to_json()))) == expected
     with pytest.raises(TypeError, match="times is 'twice', a str; it must be an int of at least 0"):
         UnescapeHTML("twice")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="times is -1; it must be at least 0"):

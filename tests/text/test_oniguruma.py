@@ -92,7 +92,7 @@ def test_constructs(text: str) -> None:
 
 def test_published_patterns() -> None:
     maker = patterns.Maker("published")
-    check([each for each in patterns.PUBLISHED if "Extensions" not in each], [maker.text() for _ in range(8)])
+    check([pattern for pattern in patterns.PUBLISHED if "Extensions" not in pattern], [maker.text() for _ in range(8)])
 
 
 def test_generated_patterns() -> None:
@@ -112,7 +112,7 @@ def test_posix_brackets(name: str) -> None:
 
 def test_characters_that_equal_others_ignoring_case() -> None:
     every = "".join(
-        char for first in (0, 0x1C80, 0xA640, 0xFB00, 0x10400) for char in map(chr, range(first, first + 0x500))
+        char for start in (0, 0x1C80, 0xA640, 0xFB00, 0x10400) for char in map(chr, range(start, start + 0x500))
     )
     chars = [*"aikszßſKéıİσςΐǅᾳﬆﬃʼnŉ", "\u0345", "\u1c89", "\ua64a", "\U00010428"]
     check_characters([f"(?i:{char})" for char in chars] + [f"(?i:[^{char}x]+)" for char in chars], every)
@@ -137,11 +137,11 @@ def test_what_cannot_be_translated_is_refused_with_the_reason() -> None:
 
 def test_patterns_that_mean_the_same() -> None:
     """Those of `regex` itself are written into a tokenizer.json as they are."""
-    same = r"(?i:'s|'t|'re)|\p{Lu}+  (?<=a|bc)\d{1,3}  [a|b&]+  \p{Greek}|[\p{Arab}!]"
-    other = r"\p{Script}x|é  (?i:'i)  (?i:é)  (?i:st)  \w  [a[b]]  a{3,1}  [^\s\S]  \A  a*  \p{Alpha_}+|^  \h"
-    for pattern in same.split("  "):
+    same_meaning = r"(?i:'s|'t|'re)|\p{Lu}+  (?<=a|bc)\d{1,3}  [a|b&]+  \p{Greek}|[\p{Arab}!]"
+    other_meaning = r"\p{Script}x|é  (?i:'i)  (?i:é)  (?i:st)  \w  [a[b]]  a{3,1}  [^\s\S]  \A  a*  \p{Alpha_}+|^  \h"
+    for pattern in same_meaning.split("  "):
         assert means_the_same(pattern), pattern
-    for pattern in other.split("  "):
+    for pattern in other_meaning.split("  "):
         assert not means_the_same(pattern), pattern
 
 
@@ -157,9 +157,9 @@ def test_replacing_decoders() -> None:
     shell = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"aBc": 0, "ﬆ1": 1, "b": 2}, merges=[]))
     for pattern in (r"[a-c&&[^b]]", r"\A", r"(?i:st)\d?", r"\z", r"[[:upper:]]"):
         shell.decoder = tokenizers.decoders.Replace(tokenizers.Regex(pattern), "#")
-        ours = bpe.Tokenizer(huggingface.read(shell.to_str().encode()))
-        again = bpe.Tokenizer(huggingface.read(huggingface.write(ours.spec)))
-        assert json.loads(huggingface.write(ours.spec))["decoder"]["pattern"] == {"Regex": pattern}
+        tokenizer = bpe.Tokenizer(huggingface.read(shell.to_str().encode()))
+        again = bpe.Tokenizer(huggingface.read(huggingface.write(tokenizer.spec)))
+        assert json.loads(huggingface.write(tokenizer.spec))["decoder"]["pattern"] == {"Regex": pattern}
         for ids in ([0], [0, 1], [1, 2, 0]):
-            expected = "".join(shell.decode([each]) for each in ids)
-            assert ours.decode(ids) == again.decode(ids) == expected, pattern
+            expected = "".join(shell.decode([token_id]) for token_id in ids)
+            assert tokenizer.decode(ids) == again.decode(ids) == expected, pattern

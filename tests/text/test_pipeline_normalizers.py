@@ -23,10 +23,10 @@ def charsmap(entries: dict[str, str]) -> str:
     """A character map with a trie of these entries, as sentencepiece stores it (a double array, not compact)."""
     blob = b"".join(text.encode() + b"\0" for text in entries.values())
     positions: dict[bytes, int] = {}
-    at = 0
+    offset = 0
     for key, text in entries.items():
-        positions[key.encode()] = at
-        at += len(text.encode()) + 1
+        positions[key.encode()] = offset
+        offset += len(text.encode()) + 1
     nodes = sorted({key[:i] for key in positions for i in range(len(key) + 1)}, key=len)
     blocks = {node: 256 * (i + 1) for i, node in enumerate(nodes)}  # each node's children have a block of their own
     array = np.zeros(256 * (len(nodes) + 1), dtype="<u4")
@@ -51,7 +51,7 @@ ENTRIES = {"ﬁ": "fi", "①": "1", "\u3000": " ", "K": "K", "e\u0301": "é", "�
 def theirs(normalizer: Any, text: str) -> tuple[str, list[tuple[int, int]]]:
     """The text and the spans of its characters in `tokenizers`."""
     result = normalizer.normalize_str(text)
-    vocab = {char: number for number, char in enumerate(sorted(set(result)))}
+    vocab = {char: index for index, char in enumerate(sorted(set(result)))}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=[]))
     tokenizer.normalizer = normalizer
     return result, tokenizer.encode(text).offsets
@@ -68,15 +68,15 @@ def test_texts_and_spans(seed: int) -> None:
         if chance.random() < 0.3:
             steps = [charmap]
         value = {"type": "Sequence", "normalizers": steps}
-        ours = read_normalizer(value, "normalizer")
+        normalizer = read_normalizer(value, "normalizer")
         shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE()).to_str())
         peer = tokenizers.Tokenizer.from_str(json.dumps({**shell, "normalizer": value})).normalizer
         text = pipelines.text(chance)
         expected, spans = theirs(peer, text)
-        assert ours(text) == expected, (steps, text)
-        found = ours.align(text, "tokenizers")
-        assert found.text == ours.align(text).text == expected
-        assert [*zip(found.starts.tolist(), found.ends.tolist(), strict=True)] == spans, (steps, text)
+        assert normalizer(text) == expected, (steps, text)
+        alignment = normalizer.align(text, "tokenizers")
+        assert alignment.text == normalizer.align(text).text == expected
+        assert [*zip(alignment.starts.tolist(), alignment.ends.tolist(), strict=True)] == spans, (steps, text)
 
 
 def test_bad_character_maps_are_refused() -> None:
@@ -103,9 +103,9 @@ def test_classes_of_all_characters(pattern: str) -> None:
     )
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed", invert=True)
     expected = {char for piece, _ in split.pre_tokenize_str(every) for char in piece}
-    found = {every[match.start()] for match in regex.finditer(translate(pattern).expression, masked(every))}
-    wrong = sorted(expected ^ found)[:5]
-    assert wrong == []
+    matched = {every[match.start()] for match in regex.finditer(translate(pattern).expression, masked(every))}
+    differing = sorted(expected ^ matched)[:5]
+    assert differing == []
     assert sum(1 for _ in list_codes("UNASSIGNED")) > 800_000
 
 

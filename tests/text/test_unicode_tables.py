@@ -56,10 +56,10 @@ def test_tables_have_not_changed_since_they_were_compared() -> None:
 @pytest.mark.parametrize("name", CLASS_PATTERNS)
 def test_classes_equal_those_of_tiktoken_and_tokenizers(name: str) -> None:
     pinned("tiktoken", "tokenizers")
-    found = set(np.flatnonzero(table() & bit_of(name)).tolist())
-    assert found == generate_unicode.match_by_tiktoken(CLASS_PATTERNS[name])
+    codes = set(np.flatnonzero(table() & bit_of(name)).tolist())
+    assert codes == generate_unicode.match_by_tiktoken(CLASS_PATTERNS[name])
     if name != "NEWLINE":
-        assert found == generate_unicode.match_by_tokenizers(CLASS_PATTERNS[name])
+        assert codes == generate_unicode.match_by_tokenizers(CLASS_PATTERNS[name])
 
 
 def test_clip_has_the_classes_of_regex() -> None:
@@ -86,8 +86,8 @@ def test_word_characters_beside_a_single_word_token() -> None:
     model = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"x": 0}, merges=[], unk_token="x", fuse_unk=True))
     model.add_tokens([tokenizers.AddedToken("@@", single_word=True, normalized=False)])
     for code in (0x20, 0x5F, 0xB2, 0xBC, 0x24B6, 0x345, 0x200C, 0x200D, 0x203F, 0x1F130, 0x16EBB, 0x1C89, 0x558):
-        found = 1 in model.encode(f"{chr(code)}@@").ids
-        assert found != unicode.is_word(chr(code)), hex(code)
+        is_matched = 1 in model.encode(f"{chr(code)}@@").ids
+        assert is_matched != unicode.is_word(chr(code)), hex(code)
 
 
 def test_surrogates_have_no_class() -> None:
@@ -106,9 +106,9 @@ def test_white_space_is_the_unicode_property() -> None:
 
 def test_the_generator_writes_this_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generator gets the table that the tests above compare."""
-    made = bytearray(table().tobytes())
+    table_bytes = bytearray(table().tobytes())
     later = arrays("bpe_later", np.int64).reshape(-1, 3).tolist()
-    monkeypatch.setattr(generate_unicode, "make_class_table", lambda: made)
+    monkeypatch.setattr(generate_unicode, "make_class_table", lambda: table_bytes)
     monkeypatch.setattr(generate_unicode, "find_later_classes", lambda _: [tuple(row) for row in later])
     assert generate_unicode.format_header() == HEADER.read_text(encoding="ascii")
 
@@ -117,11 +117,11 @@ def test_new_characters_include_all_that_older_pythons_lack() -> None:
     """Characters whose class differs between Unicode versions are NEW; older Python data covers only the others."""
     pinned("tiktoken")
     older = generate_unicode.match_by_tiktoken(r"\p{Age:V13_0}")
-    known = generate_unicode.match_by_tiktoken(r"\p{Age:V9_0}")
-    found = set(np.flatnonzero(table() & NEW).tolist())
-    assert set(CODES) - older <= found
-    assert not found & known
-    assert found - (set(CODES) - older) == (generate_unicode.find_form_characters() & older) - known
+    known_codes = generate_unicode.match_by_tiktoken(r"\p{Age:V9_0}")
+    new_codes = set(np.flatnonzero(table() & NEW).tolist())
+    assert set(CODES) - older <= new_codes
+    assert not new_codes & known_codes
+    assert new_codes - (set(CODES) - older) == (generate_unicode.find_form_characters() & older) - known_codes
 
 
 # Results that use the tables ------------------------------------------------------------------------------------------
@@ -161,9 +161,9 @@ SPLIT = {
 def texts_of(contexts: tuple[str, ...]) -> list[str]:
     """Code points below U+20000, and higher ones that normalization changes, in all contexts; of the others, some."""
     near = [code for code in CODES if code < 0x20000 or 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200]
-    made = [context.format(chr(code)) for code in near for context in contexts]
-    made += [contexts[0].format(chr(code)) for code in CODES[::61] if code >= 0x20000]
-    return ["".join(made[start : start + 200_000]) for start in range(0, len(made), 200_000)]
+    texts = [context.format(chr(code)) for code in near for context in contexts]
+    texts += [contexts[0].format(chr(code)) for code in CODES[::61] if code >= 0x20000]
+    return ["".join(texts[start : start + 200_000]) for start in range(0, len(texts), 200_000)]
 
 
 @cache
@@ -174,11 +174,11 @@ def texts_to_split() -> list[bytes]:
 @pytest.mark.parametrize("name", NAMES)
 def test_pretokens_of_every_code_point_have_not_changed(name: str) -> None:
     """The pretokens that `benchmarks/checks/check_hostile.py --code-points` has compared with the other engines."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for data in texts_to_split():
         starts, ends = Pretokenizer(name).spans(data)
-        made.update(np.stack((starts, ends)).astype("<i8").tobytes())
-    assert made.hexdigest()[:16] == SPLIT[name]
+        digest.update(np.stack((starts, ends)).astype("<i8").tobytes())
+    assert digest.hexdigest()[:16] == SPLIT[name]
 
 
 NORMALIZED: dict[str, tuple[Callable[[], n.Normalizer], str]] = {
@@ -212,13 +212,13 @@ def texts_to_normalize() -> list[str]:
 def test_normal_forms_of_every_code_point_have_not_changed(name: str) -> None:
     """The texts are those of `tokenizers` where it is installed, and the same on every version of Python."""
     make, expected = NORMALIZED[name]
-    one, their = make(), normalizer_of_tokenizers(name)
-    made = hashlib.sha256()
+    normalizer, peer_normalizer = make(), normalizer_of_tokenizers(name)
+    digest = hashlib.sha256()
     for text in texts_to_normalize():
-        normal = one(text)
-        assert their is None or normal == their.normalize_str(text)
-        made.update(normal.encode())
-    assert made.hexdigest()[:16] == expected
+        normal = normalizer(text)
+        assert peer_normalizer is None or normal == peer_normalizer.normalize_str(text)
+        digest.update(normal.encode())
+    assert digest.hexdigest()[:16] == expected
 
 
 def normalizer_of_tokenizers(name: str) -> Any:

@@ -52,9 +52,9 @@ def test_tokenizers_ignores_the_unicode_version(name: str, tmp_path: Path) -> No
     tokenizers = pytest.importorskip("tokenizers")
     tok = trained(name)
     tok.save(tmp_path / "tokenizer.json")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    loaded = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = TEXT + "newly assigned: \U00016ebb1\u0558b"
-    assert theirs.encode(text).ids == tok.encode(text).tolist()
+    assert loaded.encode(text).ids == tok.encode(text).tolist()
 
 
 @pytest.mark.parametrize("pretokenizer", [None, Pretokenizer.from_regex(r"\w+|\W")])
@@ -80,12 +80,14 @@ def test_fingerprints_do_not_depend_on_the_unicode_version() -> None:
 
 
 def test_pickles_keep_the_unicode_version() -> None:
-    one = Pretokenizer("gpt2", add_prefix_space=True)
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert "16.0" in one.__reduce__()[1]
-    assert _rebuild("gpt2", one.pattern, "drop", True) == one  # the form that an earlier release pickled
+    pretokenizer = Pretokenizer("gpt2", add_prefix_space=True)
+    assert pickle.loads(pickle.dumps(pretokenizer)) == pretokenizer
+    assert "16.0" in pretokenizer.__reduce__()[1]
+    assert (
+        _rebuild("gpt2", pretokenizer.pattern, "drop", True) == pretokenizer
+    )  # the form that an earlier release pickled
     with pytest.raises(ValueError, match=r"unicode_version is '15.0'; in this release it is '16.0'"):
-        _rebuild("gpt2", one.pattern, "drop", False, "15.0")
+        _rebuild("gpt2", pretokenizer.pattern, "drop", False, "15.0")
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------
@@ -110,22 +112,22 @@ def counted(path: Path, pretokenizer: Any = "gpt2", **fields: object) -> WordCou
 
 
 def test_counts_of_another_unicode_version_are_refused(tmp_path: Path) -> None:
-    ours = counted(tmp_path / "counts")
-    assert ours.unicode_version == "16.0"
-    other = counted(tmp_path / "counts", unicode_version="17.0")
-    assert other.unicode_version == "17.0"
-    assert other != ours
-    for one, another in ((ours, other), (other, ours)):
+    our_counts = counted(tmp_path / "counts")
+    assert our_counts.unicode_version == "16.0"
+    other_counts = counted(tmp_path / "counts", unicode_version="17.0")
+    assert other_counts.unicode_version == "17.0"
+    assert other_counts != our_counts
+    for counts, incompatible in ((our_counts, other_counts), (other_counts, our_counts)):
         with pytest.raises(ValueError, match=r"made with Unicode 1\d.0, these with 1\d.0, .*count one of the corpora"):
-            one.merge(another)
+            counts.merge(incompatible)
     with pytest.raises(ValueError, match=r"made with Unicode 17.0, but .* uses Unicode 16.0 in this"):
-        other.add(TEXT)
-    again = pickle.loads(pickle.dumps(other))
-    assert again == other
-    again.merge(other)  # counts of the same version can be merged
+        other_counts.add(TEXT)
+    again = pickle.loads(pickle.dumps(other_counts))
+    assert again == other_counts
+    again.merge(other_counts)  # counts of the same version can be merged
     again.save(tmp_path / "again")
     assert WordCounts.load(tmp_path / "again") == again
-    assert bpe.train(counts=other, vocab_size=270).vocab_size == 270
+    assert bpe.train(counts=other_counts, vocab_size=270).vocab_size == 270
 
 
 def test_counts_without_a_version_are_of_unicode_18(tmp_path: Path) -> None:
@@ -136,8 +138,8 @@ def test_counts_without_a_version_are_of_unicode_18(tmp_path: Path) -> None:
     clip = counted(tmp_path / "counts", "clip", unicode_version=...)
     clip.merge(counted(tmp_path / "counts", "clip"))
     for pretokenizer in (None, Pretokenizer.from_regex(r"\w+")):
-        own = counted(tmp_path / "counts", pretokenizer, unicode_version=...)
-        own.merge(counted(tmp_path / "counts", pretokenizer))
+        unmarked = counted(tmp_path / "counts", pretokenizer, unicode_version=...)
+        unmarked.merge(counted(tmp_path / "counts", pretokenizer))
         with pytest.raises(FormatError, match=r"unicode_version is '16.0'; it must be null"):
             counted(tmp_path / "counts", pretokenizer, unicode_version="16.0")
     with pytest.raises(FormatError, match=r"unicode_version is 16; it must be a str"):
