@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from bpe.base._id_lists import as_array
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.errors import check_choice, check_int, check_iterable, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class TokenBatch:
         """
         check_iterable("rows", rows, "an iterable of sequences of int")
         arrays = [id_array(row) for row in rows]
-        offsets = offsets_of([len(row) for row in arrays])
+        offsets = compute_offsets([len(row) for row in arrays])
         ids = np.concatenate(arrays).astype(np.uint32, copy=False) if arrays else np.empty(0, dtype=np.uint32)
         return cls(ids, offsets)
 
@@ -126,7 +126,7 @@ class TokenBatch:
 
     def _repr_html_(self) -> str:
         """A card with the first rows, for notebooks."""
-        from bpe.show.html import Html, card, table
+        from bpe.show.html import Html, make_card, make_table
 
         rows = [
             [i, len(self[i]), " ".join(map(str, self[i][:_SHOWN_IDS].tolist())) + " …" * (len(self[i]) > _SHOWN_IDS)]
@@ -134,7 +134,9 @@ class TokenBatch:
         ]
         facts = {"texts": len(self), "ids": len(self.ids), "dtype": str(self.ids.dtype)}
         remainder = f"<p>and {pluralize(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
-        return card("bpe.TokenBatch", facts, Html(table(["text", "length", "ids"], rows) + remainder) if rows else "")
+        return make_card(
+            "bpe.TokenBatch", facts, Html(make_table(["text", "length", "ids"], rows) + remainder) if rows else ""
+        )
 
     @property
     def lengths(self) -> NDArray[np.int64]:

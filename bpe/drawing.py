@@ -13,7 +13,7 @@ import numpy as np
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.explain import list_tokens
 from bpe.errors import check_int
-from bpe.show.html import Html, Token, card, separate
+from bpe.show.html import Html, Token, format_separately, make_card
 from bpe.show.views import TokenView
 from bpe.vocab.comparing import fingerprint
 from bpe.vocab.spec import describe_merges, describe_model
@@ -63,10 +63,10 @@ def draw_card(tokenizer: Tokenizer) -> str:
         "special tokens": ", ".join(names[:MAX_SHOWN_TOKENS] + omitted) or "none",
         "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
         "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),
-        "longest tokens": Html(separate(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
+        "longest tokens": Html(format_separately(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
         "fingerprint": fingerprint(spec)[:12],
     }
-    return card("bpe.Tokenizer", facts)
+    return make_card("bpe.Tokenizer", facts)
 
 
 def _tokens_with_ids(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed) -> list[tuple[bytes, int | None]]:

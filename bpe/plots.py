@@ -139,31 +139,14 @@ def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int,
         from the next larger one, which is half the work of truncating the whole one each time.
 
     """
-<<<<<<< .merge_file_X8pi1m
     size, smaller = len(to_bytes(text)), tokenizer
     sizes_and_ratios: list[tuple[int, float]] = []
-||||||| .merge_file_K9uhMU
-    size, smaller = len(to_bytes(text)), tokenizer
-    found: list[tuple[int, float]] = []
-=======
-    size, truncated = len(to_bytes(text)), tokenizer
-    sizes: list[tuple[int, float]] = []
->>>>>>> .merge_file_vGCpA4
     with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
         for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
             if 2**power < tokenizer.vocab_size:
-<<<<<<< .merge_file_X8pi1m
                 smaller, _ = smaller.truncate_vocab(2**power)
             sizes_and_ratios.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
     return sizes_and_ratios[::-1]
-||||||| .merge_file_K9uhMU
-                smaller, _ = smaller.truncate_vocab(2**power)
-            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
-    return found[::-1]
-=======
-                truncated, _ = truncated.truncate_vocab(2**power)
-            sizes.append((truncated.vocab_size, size / max(1, truncated.count_tokens(text))))
-    return sizes[::-1]
 
 
 def get_axes(ax: Axes | None) -> Axes:
@@ -201,4 +184,3 @@ def plot_bars(
     if len(names) > 1:
         ax.legend()
     return ax
->>>>>>> .merge_file_vGCpA4

@@ -15,7 +15,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.records import replace
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.batch import TokenBatch
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
@@ -34,7 +34,7 @@ from bpe.encode.texts import (
 )
 from bpe.errors import as_format_error, check_choice, check_int, check_iterable, describe, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
-from bpe.vocab.special_names import bos_token, eos_token, resolve_token
+from bpe.vocab.special_names import find_bos_token, find_eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ class Tokenizer:
         """
         check_out(out, self.n_vocab)
         bos_eos = self._bos_eos(prepend, append, template)
-        n_threads, policy = thread_count(threads), (allowed_special, disallowed_special)
+        n_threads, policy = resolve_threads(threads), (allowed_special, disallowed_special)
         if probability := self._spec.dropout if dropout is None else dropout:
             sampling = check_dropout(self._spec, probability, seed)
             batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, bos_eos)
@@ -426,7 +426,7 @@ class Tokenizer:
         bos_eos = self._bos_eos(prepend, append)
         corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self.model == "char")
         policy = allowed_special, disallowed_special
-        return write_into(out, encode_sources(self._engine, corpus, thread_count(threads), policy, bos_eos))
+        return write_into(out, encode_sources(self._engine, corpus, resolve_threads(threads), policy, bos_eos))
 
     def encode_stream(
         self,
@@ -843,7 +843,7 @@ class Tokenizer:
         a name that models commonly use for it: `<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …; the
         first of these names that it has.
         """
-        return bos_token(self._spec)
+        return find_bos_token(self._spec)
 
     @property
     def eos_token(self) -> str | None:
@@ -858,7 +858,7 @@ class Tokenizer:
         >>> tok.bos_token, tok.eos_token
         (None, '<|endoftext|>')
         """
-        return eos_token(self._spec)
+        return find_eos_token(self._spec)
 
     @property
     def roles(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from options import grouped
+from options import from_reference_options
 
 import bpe
 from bpe.normalizers import Lowercase
@@ -147,7 +147,7 @@ INVALID_FIELDS = [
 def refused(error: type[Exception], message: str, **options: Any) -> None:
     """`bpe.train` raises `error` with a message that matches."""
     with pytest.raises(error, match=message):
-        bpe.train(**grouped(**options))
+        bpe.train(**from_reference_options(**options))
 
 
 # The corpus ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.base.memory_limits import LEAST, check_memory, resident
+from bpe.base.memory_limits import MIN_MEMORY, check_memory, measure_memory
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_the_error_for_too_little_memory_names_the_least_that_works(monkeypatch:
     monkeypatch.undo()
     least = int(str(caught.value).split()[-1])
     assert least % (1 << 20) == 0
-    assert resident() < least <= resident() + 2 * LEAST
+    assert measure_memory() < least <= measure_memory() + 2 * MIN_MEMORY
     with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=1000)
     least = int(str(caught.value).split()[-1])
-    assert resident() < least <= resident() + 2 * LEAST
+    assert measure_memory() < least <= measure_memory() + 2 * MIN_MEMORY
     assert bpe.train(counts={"ab": 1}, num_merges=1, max_memory=2 * least).merges.tolist() == [[64, 65]]
 
 
@@ -94,9 +94,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 PROGRAM = """
 import sys, bpe
-from bpe.base.memory_limits import LEAST, resident
+from bpe.base.memory_limits import MIN_MEMORY, measure_memory
 given, train = sys.argv[2], bpe.train
-most = None if given == "none" else resident() + LEAST + (8 << 20) if given == "little" else int(given)
+most = None if given == "none" else measure_memory() + MIN_MEMORY + (8 << 20) if given == "little" else int(given)
 tok = train(files=sys.argv[1], vocab_size=400, pretokenizer="whitespace", threads=2, max_memory=most)
 peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))
 print(tok.fingerprint, int(peak) << 10, most)
@@ -136,18 +136,18 @@ def test_the_error_names_the_memory_that_the_symbols_need(corpus: Path, tmp_path
 ENCODING = """
 import gc, random, sys, bpe
 from bpe._kernel_hooks import cache_state
-from bpe.base.memory_limits import resident
+from bpe.base.memory_limits import measure_memory
 tok = bpe.Tokenizer(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
 random_ = random.Random(4)
 tok.encode("low lower")
-before = resident()
+before = measure_memory()
 for _ in range(8):
     words = (random_.randbytes(random_.choice((3, 5, 8, 20, 60))).hex() for _ in range(30_000))
     text = " ".join(words)
     tok.encode(text)
     del text, words
 gc.collect()
-print(resident() - before, cache_state(tok._engine.kernel)["bytes"])
+print(measure_memory() - before, cache_state(tok._engine.kernel)["bytes"])
 """
 
 

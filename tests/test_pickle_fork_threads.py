@@ -21,7 +21,7 @@ import pytest
 from checks import FOLDER
 
 import bpe
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.normalizers import NFC, Lowercase
 
 TEXTS = [
@@ -196,7 +196,7 @@ print(failed)
 
 
 def count_threads(_: int) -> int:
-    return thread_count(None)
+    return resolve_threads(None)
 
 
 @pytest.mark.parametrize("method", METHODS[:2])
@@ -205,8 +205,8 @@ def test_a_worker_uses_one_thread(method: str) -> None:
         pytest.skip("another test's thread is still alive; forking now would warn")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
         assert list(pool.map(count_threads, range(2))) == [1, 1]
-    assert thread_count(3) == 3
-    assert thread_count(None) >= 1
+    assert resolve_threads(3) == 3
+    assert resolve_threads(None) >= 1
 
 
 def test_eight_threads_on_one_tokenizer() -> None:

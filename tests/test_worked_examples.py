@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import reference
-from options import grouped
+from options import from_reference_options
 
 import bpe
 from bpe.normalizers import Remove
@@ -33,7 +33,7 @@ def trained(**options: Any) -> tuple[bpe.Tokenizer, MERGES]:
         plus = "+" if isinstance(left, str) else b"+"
         merges.append((left + plus + right, count))
 
-    return bpe.train(**grouped(**options), on_merge=on_merge), merges
+    return bpe.train(**from_reference_options(**options), on_merge=on_merge), merges
 
 
 def pair_counts(words: dict[tuple[str, ...], int]) -> dict[str, int]:

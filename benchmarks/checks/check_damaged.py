@@ -24,7 +24,7 @@ from typing import Any
 
 import bpe
 from bpe.compat.huggingface import Tokenizer
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 TEXTS = ("low lower lowest newer newest", "naïve café 12\n\t", "<|end|> \x00 abab", "")
 #: The most seconds for one file, and the most memory for all.
@@ -62,7 +62,7 @@ def originals() -> dict[str, dict[str, bytes]]:
     )
     chars = "\u2581lowernstabci"
     pieces = files.list_usual_pieces(["lo", "er", "\u2581lo", "\u2581low", "es", "est", "ab"], chars, bytes_too=False)
-    names = ["<|end|>", *(to_letters(tok.token_bytes(index)) for index in range(1, tok.n_vocab))]
+    names = ["<|end|>", *(spell_token_in_letters(tok.token_bytes(index)) for index in range(1, tok.n_vocab))]
     values = {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.tokens": names,
@@ -110,7 +110,7 @@ def limits() -> Iterator[None]:
 def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | None:
     """Some tokens that a file holds, by a naive reader; None for a format without one."""
     if form == "vocab-merges":
-        letters = {to_letters(bytes([byte])): byte for byte in range(256)}
+        letters = {spell_token_in_letters(bytes([byte])): byte for byte in range(256)}
         values = json.loads(files["vocab.json"])
         return {bytes(letters[c] for c in t): i for t, i in values.items() if letters.keys() >= set(t)}
     if form == "tekken":

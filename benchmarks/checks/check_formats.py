@@ -110,11 +110,11 @@ def clip_reference(path: Path) -> Reference:
 
     import regex
 
-    from bpe.vocab.byte_letters import byte_alphabet, to_letters
+    from bpe.text.letters import list_byte_alphabet, spell_token_in_letters
 
     lines = path.read_text(encoding="utf-8").split("\n")[1 : 49152 - 256 - 2 + 1]
     pairs = [tuple(line.split()) for line in lines]
-    letters = [to_letters(bytes([byte])) for byte in byte_alphabet()]
+    letters = [spell_token_in_letters(bytes([byte])) for byte in list_byte_alphabet()]
     names = [*letters, *(letter + "</w>" for letter in letters), *("".join(pair) for pair in pairs)]
     ids, ranks = {name: i for i, name in enumerate(names)}, {pair: rank for rank, pair in enumerate(pairs)}
     pattern = regex.compile(
@@ -123,7 +123,7 @@ def clip_reference(path: Path) -> Reference:
     cache: dict[str, list[int]] = {}
 
     def word_ids(word: str) -> list[int]:
-        letters = to_letters(word.encode())
+        letters = spell_token_in_letters(word.encode())
         parts = [*letters[:-1], letters[-1] + "</w>"]
         while candidates := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
             best, out, index = pairs[min(candidates)[0]], [], 0

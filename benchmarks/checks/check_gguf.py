@@ -44,9 +44,9 @@ from llama_cpp import CrashedError, LlamaCpp
 import bpe
 from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.formats.gguf_specials import find_types
-from bpe.vocab.byte_letters import byte_letters, bytes_or_utf8, to_letters
+from bpe.text.letters import list_byte_letters, read_letters_or_utf8, spell_token_in_letters
 
-LETTERS = sorted(byte_letters())
+LETTERS = sorted(list_byte_letters())
 #: The values of `pre` whose published pattern llama.cpp approximates.
 APPROXIMATED = (
     "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "granite-embed-multi-97m", "tekken", "kimi-k2", "tiny_aya",
@@ -121,7 +121,7 @@ def byte_level_file(rng: random.Random) -> Values:
     elif rng.random() < 0.03:
         del values["pre"]
     count = rng.choice((0, 5, 20, 60))
-    known_tokens, pairs = set(tokens), merged_pieces(rng, to_letters(sample_of(rng).encode()), count)
+    known_tokens, pairs = set(tokens), merged_pieces(rng, spell_token_in_letters(sample_of(rng).encode()), count)
     if rng.random() < 0.98:
         pairs = [pair for pair in pairs if set("".join(pair)) <= known_tokens]
     values["merges"] = listed_merges(rng, pairs, tokens) or ["a b"]
@@ -197,7 +197,7 @@ def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
         if not byte and kind != BYTE:
             piece = token.replace(SPACE, " ").encode()
         elif kind not in (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE) or b"[UNK_BYTE" in piece:
-            piece = bytes_or_utf8(token)
+            piece = read_letters_or_utf8(token)
         all_pieces.append(piece)
     return all_pieces
 

@@ -34,7 +34,7 @@ from check_corpora import END, chunks
 from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, vocabularies
 
 import bpe
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS, SPELLED
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, ONIGURUMA_SPELLINGS
 
 #: Bytes of text per seed.
 SIZE = 1_000_000
@@ -170,7 +170,7 @@ class PretokenChecker:
             "whitespace": pre_tokenizers.WhitespaceSplit,
         }
         self.name = name
-        self.peer = special[name]() if name in special else isolated(SPELLED[name])
+        self.peer = special[name]() if name in special else isolated(ONIGURUMA_SPELLINGS[name])
         self.own = bpe.Pretokenizer(name)
 
     def check(self, text: str, where: str) -> int:

@@ -25,7 +25,7 @@ from inputs import SEPARATOR, at_least, corpora
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import bpe
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def compare(label: str, documents: list[str], pattern: str, vocab_size: int) -> 
 def merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:
     """Merges by this package, in the letters of tokenizer.json."""
     tok = bpe.train(texts=documents, vocab_size=vocab_size, pretokenizer=pattern, rules=bpe.MergeRules(tie_break="id"))
-    return [tuple(to_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()]
+    return [tuple(spell_token_in_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()]
 
 
 def peer_merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:

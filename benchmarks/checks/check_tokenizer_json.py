@@ -92,7 +92,9 @@ def results(
         rows.append((text, peer_encoding.ids))
         yield "ids", tok.encode(text, allowed_special="all").tolist(), peer_encoding.ids
         yield "template", tok.encode(text, allowed_special="all", template=True).tolist(), peer.encode(text).ids
-        ids, spans, words = tok._offset_encoder.encode_with_word_numbers(text, frozenset(tok.special_tokens), "char", "tokenizers")
+        ids, spans, words = tok._offset_encoder.encode_with_word_numbers(
+            text, frozenset(tok.special_tokens), "char", "tokenizers"
+        )
         yield "spans", (ids.tolist(), [*map(tuple, spans.tolist())], words.tolist()), (
             peer_encoding.ids, peer_encoding.offsets, peer_encoding.word_ids,
         )  # fmt: skip

@@ -112,14 +112,14 @@ class HuggingFace(Peer):
         del threads  # from the environment
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-        from bpe.vocab.byte_letters import letter_bytes
+        from bpe.text.letters import map_letters_to_bytes
 
         tok = Tokenizer(models.BPE())
         tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
         tok.train_from_iterator(documents(path), trainer)
-        read_byte = letter_bytes()
+        read_byte = map_letters_to_bytes()
         return lambda: tokens_by_id(
             {bytes(read_byte[letter] for letter in token): token_id for token, token_id in tok.get_vocab().items()}
         )

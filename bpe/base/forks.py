@@ -1,7 +1,7 @@
 """Objects that a forked process can use, whatever other threads did with them while it was forked.
 
 A forked process has a copy of one thread. A lock that another one held stays held in it for ever, and what the lock
-guards may be half changed. So before a fork, the locks that `lock_of` makes are acquired: the other threads finish
+guards may be half changed. So before a fork, the locks that `make_lock` makes are acquired: the other threads finish
 what they are doing, and the child finds every object whole. The wait has an end, since a thread may wait for the one
 that forks. A lock that another thread still holds then is a new one in the child, or an error if the object may be
 half changed.
@@ -20,7 +20,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property", "lock_of"]
+__all__ = ["cached_property", "make_lock"]
 
 #: How many seconds a fork waits for all locks.
 FORK_TIMEOUT_SECONDS = 2.0
@@ -46,7 +46,7 @@ else:
             return instance.__dict__.setdefault(self.attrname, self.func(instance))
 
 
-def lock_of(owner: Any, lost_message: str = "") -> Any:
+def make_lock(owner: Any, lost_message: str = "") -> Any:
     """Make a reentrant lock for an object or a module, which keeps it as `_lock`.
 
     Args:

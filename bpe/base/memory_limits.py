@@ -11,7 +11,7 @@ from bpe.errors import check_int, short_repr
 _BYTE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 #: The least memory, in bytes, that training needs on top of the interpreter and NumPy.
-LEAST = 64 << 20
+MIN_MEMORY = 64 << 20
 
 
 def check_memory(value: int | str | None) -> int | None:
@@ -27,21 +27,21 @@ def check_memory(value: int | str | None) -> int | None:
     if value is None:
         return None
     limit = parse_byte_count("max_memory", value, 1)
-    in_use = resident()
-    min_limit = -(-(in_use + LEAST) >> 20) << 20
+    in_use = measure_memory()
+    min_limit = -(-(in_use + MIN_MEMORY) >> 20) << 20
     if limit < min_limit:
         raise ValueError(
-            f"max_memory is {in_megabytes(limit)}, but this process already uses {in_megabytes(in_use)}, and training "
-            f"needs {LEAST >> 20} MB more plus memory for the corpus's distinct words; it must be at "
+            f"max_memory is {format_bytes(limit)}, but this process already uses {format_bytes(in_use)}, and training "
+            f"needs {MIN_MEMORY >> 20} MB more plus memory for the corpus's distinct words; it must be at "
             f"least {min_limit}"
         )
     return limit
 
 
-def in_megabytes(n_bytes: int) -> str:
+def format_bytes(n_bytes: int) -> str:
     """Spell a number of bytes for an error message, also in MB (2**20 bytes, rounded up).
 
-    >>> in_megabytes(1000), in_megabytes(150 << 20)
+    >>> format_bytes(1000), format_bytes(150 << 20)
     ('1000 bytes', '157286400 bytes (150 MB)')
     """
     return f"{n_bytes} bytes" if n_bytes < 1 << 20 else f"{n_bytes} bytes ({-(-n_bytes >> 20)} MB)"
@@ -65,7 +65,7 @@ def parse_byte_count(name: str, value: int | str, min_value: int) -> int:
     return check_int(name, value, min_value)
 
 
-def resident() -> int:
+def measure_memory() -> int:
     """Measure the resident memory of this process in bytes; its peak where the system reports only that."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
@@ -75,6 +75,6 @@ def resident() -> int:
     try:
         import resource
     except ImportError:  # Windows
-        return LEAST
+        return MIN_MEMORY
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak) if sys.platform == "darwin" else int(peak) * 1024

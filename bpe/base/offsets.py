@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def offsets_of(lengths: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
+def compute_offsets(lengths: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
     """Compute the offsets of items from their lengths: int64 (n + 1,). Item i is `data[offsets[i]:offsets[i + 1]]`.
 
-    >>> offsets_of([3, 1, 2]).tolist()
+    >>> compute_offsets([3, 1, 2]).tolist()
     [0, 3, 4, 6]
     """
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)

@@ -21,7 +21,7 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-def thread_count(threads: int | None) -> int:
+def resolve_threads(threads: int | None) -> int:
     """Convert the argument `threads` to a number: None means one per available core, or one inside a worker process.
 
     Worker processes are those that `multiprocessing`, its fork `multiprocess` (Hugging Face datasets) or a PyTorch

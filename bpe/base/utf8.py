@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from bpe.base._utf8 import find_invalid_utf8
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.errors import describe
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def compute_byte_offsets(text: str) -> NDArray[np.int64]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     lengths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     lengths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
-    return offsets_of(lengths)
+    return compute_offsets(lengths)
 
 
-def utf8_error(data: Bytes) -> tuple[int, str] | None:
+def find_utf8_error(data: Bytes) -> tuple[int, str] | None:
     """Find the first byte that is not valid UTF-8: (its offset, reason), or None if all bytes are valid.
 
-    >>> utf8_error(b"low\\xff"), utf8_error("é".encode())
+    >>> find_utf8_error(b"low\\xff"), find_utf8_error("é".encode())
     ((3, 'invalid start byte'), None)
     """
     offset = find_invalid_utf8(data)
@@ -93,7 +93,7 @@ def check_utf8(data: Bytes, name: str = "text", offset: int = 0) -> None:
     Character models need this check, because they have no symbols for invalid bytes. `offset` is the position of the
     data in the text or file that `name` names.
     """
-    error = utf8_error(data)
+    error = find_utf8_error(data)
     if error is not None:
         index, reason = error
         raise ValueError(

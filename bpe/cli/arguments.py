@@ -37,7 +37,7 @@ from bpe.cli.parsing import (
     parse_weights,
     unescape,
 )
-from bpe.formats.loading import format_names
+from bpe.formats.loading import list_format_names
 from bpe.pretokenize.patterns import NAMES
 
 if TYPE_CHECKING:
@@ -466,17 +466,17 @@ COMMANDS: dict[str, Command] = {
         output_option("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
         option(
             "--from FORMAT",
-            f"the format of IN, by default detected: {', '.join(format_names())}",
+            f"the format of IN, by default detected: {', '.join(list_format_names())}",
             dest="from_format",
-            choices=format_names(),
+            choices=list_format_names(),
         ),
         option(
             "--to FORMAT",
             "the format of OUT, one of those but "
-            f"{' and '.join(name for name in format_names() if name not in format_names(written=True))}; "
+            f"{' and '.join(name for name in list_format_names() if name not in list_format_names(written=True))}; "
             "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
             dest="to_format",
-            choices=format_names(written=True),
+            choices=list_format_names(written=True),
         ),
         RANK_PATTERN,
         option("--lossy", "write OUT even if its format does not keep everything, which is listed"),

@@ -20,7 +20,7 @@ from typing import Any
 import bpe
 from bpe.base.spelling import spell
 from bpe.cli.files import check_files, print_line
-from bpe.show.colours import render, use_colour
+from bpe.show.terminal import render, use_colour
 
 #: How often the page is repeated in training, because the page is small beside the English text.
 PAGE_WEIGHT = 16

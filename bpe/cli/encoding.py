@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import bpe
-from bpe.base.offsets import offsets_of
-from bpe.base.threads import thread_count
+from bpe.base.offsets import compute_offsets
+from bpe.base.threads import resolve_threads
 from bpe.batch import TokenBatch
 from bpe.cli.arguments import SHARD_OPTIONS
 from bpe.cli.files import (
@@ -29,7 +29,7 @@ from bpe.cli.files import (
     show_progress,
 )
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import character_cut, check_encoding_errors
+from bpe.corpus.reading import check_encoding_errors, cut_after_character
 from bpe.corpus.sources import Sources
 from bpe.data import converting, verifying
 from bpe.data import manifest as manifests
@@ -154,7 +154,7 @@ def _encode_groups(
     warning says where the text has the name of an end-of-text token.
     """
     check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
-    engine, threads = tokenizer._engine, thread_count(args.threads)
+    engine, threads = tokenizer._engine, resolve_threads(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     prepend, append = (
         None if text is None else resolve_token(tokenizer.spec, flag, _parse_token(tokenizer, text))
@@ -168,17 +168,26 @@ def _encode_groups(
         for index, file in enumerate(sources.files):
             source = sources.one_file(index)
             is_streamed = must_stream and file.format == "text" and sources.on_error == "raise"
-            find_cut = character_cut if is_streamed else engine.make_block_cut(separators, keep_separator, allowed)
+            find_cut = (
+                cut_after_character if is_streamed else engine.make_block_cut(separators, keep_separator, allowed)
+            )
             with closing(warning.wrap_blocks(source.blocks(find_cut, threads))) as blocks:
                 if is_streamed:
                     groups = _encode_stream(tokenizer, blocks, allowed, bos_eos)
                 else:
                     ahead = not source.regular
                     groups = encode_blocks(
-                        engine, blocks, threads, _GROUP_BYTES, allowed, bos_eos=bos_eos, max_bytes=_GROUP_BYTES, ahead=ahead
+                        engine,
+                        blocks,
+                        threads,
+                        _GROUP_BYTES,
+                        allowed,
+                        bos_eos=bos_eos,
+                        max_bytes=_GROUP_BYTES,
+                        ahead=ahead,
                     )
                 for group in groups:
-                    batch = TokenBatch(group.ids, offsets_of(group.lengths))
+                    batch = TokenBatch(group.ids, compute_offsets(group.lengths))
                     yield index, group.n_bytes, batch, not group.ends
                     advance(group.size)
 

@@ -38,7 +38,7 @@ def info(args: argparse.Namespace) -> None:
 
 def _plot(path: str) -> None:
     """Draw the curve of a tokenizer's training."""
-    from bpe.show.colours import draw_curve, use_colour
+    from bpe.show.terminal import draw_curve, use_colour
 
     training = bpe.Tokenizer.load(path).spec.training
     if training is None or not training.curve:
@@ -51,7 +51,7 @@ def _plot(path: str) -> None:
 
 def _describe_counts(path: str) -> dict[str, Any]:
     from bpe.count.word_counts import WordCounts
-    from bpe.show.colours import plain
+    from bpe.show.terminal import plain
 
     counts = WordCounts.load(path)
     words = counts.most_common(_MAX_LISTED)
@@ -68,7 +68,7 @@ def _describe_counts(path: str) -> dict[str, Any]:
 
 
 def _describe_tokenizer(path: str) -> dict[str, Any]:
-    from bpe.show.colours import plain
+    from bpe.show.terminal import plain
     from bpe.vocab.spec import describe_merges, describe_model
 
     tokenizer = bpe.Tokenizer.load(path)
@@ -137,7 +137,7 @@ def edit(args: argparse.Namespace) -> None:
 def show(args: argparse.Namespace) -> None:
     """Print a text with its tokens marked."""
     from bpe.base.utf8 import read_all
-    from bpe.show.colours import render, use_colour
+    from bpe.show.terminal import render, use_colour
 
     if args.text == "-":
         check_inputs(args, ["-"])

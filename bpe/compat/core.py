@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array, as_list, keep_ints
-from bpe.base.forks import cached_property, lock_of
-from bpe.base.threads import thread_count
+from bpe.base.forks import cached_property, make_lock
+from bpe.base.threads import resolve_threads
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
 from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact
@@ -34,9 +34,9 @@ from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.formats.huggingface.added_tokens import add_tokens
+from bpe.text.letters import read_letters_or_utf8
 from bpe.tokenizer import Tokenizer, with_specials
 from bpe.vocab.after_encoding import ByteLevel
-from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 
@@ -113,7 +113,7 @@ class Core:
     ) -> None:
         self.model, self.added_rows, self.normalizer, self.pre_tokenizer = model, added_rows, normalizer, pre_tokenizer
         self._formerly_special, self.keep_ids = special, keep_ids
-        self._lock = lock_of(self)
+        self._lock = make_lock(self)
         self._native: Tokenizer | None = native
         self._base: Core | None = base if base is None or base._is_prepared else base._base
         self._reader_error: FormatError | None = None
@@ -293,7 +293,7 @@ class Core:
             try:
                 if not self._choose_names(as_text) or not has_name(texts, self._prefix):
                     return native.encode_batch(texts, threads=threads)
-                return self._engine.encode_batch(texts, thread_count(threads), self._choose_names(as_text))
+                return self._engine.encode_batch(texts, resolve_threads(threads), self._choose_names(as_text))
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
@@ -424,7 +424,7 @@ class Core:
         if decoder_type is None:
             return " ".join(tokens)
         if decoder_type == "ByteLevel":
-            return b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")
+            return b"".join(map(read_letters_or_utf8, tokens)).decode("utf-8", "replace")
         text: str = component().decode(tokens)
         return text
 
@@ -438,7 +438,7 @@ class Core:
             return False
         decode = self._decoder.decode_with_final_space
         return all(
-            bytes_or_utf8(self._decode_added(token)) == decode(np.array([token.id], dtype=np.uint32))
+            read_letters_or_utf8(self._decode_added(token)) == decode(np.array([token.id], dtype=np.uint32))
             for token in self.added
         )
 

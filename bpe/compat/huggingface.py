@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.forks import lock_of
+from bpe.base.forks import make_lock
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
@@ -44,7 +44,7 @@ from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.after_encoding import Padding, Truncation
 
 #: Held while the configuration of a tokenizer changes: one lock for all, since that takes no time.
-_lock = lock_of(sys.modules[__name__])
+_lock = make_lock(sys.modules[__name__])
 
 __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 

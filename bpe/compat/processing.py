@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.compat._rows import CallFields, PlanFields, make_call, make_rows
 from bpe.compat.core import Core
 from bpe.compat.encoding import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
@@ -275,7 +275,9 @@ class Plan(PlanFields):
         """Make the call of one text with its ids, or of a tuple of two texts with a tuple of the ids of each."""
         if isinstance(text, str):
             return make_call(Call, self, text, ids, None)
-        return make_call(PairCall, self, text, np.concatenate(ids), offsets_of([len(text_ids) for text_ids in ids]))
+        return make_call(
+            PairCall, self, text, np.concatenate(ids), compute_offsets([len(text_ids) for text_ids in ids])
+        )
 
     def encode_texts(self, texts: list[str]) -> Call:
         """Encode several texts to the rows of a call."""

@@ -16,9 +16,9 @@ from bpe.compat.state import State
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
 from bpe.formats.huggingface.steps import read_normalizer, read_pre_tokenizer
+from bpe.text.letters import list_byte_letters, spell_token_in_letters
 from bpe.training.config import Alphabet
 from bpe.training.train import train
-from bpe.vocab.byte_letters import byte_letters, to_letters
 
 #: Fields of a `BpeTrainer`, with the values that this trainer covers.
 _COVERED_VALUES: dict[str, Any] = {
@@ -52,7 +52,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
     names = [token["content"] for token in specials]
     size = settings["vocab_size"] - len(names)
     other_names = {token.content for token in state.core.added} - set(names)
-    if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(byte_letters()):
+    if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(list_byte_letters()):
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
         return None  # merges might make the name of a special token, which would then have the id of the merge result
@@ -63,10 +63,10 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         vocab_size=size,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
-        alphabet=Alphabet(sorted(byte_letters())),
+        alphabet=Alphabet(sorted(list_byte_letters())),
         min_frequency=max(settings["min_frequency"], 1),
     )
-    tokens = [to_letters(learned.token_bytes(token_id)) for token_id in range(learned.n_vocab)]
+    tokens = [spell_token_in_letters(learned.token_bytes(token_id)) for token_id in range(learned.n_vocab)]
     if learned_names := set(names) & set(tokens):
         raise ValueError(f"merges made the special token {min(learned_names)!r}; give it a name that no text has")
     vocab = {name: token_id for token_id, name in enumerate([*names, *tokens])}
@@ -96,7 +96,7 @@ def _read_settings(trainer: Any) -> dict[str, Any] | None:
         return None
     settings: dict[str, Any]
     (settings,) = json.loads(trainer.__getstate__()).values()
-    if not settings.keys() <= _KNOWN_FIELDS or set(settings["initial_alphabet"]) != set(byte_letters()):
+    if not settings.keys() <= _KNOWN_FIELDS or set(settings["initial_alphabet"]) != set(list_byte_letters()):
         return None
     if any(settings.get(name) != value for name, value in _COVERED_VALUES.items()):
         return None

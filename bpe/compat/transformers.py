@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, TypeVar
 
-from bpe.base.forks import lock_of
+from bpe.base.forks import make_lock
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers_calls import (
     MAX_SHORT_CHARS_ENCODE_PLUS,
@@ -101,7 +101,7 @@ def acceleration_of(tokenizer: Any) -> Acceleration | None:
     return None if state is None else state.result
 
 
-_lock = lock_of(sys.modules[__name__])
+_lock = make_lock(sys.modules[__name__])
 _patched: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
 
 

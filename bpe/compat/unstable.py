@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.utf8 import utf8_error
+from bpe.base.utf8 import find_utf8_error
 from bpe.batch import TokenBatch
 from bpe.encode.engine import Engine
 from bpe.vocab.special_tokens import SPACES
@@ -81,7 +81,7 @@ class Completer:
         for position in range(1, len(unstable)):
             for token in self._find_by_prefix(unstable[position:]):
                 text_after = unstable[:position] + token
-                is_valid = text_after.isascii() or utf8_error(text_after) is None
+                is_valid = text_after.isascii() or find_utf8_error(text_after) is None
                 (valid_texts if is_valid else invalid_texts).append(text_after)
         completions |= self._truncate_ids(self._engine.encode_batch(valid_texts, 1), len(unstable))
         if invalid_texts:
@@ -131,6 +131,6 @@ class Completer:
 def _find_last_char(data: bytes) -> bytes:
     """Return the bytes of the last character; b"" where they are not UTF-8."""
     for size in range(1, min(4, len(data)) + 1):
-        if utf8_error(data[-size:]) is None:
+        if find_utf8_error(data[-size:]) is None:
             return data[-size:]  # the shortest suffix that is UTF-8 is one character
     return b""

@@ -13,7 +13,7 @@ import numpy as np
 from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
 from bpe.base.records import dataclass
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, make_type_error, to_bytes, utf8_error
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, find_utf8_error, make_type_error, to_bytes
 from bpe.corpus.reading import BufferPool, EndCut
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
 
@@ -128,7 +128,7 @@ class Block:
             self.buffers.give_back(self.text)
 
 
-def text_blocks(
+def make_text_blocks(
     texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1, max_size: int = BLOCK
 ) -> Generator[Block, None, None]:
     """Texts, each a document, in blocks for `threads` threads; with `utf8`, bytes that are not UTF-8 are an error.
@@ -207,13 +207,13 @@ def find_invalid_document(
     A text that is UTF-8 as a whole is searched for documents that begin or end within a character, so the cost is that
     of one check of the text, and linear in the documents.
     """
-    if utf8_error(text) is None:
+    if find_utf8_error(text) is None:
         data, non_empty = np.frombuffer(text, dtype=np.uint8), starts < ends
         bounds = np.concatenate((starts[non_empty], ends[non_empty]))
         if not ((data[bounds[bounds < len(data)]] & 0xC0) == 0x80).any():
             return None
     for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        error = utf8_error(text[start:end])
+        error = find_utf8_error(text[start:end])
         if error is not None:
             return index, f"byte 0x{text[start + error[0]]:02x} at offset {error[0]}: {error[1]}"
     return None
@@ -280,7 +280,7 @@ def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
 # Where blocks may end -------------------------------------------------------------------------------------------------
 
 
-def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
+def make_document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
     """Make a cut at the last separator, which keeps documents whole; None without separators."""
     if not separators:
         return None
@@ -302,7 +302,7 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
     return cut_in_order if can_overlap_itself(separator) else cut
 
 
-def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
+def make_safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
     """Make a cut at a safe split point that is in none of the strings.
 
     Args:
@@ -332,13 +332,13 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
     return cut
 
 
-def next_line(text: Bytes, offset: int) -> int:
+def find_next_line(text: Bytes, offset: int) -> int:
     """Find the first start of a line at or after an offset greater than 0; the length of the text if there is none."""
     match = re.compile(b"\n").search(text, offset - 1)  # also searches a memoryview
     return len(text) if match is None else match.end()
 
 
-def last_line(text: memoryview, low: int) -> int:
+def find_last_line(text: memoryview, low: int) -> int:
     """Find the last start of a line after `low`, or at the end of the text; `low` if there is none."""
     return max(find_last_string(text, low, len(text), b"\n") + 1, low)
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bpe.base.forks import lock_of
-from bpe.base.utf8 import escape, unescape, utf8_error
+from bpe.base.forks import make_lock
+from bpe.base.utf8 import escape, find_utf8_error, unescape
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.jsonl import check_once, list_known_names
@@ -31,7 +31,7 @@ MAX_ROW_BYTES = 1 << 30
 #: The characters between fields.
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
-_lock = lock_of(sys.modules[__name__])
+_lock = make_lock(sys.modules[__name__])
 _n_parsing, _saved_limit = 0, 0
 
 
@@ -229,7 +229,7 @@ def _find_document(row: list[str], names: list[str], context: RecordContext) -> 
     if text.isascii():
         return text
     data = unescape(text)
-    if context.encoding_errors != "bytes" and (error := utf8_error(data)) is not None:
+    if context.encoding_errors != "bytes" and (error := find_utf8_error(data)) is not None:
         offset, reason = error
         raise _BadRowError(f"byte 0x{data[offset]:02x} of column {context.field!r} is not UTF-8 ({reason})")
     return data

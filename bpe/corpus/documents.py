@@ -56,7 +56,7 @@ class Documents:
 # Arrow ----------------------------------------------------------------------------------------------------------------
 
 
-def arrow_documents(array: Any) -> list[Documents] | None:
+def read_arrow_documents(array: Any) -> list[Documents] | None:
     """Return the rows of an Arrow array of strings, read from its buffers; None if `array` is not an Arrow array.
 
     pyarrow is not imported: an array is recognized by its attributes. A null is an empty text.
@@ -68,7 +68,7 @@ def arrow_documents(array: Any) -> list[Documents] | None:
     """
     chunks = getattr(array, "chunks", None)
     if chunks is not None and hasattr(array, "num_chunks"):
-        parts = [arrow_documents(chunk) for chunk in chunks]
+        parts = [read_arrow_documents(chunk) for chunk in chunks]
         return [document for part in parts if part is not None for document in part]
     if not (hasattr(array, "buffers") and hasattr(array, "type") and hasattr(array, "offset")):
         return None
@@ -101,10 +101,10 @@ def arrow_documents(array: Any) -> list[Documents] | None:
     return [Documents(memoryview(b"" if data is None else data).cast("B"), starts, ends, "an Arrow array")]
 
 
-def row_blocks(
+def make_row_blocks(
     parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
-    """Yield the rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts.
+    """Yield the rows of an Arrow array in blocks, as `make_text_blocks` (`blocks.py`) divides other texts.
 
     The blocks are copies: another thread may write to the memory of the array.
     """

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.utf8 import escape, to_bytes, unescape, utf8_error
+from bpe.base.utf8 import escape, find_utf8_error, to_bytes, unescape
 from bpe.corpus._json_fields import read_fields
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
@@ -70,7 +70,7 @@ def _read_fields(
     """
     data, end = block.text, len(block.text)
     buffer: Any = data.obj
-    is_utf8 = utf8_error(data) is None
+    is_utf8 = find_utf8_error(data) is None
     names = [key.encode("utf-8", "surrogatepass") for key in keys]
     offsets, ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
     position = len(UTF8_BOM) if block.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
@@ -109,7 +109,7 @@ def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int
 def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str | bytes:
     """Read the field of a line by the standard library; bytes if it is not UTF-8."""
     keeps_bytes = context.encoding_errors == "bytes"
-    if not keeps_bytes and (invalid := utf8_error(line)) is not None:
+    if not keeps_bytes and (invalid := find_utf8_error(line)) is not None:
         offset, reason = invalid
         raise _BadRecordError(f"byte 0x{line[offset]:02x} at column {offset + 1} is not UTF-8 ({reason})")
     try:

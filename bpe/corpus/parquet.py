@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import utf8_error
+from bpe.base.offsets import compute_offsets
+from bpe.base.utf8 import find_utf8_error
 from bpe.corpus import blocks
 from bpe.corpus.blocks import Block, find_invalid_document
-from bpe.corpus.documents import Documents, arrow_documents
+from bpe.corpus.documents import Documents, read_arrow_documents
 from bpe.corpus.jsonl import check_once, list_known_names
 from bpe.corpus.listing import SourceFile, import_extra
 from bpe.corpus.records import RecordContext
@@ -66,7 +66,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
             shared.unclaimed += _count_bytes(file, array, row, n_file_rows)
             valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
             with _name_errors(file):
-                parts = arrow_documents(_cast_to_text(array)) or []
+                parts = read_arrow_documents(_cast_to_text(array)) or []
             for part in parts:
                 for block in _divide_part(part, valid, context, row):
                     if len(block.starts):
@@ -212,7 +212,7 @@ def _unnest(array: Any, path: list[str]) -> Any:
 
 
 def _cast_to_text(array: Any) -> Any:
-    """Cast an array to one of the types that `arrow_documents` reads.
+    """Cast an array to one of the types that `read_arrow_documents` reads.
 
     Raises:
         ValueError: for an array that refers to what it does not have, such as a dictionary's entry.
@@ -280,9 +280,9 @@ def _check_block(block: Block, context: RecordContext, row: int) -> Block:
     pairs = list(zip(block.starts.tolist(), block.ends.tolist(), strict=True))
     if context.encoding_errors == "replace":
         texts = [bytes(block.text[start:end]).decode("utf-8", "replace").encode() for start, end in pairs]
-        bounds = offsets_of(list(map(len, texts)))
+        bounds = compute_offsets(list(map(len, texts)))
         return replace(block, text=memoryview(b"".join(texts)), starts=bounds[:-1], ends=bounds[1:])
-    is_valid = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
+    is_valid = np.array([find_utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
     context.bad.skip(int(len(is_valid) - is_valid.sum()))
     return replace(block, starts=block.starts[is_valid], ends=block.ends[is_valid])
 

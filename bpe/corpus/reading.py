@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
 
 from bpe.base.records import dataclass
-from bpe.base.utf8 import utf8_error
+from bpe.base.utf8 import find_utf8_error
 from bpe.corpus.contents import (
     ANY_TEXT,
     MAX_FIRST_LINE_BYTES,
@@ -125,7 +125,7 @@ def check_encoding_errors(value: object, *, chars: bool = False) -> EncodingErro
 
 def check_file_text(text: memoryview, source: str, offset: int) -> None:
     """Raise FormatError, with the position of the first invalid byte, for a block of a file that is not UTF-8."""
-    error = utf8_error(text)
+    error = find_utf8_error(text)
     if error is not None:
         position, reason = error
         raise FormatError(
@@ -145,7 +145,7 @@ def make_shorter_error(source: str, size: int, end: int) -> OSError:
     )
 
 
-def changed_error(source: str) -> OSError:
+def make_changed_error(source: str) -> OSError:
     """Make the error for a file that another program has written to since reading it began."""
     return OSError(
         f"{source} was changed while it was read, so that parts of it may be old and others new; read it again when no "
@@ -153,7 +153,7 @@ def changed_error(source: str) -> OSError:
     )
 
 
-def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+def cut_after_character(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
     """An `EndCut` after the last complete character, for text that may be cut anywhere."""
     cut_at = end
     while cut_at > max(end - 3, low) and buffer[cut_at - 1] & 0xC0 == 0x80:

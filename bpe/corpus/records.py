@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.forks import lock_of
-from bpe.base.offsets import offsets_of
+from bpe.base.forks import make_lock
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import to_bytes
-from bpe.corpus.blocks import Block, document_cut
+from bpe.corpus.blocks import Block, make_document_cut
 from bpe.corpus.reading import BufferPool, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
 from bpe.errors import FormatError
 
@@ -25,7 +25,7 @@ OnError = Literal["raise", "skip"]
 Quoting = Literal["auto", "excel", "none"]
 
 #: Held while records are counted: one lock for all, since that takes no time.
-_lock = lock_of(sys.modules[__name__])
+_lock = make_lock(sys.modules[__name__])
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class RecordContext:
 
     def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
         """Yield blocks of whole lines."""
-        cut, shared = document_cut([b"\n"], True), self.shared
+        cut, shared = make_document_cut([b"\n"], True), self.shared
         errors = self.encoding_errors
         return read_text(stream, cut, shared.buffers, shared.schedule, line_end=b"\n", encoding_errors=errors)
 
@@ -157,7 +157,7 @@ class RecordContext:
     def join_block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
         """Make a block of whole documents, copied into one buffer; None if there are none."""
         data, lengths = _join_texts(texts)
-        return self.make_block(memoryview(data), offsets_of(lengths), position, size, None)
+        return self.make_block(memoryview(data), compute_offsets(lengths), position, size, None)
 
     def make_block(
         self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: BufferPool | None

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from bpe._names import SOURCE_FORMATS
 from bpe.base.records import replace
-from bpe.base.utf8 import utf8_error
+from bpe.base.utf8 import find_utf8_error
 from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
-from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, document_cut, parse_separators
+from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_cut, parse_separators
 from bpe.corpus.contents import SAMPLE_BYTES, ExpectedText, warn_about_text
 from bpe.corpus.reading import (
     EncodingErrors,
@@ -422,7 +422,7 @@ class Sources:
 
         The text of a block must not be used after the next one was taken.
         """
-        with closing(self.blocks(document_cut(self.separators, self.keep_separator), 1, start=start)) as blocks:
+        with closing(self.blocks(make_document_cut(self.separators, self.keep_separator), 1, start=start)) as blocks:
             for block in blocks:
                 yield block, *block.documents(empty=True)
                 block.release()
@@ -543,7 +543,7 @@ class Sources:
                 return
             cut = shared.cut
             if not by_kernel or (cut is None and self._closes_documents(unit)):
-                cut = document_cut(separators, keep)
+                cut = make_document_cut(separators, keep)
             for block in read_text(
                 stream,
                 cut,
@@ -661,10 +661,12 @@ def _drop_invalid(blocks: Iterator[Block], bad_records: BadRecords) -> Generator
     for block in blocks:
         skipped = bad_records.skipped
         assert isinstance(block.text, memoryview)
-        if utf8_error(block.text) is not None:
+        if find_utf8_error(block.text) is not None:
             starts, ends = block.documents(empty=True)
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-            is_valid = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
+            is_valid = np.array(
+                [find_utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_
+            )
             bad_records.skip(int(len(is_valid) - is_valid.sum()))
             yield replace(
                 block, starts=starts[is_valid], ends=ends[is_valid], separators=(), checked=True, skipped=skipped

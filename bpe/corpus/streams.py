@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
-from bpe.corpus.reading import EncodingErrors, Stream, changed_error
+from bpe.corpus.reading import EncodingErrors, Stream, make_changed_error
 from bpe.errors import FormatError, with_article
 
 #: The number of bytes that are read ahead.
@@ -154,11 +154,11 @@ def refuse_changes(
     status = os.stat(descriptor_or_path)
     first_state = status.st_size, status.st_mtime_ns
     if states is not None and states.setdefault(file.name, first_state) != first_state:
-        raise changed_error(file.name)
+        raise make_changed_error(file.name)
 
     def compare(error: type[BaseException] | None, *_: object) -> None:
         if error is None and ((status := os.stat(descriptor_or_path)).st_size, status.st_mtime_ns) != first_state:
-            raise changed_error(file.name)
+            raise make_changed_error(file.name)
 
     stack.push(compare)
     return first_state[0]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from bpe.base.memory_limits import resident
+from bpe.base.memory_limits import measure_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.records import dataclass
-from bpe.base.threads import map_ordered, map_unordered, thread_count
+from bpe.base.threads import map_ordered, map_unordered, resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
 from bpe.count._word_table import WordTable
@@ -100,7 +100,7 @@ def count_corpus(
         from bpe.corpus.sources import Sources
 
         source = Sources.of(files)
-    count_into(counts, source, thread_count(threads), progress)
+    count_into(counts, source, resolve_threads(threads), progress)
 
 
 def _as_sources(source: Sources | Iterable[TextLike] | None) -> Sources | None:
@@ -285,17 +285,17 @@ def _read_blocks(
     utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
     """Read the corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
-    from bpe.corpus.blocks import text_blocks
-    from bpe.corpus.documents import arrow_documents, row_blocks
+    from bpe.corpus.blocks import make_text_blocks
+    from bpe.corpus.documents import make_row_blocks, read_arrow_documents
 
     if (files := _as_sources(source)) is not None:
         separators, keep = files.separators, files.keep_separator
         unsplittable = splitter.list_unsplittable(separators, keep) if files.regular else None
         return files.blocks(splitter.make_block_cut(separators, keep), threads, start=start, unsplittable=unsplittable)
-    rows = arrow_documents(source)
+    rows = read_arrow_documents(source)
     if rows is None:
-        return text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
-    return row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
+        return make_text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
+    return make_row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
 
 
 def _place_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
@@ -328,7 +328,7 @@ class ThreadTables:
         self._idle: list[WordTable] = []
         self._spill: Spill | None = None
         # A growing table needs three times its memory: the old slots, and twice as many new ones.
-        self._limit = None if max_memory is None else max(max_memory - resident(), 0) // (3 * threads)
+        self._limit = None if max_memory is None else max(max_memory - measure_memory(), 0) // (3 * threads)
         self._lock = Lock()
 
     @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, pluralize, short_repr
@@ -110,7 +110,7 @@ def read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     lengths = np.frombuffer(data[: ends[0]], dtype=dtypes[0])
     counts = np.frombuffer(data[ends[0] : ends[1]], dtype=dtypes[1]).astype(np.uint64)
     max_length = int(lengths.max(initial=0))
-    offsets = offsets_of(lengths.astype(np.int64) if max_length <= size else np.zeros(words, dtype=np.int64))
+    offsets = compute_offsets(lengths.astype(np.int64) if max_length <= size else np.zeros(words, dtype=np.int64))
     # No length is greater than size, so a sum that overflows shows as an offset smaller than the one before.
     if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():
         raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")

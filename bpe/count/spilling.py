@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base._slices import copy_slices
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.count._word_table import WordTable, give_memory_back
 from bpe.errors import COUNT_LIMIT
 
@@ -94,7 +94,7 @@ class Spill:
         order = np.argsort(np.concatenate(columns.pop()))
         counts = np.concatenate(columns.pop())[order]
         lengths = np.concatenate([np.diff(self._load(stored[1])) for [stored] in self._parts])
-        offsets = offsets_of(lengths[order])
+        offsets = compute_offsets(lengths[order])
         targets = lengths  # which are not needed any more: their memory holds the targets
         targets[order] = offsets[:-1]
         del order

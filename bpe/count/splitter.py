@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base._aho_corasick import Finder
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import Bytes
 from bpe.count._word_table import WordTable
 from bpe.pretokenize._safe_points import find_last as find_last_safe_point
@@ -62,11 +62,11 @@ class Splitter:
         None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
         lines outside special tokens.
         """
-        from bpe.corpus.blocks import next_line
+        from bpe.corpus.blocks import find_next_line
 
         finder = Finder(self.specials)
         if self.lines:
-            find_next = next_line
+            find_next = find_next_line
         elif self.scanner is None or self.changes_text:
             return None
         else:
@@ -83,13 +83,13 @@ class Splitter:
 
     def make_block_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
         """Make a function that finds where a block of a file may end: between documents, or at a safe split point."""
-        from bpe.corpus.blocks import document_cut, last_line, safe_cut
+        from bpe.corpus.blocks import find_last_line, make_document_cut, make_safe_cut
 
         if self.lines:
-            return safe_cut(last_line, separators + self.specials)
+            return make_safe_cut(find_last_line, separators + self.specials)
         if self.scanner is None or self.scanner == WHOLE_TEXT or self.changes_text:
-            return document_cut(separators, keep)
-        return safe_cut(partial(find_last_safe_point, self.scanner), separators + self.specials)
+            return make_document_cut(separators, keep)
+        return make_safe_cut(partial(find_last_safe_point, self.scanner), separators + self.specials)
 
     def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
@@ -124,7 +124,7 @@ class Splitter:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             parts = [self._preparer.normalize_and_prefix(bytes(text[start:end])) for start, end in bounds]
             text = b"".join(parts)
-            offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
+            offsets = compute_offsets(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]
         if self.scanner is not None:
             table.count_scanned(self.scanner, text, starts, ends, position)

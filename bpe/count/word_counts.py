@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.forks import lock_of
-from bpe.base.offsets import offsets_of
+from bpe.base.forks import make_lock
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.count._word_table import WordTable
 from bpe.count.splitter import Splitter
@@ -116,7 +116,7 @@ class WordCounts:
         self._warned = False  # whether `update` has warned of spaces in words
         #: Held while the table is filled or read, which happens without the GIL. Reentrant, because a normalizer or a
         #: mapping is the caller's code and may use the counts. No call holds the locks of two objects.
-        self._lock = lock_of(self, _FORK_ERROR)
+        self._lock = make_lock(self, _FORK_ERROR)
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class WordCounts:
             n = len(words)
             self._table.add_arrays(
                 b"".join(words),
-                offsets_of(np.fromiter(map(len, words), dtype=np.int64, count=n)),
+                compute_offsets(np.fromiter(map(len, words), dtype=np.int64, count=n)),
                 np.fromiter((count for _, count in checked), dtype=np.int64, count=n),
                 np.arange(self._position, self._position + n, dtype=np.uint64),
             )
@@ -347,9 +347,9 @@ class WordCounts:
 
     def _repr_html_(self) -> str:
         """Make a card with the most frequent words, for notebooks."""
-        from bpe.show.html import Html, card, separate, table
+        from bpe.show.html import Html, format_separately, make_card, make_table
 
-        rows = [[Html(separate(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
+        rows = [[Html(format_separately(word)), count] for word, count in self.most_common(_SHOWN_WORDS)]
         facts = {
             "distinct words": len(self),
             "words in all": self.total,
@@ -357,7 +357,7 @@ class WordCounts:
             "normalizer": "none" if self.normalizer is None else repr(self.normalizer),
             "special tokens": ", ".join(self.special_tokens) or "none",
         }
-        return card("bpe.WordCounts", facts, table(["most frequent", "count"], rows) if rows else "")
+        return make_card("bpe.WordCounts", facts, make_table(["most frequent", "count"], rows) if rows else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._get_settings(), self._snapshot())
@@ -535,7 +535,7 @@ def _weigh_counts(
         return (blob, offsets, rounded), total
     occurs = rounded > 0
     lengths = np.diff(offsets)
-    return (blob[np.repeat(occurs, lengths)], offsets_of(lengths[occurs]), rounded[occurs]), total
+    return (blob[np.repeat(occurs, lengths)], compute_offsets(lengths[occurs]), rounded[occurs]), total
 
 
 def _check_total(total: int) -> None:
@@ -671,7 +671,7 @@ def fill_counts(counts: WordCounts, words: WordTable | Arrays) -> None:
 
 
 def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
-    """Add the words of texts in buffers, such as `arrow_documents` gives; return the bytes that the table takes now."""
+    """Add the words of texts in buffers, such as `read_arrow_documents` gives; return the bytes of the table now."""
     with counts._lock:
         splitter, table = Splitter(counts), counts._table
         for documents in groups:

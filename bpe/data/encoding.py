@@ -19,7 +19,7 @@ from typing import Any
 
 from bpe.base._team import Outcome
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.threads import Workers, thread_count
+from bpe.base.threads import Workers, resolve_threads
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
@@ -121,7 +121,7 @@ def encode_shards(
     """
     check_tokenizer(tokenizer)
     check_progress(progress)
-    n_threads = thread_count(threads)
+    n_threads = resolve_threads(threads)
     shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
     bos_eos = find_bos_eos(tokenizer, shard_format, prepend, append)
     part = check_part(rank, world)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import Bytes
-from bpe.corpus.blocks import Block, Position, document_cut
+from bpe.corpus.blocks import Block, Position, make_document_cut
 from bpe.corpus.reading import EndCut
 from bpe.corpus.sources import Sources
 from bpe.data.plan import find_end_of_text
@@ -82,8 +82,8 @@ class Group:
     Attributes:
         ids: uint32, of all documents.
         lengths: int64, the number of ids of each document, or of the part of one.
-        begins: whether the first document begins in this group.
-        ends: whether the last document ends in this group.
+        begins_document: whether the first document begins in this group.
+        ends_document: whether the last document ends in this group.
         start: where to read again for the first document.
         runs: int64, shape (n, 3), a row for each block in which documents begin: the index in this group of the first
             one, its file, and its number in the file. The first row is for the first document.
@@ -94,8 +94,8 @@ class Group:
 
     ids: NDArray[np.uint32]
     lengths: NDArray[np.int64]
-    begins: bool = True
-    ends: bool = True
+    begins_document: bool = True
+    ends_document: bool = True
     start: ResumePoint
     runs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
     size: int = 0
@@ -104,7 +104,7 @@ class Group:
     @property
     def n_complete(self) -> int:
         """How many documents end in this group."""
-        return len(self.lengths) - (not self.ends)
+        return len(self.lengths) - (not self.ends_document)
 
     def find_resume_point(self, index: int) -> ResumePoint:
         """Return the resume point of document `index` of this group, or of the document after its last."""
@@ -133,7 +133,7 @@ class Group:
             self,
             ids=self.ids[int(self.lengths[:n_documents].sum()) :],
             lengths=self.lengths[n_documents:],
-            begins=True,
+            begins_document=True,
             start=self.find_resume_point(n_documents),
             runs=self.runs - np.array([n_documents, 0, 0]),
             hashes=None if self.hashes is None else self.hashes[n_documents:],
@@ -215,7 +215,7 @@ class DocumentGroups:
     def _make_cut(self) -> EndCut | None:
         """Make the cut of blocks: after a document where possible, and unless `whole_documents` also within one."""
         separators, keep = self._sources.separators, self._sources.keep_separator
-        at_document = document_cut(separators, keep)
+        at_document = make_document_cut(separators, keep)
         if self._whole_documents or not self._engine.can_split_documents(self._allowed):
             return at_document
         within = self._engine.make_block_cut(separators, keep, self._allowed)
@@ -305,8 +305,8 @@ class _GroupBlocks(Iterator[Block]):
         return Group(
             ids=part.ids,
             lengths=part.lengths,
-            begins=part.begins,
-            ends=part.ends,
+            begins_document=part.begins,
+            ends_document=part.ends,
             start=replace(self._resume_from, documents_to_skip=n_before),
             runs=self._number_runs(part),
             size=self._size,

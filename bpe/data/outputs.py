@@ -155,8 +155,8 @@ class OrderedOutput(ShardOutput):
             self._write_documents(
                 group.ids[token_start:token_end],
                 group.lengths[row:next_row],
-                group.begins or row > 0,
-                group.ends or next_row < n_rows,
+                group.begins_document or row > 0,
+                group.ends_document or next_row < n_rows,
                 None if validation is None else validation[row:next_row],
             )
             crash_point("written")

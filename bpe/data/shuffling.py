@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.data.loaders.order import GOLDEN, mix_words
 from bpe.errors import FormatError
 
@@ -131,7 +131,7 @@ class Buckets:
             documents["validation"] = validation[order]
         starts = np.cumsum(lengths) - lengths
         gathered = gather_documents(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
-        id_bounds = offsets_of(lengths[order])[bounds]
+        id_bounds = compute_offsets(lengths[order])[bounds]
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
             _append(self._make_path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
             if id_bounds[bucket] < id_bounds[bucket + 1]:
@@ -141,7 +141,7 @@ class Buckets:
         """Find the stable order of documents by bucket, and the bounds of each bucket in that order."""
         buckets = find_buckets(keys, self.count)
         order = np.argsort(buckets.astype(np.uint16 if self.count <= 1 << 16 else np.int64), kind="stable")
-        bounds = offsets_of(np.bincount(buckets, minlength=self.count))
+        bounds = compute_offsets(np.bincount(buckets, minlength=self.count))
         return order, bounds
 
     def measure_sizes(self, *, sync: bool = False) -> list[list[int]]:

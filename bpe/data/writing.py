@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch, id_array
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch
@@ -328,7 +328,7 @@ class EndOfTextPlacer:
     def place(self, batch: DocumentBatch) -> DocumentBatch:
         """Place the id before or after each document of a batch."""
         is_before, n_documents = self.shard_format.bos_eos[0], len(batch.lengths)
-        lengths, offsets = np.array(batch.lengths), offsets_of(batch.lengths)
+        lengths, offsets = np.array(batch.lengths), compute_offsets(batch.lengths)
         is_end: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
         begins, ends = np.ones(n_documents, dtype=np.bool_), np.ones(n_documents, dtype=np.bool_)
         if n_documents:

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.decode._decoder import TokenTable
 from bpe.text import normalizers
+from bpe.text.letters import read_letters_or_utf8, spell_token_in_letters
 from bpe.text.oniguruma import translate
 from bpe.vocab.after_encoding import (
     ByteFallback,
@@ -34,7 +35,6 @@ from bpe.vocab.after_encoding import (
     Suffix,
     WordPiece,
 )
-from bpe.vocab.byte_letters import bytes_or_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import find_decoded_names
 from bpe.vocab.vocabulary import ORDINARY
@@ -73,7 +73,7 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
         elif isinstance(step, ByteFallback):
             tokens = _join_byte_tokens(tokens, step.by_character)
         elif isinstance(step, ByteLevel):
-            tokens = [b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")]
+            tokens = [b"".join(map(read_letters_or_utf8, tokens)).decode("utf-8", "replace")]
         else:
             change_token, last_index = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
             tokens = [change_token(token, i == 0, i == last_index) for i, token in enumerate(tokens)]
@@ -126,7 +126,7 @@ class ChainDecoder:
         texts = [b"" if token is None else self.encode_token_text(token, False, False) for token in self._strings]
         if any(not text for text, token in zip(texts, self._strings, strict=True) if token is not None):
             return None
-        return TokenTable(b"".join(texts), offsets_of(list(map(len, texts))))
+        return TokenTable(b"".join(texts), compute_offsets(list(map(len, texts))))
 
     def encode_token_text(self, token: str, first: bool, last: bool) -> bytes:
         """Encode one token's text, if `by_token`, before the whole text is stripped."""
@@ -298,7 +298,7 @@ def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     strings: list[str | None] = [None] * spec.vocabulary.limit
     for token_id, token in spec.vocabulary.items():
         is_ordinary = spec.model == "byte" and spec.vocabulary.kinds[token_id] == ORDINARY
-        strings[token_id] = to_letters(token) if is_ordinary else token.decode()
+        strings[token_id] = spell_token_in_letters(token) if is_ordinary else token.decode()
     for token_id, text in find_decoded_names(spec).items():
         strings[token_id] = text
     return strings

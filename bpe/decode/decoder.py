@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
@@ -39,7 +39,7 @@ class TokenDecoder:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         from bpe.vocab.after_encoding import ByteLevel
-        from bpe.vocab.special_names import decoded_bytes, find_special_ids
+        from bpe.vocab.special_names import find_decoded_bytes, find_special_ids
 
         self._spec = spec
         self.limit = spec.vocabulary.limit
@@ -53,7 +53,7 @@ class TokenDecoder:
         # A copy, because the caller may still write to the spec's arrays.
         self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
         if self._ends_word is not None:
-            self._ends_word[list(decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
+            self._ends_word[list(find_decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
         self._table = TokenTable(*_decode_tokens(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
@@ -169,10 +169,10 @@ def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArra
 
     An end-of-word mark becomes a space; with `byte_level` it stays, as in the decoder ByteLevel.
     """
-    from bpe.vocab.special_names import decoded_bytes
+    from bpe.vocab.special_names import find_decoded_bytes
 
     vocabulary, mark_size = spec.vocabulary, 0 if byte_level else len((spec.end_of_word or "").encode())
-    bytes_of_id = decoded_bytes(spec, byte_level=byte_level)
+    bytes_of_id = find_decoded_bytes(spec, byte_level=byte_level)
     if not bytes_of_id and (not mark_size or spec.ends_word is None):
         return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
     blob, starts = np.frombuffer(vocabulary.blob, dtype=np.uint8).copy(), vocabulary.offsets[:-1].copy()
@@ -182,7 +182,7 @@ def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArra
         lengths[spec.ends_word] -= mark_size - 1
     token_ids = list(bytes_of_id)
     lengths[token_ids] = list(map(len, bytes_of_id.values()))
-    starts[token_ids] = len(blob) + offsets_of(lengths[token_ids])[:-1]
+    starts[token_ids] = len(blob) + compute_offsets(lengths[token_ids])[:-1]
     added_bytes = np.frombuffer(b"".join(bytes_of_id.values()), np.uint8)
     decoded, offsets = join_slices(np.concatenate((blob, added_bytes)), starts, lengths)
     return decoded.tobytes(), offsets

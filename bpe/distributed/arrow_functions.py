@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.batch import load_pyarrow
-from bpe.corpus.documents import arrow_documents
+from bpe.corpus.documents import read_arrow_documents
 from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill_counts
 from bpe.data.mapping import MapFunction
 from bpe.errors import describe
@@ -83,7 +83,7 @@ def count_batches(
         )
 
     for texts in batches:
-        documents = arrow_documents(texts)
+        documents = read_arrow_documents(texts)
         if documents is None:
             raise TypeError(f"texts is {describe(texts)}; it must be an Arrow array of strings")
         memory = add_documents(counts, documents)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
 from bpe.batch import TokenBatch
@@ -173,8 +173,8 @@ class BlockIds:
         """Join the parts of all blocks to one batch of documents."""
         joined = _join_parts(join_ids([part.ids for part in parts]), parts)
         if joined is None:
-            return TokenBatch(_NO_IDS, offsets_of([]))
-        return TokenBatch(joined.ids, offsets_of(joined.lengths))
+            return TokenBatch(_NO_IDS, compute_offsets([]))
+        return TokenBatch(joined.ids, compute_offsets(joined.lengths))
 
 
 def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
@@ -204,7 +204,7 @@ def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     step = engine.parts.across_words
     if step is None or part is None:
         return part
-    ids, lengths = step.merge(part.ids, offsets_of(part.lengths))
+    ids, lengths = step.merge(part.ids, compute_offsets(part.lengths))
     return replace(part, ids=ids, lengths=lengths)
 
 
@@ -234,7 +234,7 @@ class _Blocks:
         starts, ends = self._find_documents(block)
         sizes, firsts = ends - starts, None
         n_bytes = int(sizes.sum())
-        if self._allowed and self._specials.occur(block.text, self._allowed):
+        if self._allowed and self._specials.may_occur(block.text, self._allowed):
             starts, sizes, firsts = self._split_at_specials(block.text, starts, ends)
         if self._bos_eos != NO_BOS_EOS:
             starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
@@ -269,7 +269,7 @@ class _Blocks:
         """Check a block; returns the starts and ends of its documents."""
         block.check()
         starts, ends = block.documents(empty=True)
-        if self._disallowed and self._specials.occur(block.text, self._disallowed):
+        if self._disallowed and self._specials.may_occur(block.text, self._disallowed):
             with as_format_error(block.source):
                 for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
                     self._specials.refuse(bytes(block.text[start:end]), self._disallowed, block.offset + start)

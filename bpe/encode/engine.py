@@ -15,7 +15,7 @@ import numpy as np
 
 from bpe.base._visitor import Visitor
 from bpe.base.forks import cached_property
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.records import replace
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
@@ -23,7 +23,7 @@ from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import get_unknown_id
-from bpe.encode.models.model import EngineModel, build_model
+from bpe.encode.models.model import ModelParts, build_model
 from bpe.errors import short_repr
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.patterns import WHOLE_TEXT
@@ -68,7 +68,7 @@ class Engine:
         spec: TokenizerSpec,
         whole_words: Sequence[tuple[bytes, int]] = (),
         cache_memory: int = CACHE_MEMORY,
-        parts: EngineModel | None = None,
+        parts: ModelParts | None = None,
     ) -> None:
         if spec.normalizer is not None and spec.normalizer.does_nothing:
             spec = replace(spec, normalizer=None)
@@ -78,8 +78,8 @@ class Engine:
         self._chars = spec.model == "char"
         self.parts = build_model(spec, whole_words, cache_memory) if parts is None else parts
         self.kernel, self.merger, self.symbols, self.kernel_finds_units = self.parts.tables
-        marked_words = self.parts.marked_words
-        self._find_last_split = self.kernel.find_last_split if marked_words is None else marked_words.find_last_split
+        second_ids = self.parts.second_ids
+        self._find_last_split = self.kernel.find_last_split if second_ids is None else second_ids.find_last_split
         pretokenizer = spec.pretokenizer
         changes_text = pretokenizer is not None and pretokenizer.changes_text
         has_scanner = not changes_text and get_scanner(pretokenizer) is not None
@@ -97,7 +97,7 @@ class Engine:
         """Make an engine with more special tokens, after its own ids, that shares the tables of this one."""
         from copy import copy
 
-        if self.parts.marked_words is not None or self.parts.events is not None:
+        if self.parts.second_ids is not None or self.parts.events is not None:
             # Such a model numbers its own ids after the vocabulary's, where the new tokens go.
             return Engine(spec, cache_memory=self.cache_memory)
         engine = copy(self)
@@ -181,7 +181,7 @@ class Engine:
 
     def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
-        return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
+        return not isinstance(text, (str, bytes)) or self.specials.may_occur(text, allowed)
 
     def _any_may_hold(self, texts: Sequence[TextLike], allowed: frozenset[str]) -> bool:
         """Whether one of several texts may contain one of the special tokens.
@@ -297,7 +297,7 @@ class Engine:
                 ]
                 for text in texts
             ]
-            job.add_items(chain.from_iterable(rows), offsets_of([len(row) for row in rows]))
+            job.add_items(chain.from_iterable(rows), compute_offsets([len(row) for row in rows]))
         batch, unknown_index = self._run(job, threads)
         if unknown_index >= 0:
             self.refuse_unknown(texts[unknown_index])
@@ -362,11 +362,11 @@ class Engine:
 
     def make_block_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
         """Make a function that finds where a block of a file may end, given the special tokens to find in it."""
-        from bpe.corpus.blocks import document_cut, safe_cut
+        from bpe.corpus.blocks import make_document_cut, make_safe_cut
 
         if not self.can_split_documents(names):
-            return document_cut(separators, keep)
-        return safe_cut(self._find_last_split, [*separators, *(name.encode() for name in names)])
+            return make_document_cut(separators, keep)
+        return make_safe_cut(self._find_last_split, [*separators, *(name.encode() for name in names)])
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if blocks may not end within documents."""
@@ -386,8 +386,8 @@ class Engine:
         run_threads(job.work, min(threads, n_parts), job.stop)
         ids, lengths, unknown_index = job.result()
         if self.parts.across_words is not None:
-            ids, lengths = self.parts.across_words.merge(ids, offsets_of(lengths))
-        return TokenBatch(ids, offsets_of(lengths)), unknown_index
+            ids, lengths = self.parts.across_words.merge(ids, compute_offsets(lengths))
+        return TokenBatch(ids, compute_offsets(lengths)), unknown_index
 
     def _encode_one_by_one(
         self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], bos_eos: BosEos
@@ -395,7 +395,7 @@ class Engine:
         """Encode several texts whose pretokenizer runs in the `regex` package."""
         del threads  # the `regex` package holds the GIL
         rows = [surround_ids(self.encode(text, allowed), bos_eos) for text in texts]
-        return TokenBatch(join_ids(rows), offsets_of([len(row) for row in rows]))
+        return TokenBatch(join_ids(rows), compute_offsets([len(row) for row in rows]))
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
@@ -409,11 +409,11 @@ class Engine:
 
     def encode_pretoken(self, piece: bytes) -> list[int]:
         """Encode one pretoken; NO_TOKEN for a symbol without an id."""
-        ids, marked_words = self.kernel.encode_pretoken(piece), self.parts.marked_words
-        if self.parts.across_words is None or marked_words is None:
+        ids, second_ids = self.kernel.encode_pretoken(piece), self.parts.second_ids
+        if self.parts.across_words is None or second_ids is None:
             return ids
         return [
-            int(marked_words.tokens[token_id - marked_words.first]) if token_id >= marked_words.first else token_id
+            int(second_ids.tokens[token_id - second_ids.first]) if token_id >= second_ids.first else token_id
             for token_id in ids
         ]
 

@@ -13,7 +13,7 @@ from typing import Any
 from bpe.base.spelling import spell_together
 from bpe.base.utf8 import TextLike
 from bpe.encode.engine import Engine
-from bpe.vocab.spec import TokenizerSpec, check_defined
+from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.vocabulary import NO_TOKEN
 
 #: What `list_tokens(as_text=True)` puts before a symbol that has no id.
@@ -48,7 +48,7 @@ def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text
 def explain(engine: Engine, text: TextLike) -> str:
     """Explain each pretoken in a paragraph: its symbols, every merge in order with rank and id, and the ids."""
     if engine.parts.events is None:
-        check_defined(engine.spec, "explain", across_words=False)
+        check_supported(engine.spec, "explain", allow_across_words=False)
     pieces, spec = engine.pretokens_and_specials(text, engine.specials.always), engine.spec
     events, ranks = engine.parts.events, engine.words.ranks
     paragraphs = []
@@ -74,7 +74,7 @@ def list_merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tup
 
     """
     spec = engine.spec
-    check_defined(spec, "show_merges", across_words=False)
+    check_supported(spec, "show_merges", allow_across_words=False)
     ranks, pieces = engine.words.ranks, list(engine.pretokens_and_specials(text, engine.specials.always))
     state = [
         [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.name_symbols(piece) for piece in pieces

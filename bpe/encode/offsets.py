@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes
 from bpe.encode import _offsets
 from bpe.encode.engine import Engine
@@ -23,9 +23,9 @@ from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, get_scanner
 from bpe.text.alignment import Convention
-from bpe.text.letters import measure_utf8, to_letters
+from bpe.text.letters import measure_utf8, spell_text_in_letters
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
-from bpe.vocab.symbols import unk_id, word_symbols
+from bpe.vocab.symbols import find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
 #: The most words whose lengths of tokens are kept, and the most bytes of one.
@@ -45,7 +45,7 @@ class OffsetEncoder:
         spec = engine.spec
         self.engine = engine
         self._lengths = _measure_texts(spec)
-        self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
+        self._unk = NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
         pretokenizer = spec.pretokenizer
         #: Whether a token that ends with the mark may come from text that spells the mark.
         self._spelled_like_text = has_text_marks(spec)
@@ -146,7 +146,7 @@ class OffsetEncoder:
         if not self._tokens_are_text or self._merges_again or isinstance(pretokenizer, PipelinePretokenizer):
             return None
         data = to_bytes(self.engine.check_text(text))
-        if self.engine.specials.occur(data, allowed) or not _has_whole_characters(text):
+        if self.engine.specials.may_occur(data, allowed) or not _has_whole_characters(text):
             return None
         segment = Segment(data, splitter=pretokenizer)
         starts, ends = segment.bounds()
@@ -172,7 +172,9 @@ class OffsetEncoder:
         for kind in (ORDINARY, SPECIAL):
             for token_id, token in spec.vocabulary.items(kind):
                 in_letters = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
-                counts[:, token_id] = count_spaces_around(to_letters(escape(token)) if in_letters else token.decode())
+                counts[:, token_id] = count_spaces_around(
+                    spell_text_in_letters(escape(token)) if in_letters else token.decode()
+                )
         return counts[0], counts[1]
 
     def _trim(
@@ -223,7 +225,7 @@ class OffsetEncoder:
             lengths = [self._measure_pretoken(data[start:end]) for start, end in bounds]
         letter_offsets = None
         if self.engine.words.counts_letters:
-            letter_offsets = offsets_of(measure_utf8(to_letters(escape(data))))
+            letter_offsets = compute_offsets(measure_utf8(spell_text_in_letters(escape(data))))
             bounds = list(zip(letter_offsets[starts].tolist(), letter_offsets[ends].tolist(), strict=True))
         span_list = [
             span
@@ -245,7 +247,7 @@ class OffsetEncoder:
         """Find the spans of tokens in the pretokens `data[starts[i]:ends[i]]`, by the tokens' own lengths."""
         if not len(ids):
             return np.zeros((0, 2), dtype=np.int64)
-        bounds = offsets_of(ends - starts)
+        bounds = compute_offsets(ends - starts)
         lengths = self._lengths[ids]
         is_unknown = ids == self._unk
         if not self.engine.spec.byte_fallback and is_unknown.any():
@@ -386,7 +388,7 @@ def _unknown_is_text(spec: TokenizerSpec) -> bool:
     """Whether text can become the unknown token, or a whole word of unknown symbols another token."""
     if spec.unk_token is None:
         return False
-    return spec.ignore_merges or bool(spec.vocabulary.kinds[unk_id(spec)] == ORDINARY)
+    return spec.ignore_merges or bool(spec.vocabulary.kinds[find_unk_id(spec)] == ORDINARY)
 
 
 def _look_up_tokens(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -410,7 +412,7 @@ def _measure_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
     lengths = spec.vocabulary.lengths.astype(np.int64)
     if spec.end_of_word is not None and spec.ends_word is not None:
         lengths -= spec.ends_word * len(spec.end_of_word.encode())
-    of_bytes = word_symbols(spec).of_bytes
+    of_bytes = find_word_symbols(spec).of_bytes
     if of_bytes is not None:
         lengths[of_bytes[of_bytes != NO_TOKEN]] = 1
     return lengths

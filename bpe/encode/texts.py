@@ -17,7 +17,7 @@ from bpe.base.utf8 import TextLike, make_type_error, to_bytes
 from bpe.batch import TokenBatch
 from bpe.encode.engine import BosEos, Engine, surround_ids
 from bpe.errors import as_format_error, check_int, check_iterable, check_probability_and_seed, short_repr
-from bpe.vocab.spec import TokenizerSpec, check_defined
+from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import Allowed
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tupl
         TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
 
     """
-    check_defined(spec, f"dropout={short_repr(dropout)}", across_words=False)
+    check_supported(spec, f"dropout={short_repr(dropout)}", allow_across_words=False)
     return check_probability_and_seed("dropout", dropout, seed)
 
 
@@ -105,9 +105,9 @@ def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
     """Find the texts of an Arrow array in its buffers; None for anything else."""
     if isinstance(texts, (list, tuple)):
         return None
-    from bpe.corpus.documents import arrow_documents
+    from bpe.corpus.documents import read_arrow_documents
 
-    return arrow_documents(texts)
+    return read_arrow_documents(texts)
 
 
 def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
@@ -130,7 +130,7 @@ def _encode_documents(
         with as_format_error(documents.source):
             if disallowed:
                 engine.specials.check_texts(documents.texts(), *policy)
-            if allowed and engine.specials.occur(documents.data, allowed):
+            if allowed and engine.specials.may_occur(documents.data, allowed):
                 batches.append(engine.encode_batch(documents.texts(), threads, allowed, bos_eos))
                 continue
             batches.append(engine.encode_documents(documents.data, documents.starts, documents.ends, threads, bos_eos))

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 
 from bpe.base.forks import cached_property
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import WordSymbols
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -72,7 +72,7 @@ class WordModel:
         If bytes without a token are left out, it is that of the letters that stand for its bytes: spans then begin too
         early after such a byte, by the letter's own bytes, as in `tokenizers`.
         """
-        return len(to_letters(text).encode()) if self.counts_letters else len(text)
+        return len(spell_token_in_letters(text).encode()) if self.counts_letters else len(text)
 
     def _find_token(self, part: bytes, first: bool, last: bool) -> int:
         symbols = self._symbols

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch
 from bpe.errors import describe, short_repr
 from bpe.evaluation._tally import MAX_TOKEN_BYTES, TokenTally
+from bpe.text.letters import read_letters_or_utf8
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.vocabulary import ORDINARY
 
 #: Stands for: each token has the size of its vocabulary entry.
@@ -182,7 +182,7 @@ class NativeAdapter(Adapter):
         """Encode documents in one buffer."""
         specials = self.engine.specials
         if self._own_bytes:
-            if specials.always and specials.occur(text, specials.always):
+            if specials.always and specials.may_occur(text, specials.always):
                 documents = [bytes(text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
                 batch = self.engine.encode_batch(documents, 1, specials.always)
             else:
@@ -208,7 +208,7 @@ class NativeAdapter(Adapter):
 
     def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
         """Return whether the tokens of each document have as many bytes as the document."""
-        starts = offsets_of(self.lengths[batch.ids])
+        starts = compute_offsets(self.lengths[batch.ids])
         return np.array_equal(np.diff(starts[batch.offsets]), sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
@@ -371,11 +371,11 @@ def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False,
         if isinstance(token, bytes):
             tokens[token_id] = token
         elif letters and token_id not in without:
-            tokens[token_id] = bytes_or_utf8(token)
+            tokens[token_id] = read_letters_or_utf8(token)
         else:
             tokens[token_id] = str(token).encode("utf-8", "surrogatepass")
         is_ordinary[token_id] = token_id not in without
-    return TokenTable(b"".join(tokens), offsets_of([len(token) for token in tokens]), is_ordinary)
+    return TokenTable(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
 
 
 def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
@@ -390,10 +390,10 @@ def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
 def locate_characters(text: str) -> NDArray[np.int64]:
     """Find the byte at which each character begins, and the end of the text."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    return offsets_of(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
+    return compute_offsets(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
 
 
 def _join_rows(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> EncodedDocuments:
     ids = np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32)
-    offsets = offsets_of([len(row) for row in rows])
+    offsets = compute_offsets([len(row) for row in rows])
     return EncodedDocuments(ids, offsets, np.concatenate(sizes) if sizes else NO_SIZES)

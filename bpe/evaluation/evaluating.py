@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.batch import load_pyarrow
 from bpe.corpus.blocks import PathLike
@@ -215,7 +215,7 @@ def evaluate(
     sizes = [corpus.size for corpus in named_corpora]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
-        tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in named_corpora]
+        tallies = [tally_corpus(corpus, adapters, mode, resolve_threads(threads), advance) for corpus in named_corpora]
     if parallel:
         _check_parallel(
             {name: corpus_tally[0].groups.documents for name, corpus_tally in zip(names, tallies, strict=True)}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.errors import pluralize
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
@@ -253,7 +253,7 @@ def find_savings(
             break
         token_ids = order[start : start + _TOKENS_PER_CALL].tolist()
         texts = [tokens[token_id] for token_id in token_ids]
-        ends = offsets_of([len(text) for text in texts])
+        ends = compute_offsets([len(text) for text in texts])
         _, offsets, _ = baseline.encode(b"".join(texts), ends[:-1], ends[1:])
         best += [
             Saving(text.decode("utf-8"), int(counts[token_id]), int(instead))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.errors import pluralize, short_repr
 from bpe.evaluation.adapters import Adapter, NativeAdapter, adapt
@@ -190,7 +190,7 @@ def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
 def _measure_tokens(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     """Measure the tokens of each text."""
     data = [text.encode() for text in texts]
-    bounds = offsets_of([len(text_bytes) for text_bytes in data])
+    bounds = compute_offsets([len(text_bytes) for text_bytes in data])
     encoded = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
     sizes = encoded.measure_tokens(adapter)
     return [tuple(sizes[a:b].tolist()) for a, b in pairwise(encoded.offsets.tolist())]

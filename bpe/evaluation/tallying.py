@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.threads import map_ordered, map_unordered
-from bpe.base.utf8 import Bytes, utf8_error
+from bpe.base.utf8 import Bytes, find_utf8_error
 from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
 from bpe.errors import as_format_error
@@ -243,7 +243,7 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTalli
     """Encode and tally a block's documents for each tokenizer."""
     block.check()
     starts, ends = block.documents(empty=True)
-    valid = not block.checked or utf8_error(block.text) is None
+    valid = not block.checked or find_utf8_error(block.text) is None
     rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
     sums = _BlockSums(rows, block.begins, block.ends_document, len(block.text))
     block.release()

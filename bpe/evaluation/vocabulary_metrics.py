@@ -23,7 +23,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.errors import describe, short_repr
 from bpe.evaluation import metrics
 from bpe.evaluation._shapes import CROSSING, INNER_SPACE, LEADING_SPACE, WHOLE, find_token_shapes
@@ -254,7 +254,7 @@ def check_morphemes(morphemes: Morphemes) -> list[list[str]]:
 def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alignment:
     """Encode each word by itself, and compare boundaries."""
     texts = ["".join(parts).encode() for parts in words]
-    bounds = offsets_of([len(text) for text in texts])
+    bounds = compute_offsets([len(text) for text in texts])
     encoded = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
     sizes, offsets = encoded.measure_tokens(adapter), encoded.offsets
     n_cut = n_aligned = n_token_boundaries = n_morpheme_boundaries = n_shared = 0

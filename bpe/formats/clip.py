@@ -16,8 +16,8 @@ from bpe.formats.openai_encodings import FILES
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import CLIP_HEADER, END_OF_WORD
 from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.letters import list_byte_alphabet, spell_token_in_letters
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
-from bpe.vocab.byte_letters import byte_alphabet, to_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
@@ -35,7 +35,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
         FormatError: for a file that is not a merge list; it names the line.
 
     """
-    symbols = [bytes([byte]) for byte in byte_alphabet()]
+    symbols = [bytes([byte]) for byte in list_byte_alphabet()]
     tokens = symbols + [symbol + END_OF_WORD.encode() for symbol in symbols]
     ids = {_spell(token, token_id >= 256): token_id for token_id, token in enumerate(tokens)}
     ends_word = [False] * 256 + [True] * 256
@@ -119,7 +119,11 @@ def _read_merge_lines(data: bytes, *, force: bool) -> list[str]:
 
 
 def _spell(token: bytes, ends_word: bool) -> str:
-    return to_letters(token[: len(token) - len(END_OF_WORD)]) + END_OF_WORD if ends_word else to_letters(token)
+    return (
+        spell_token_in_letters(token[: len(token) - len(END_OF_WORD)]) + END_OF_WORD
+        if ends_word
+        else spell_token_in_letters(token)
+    )
 
 
 def build_normalizer(

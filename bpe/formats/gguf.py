@@ -30,7 +30,7 @@ from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers
-from bpe.vocab.byte_letters import letter_bytes
+from bpe.text.letters import map_letters_to_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
 
@@ -264,7 +264,7 @@ def _build_byte_level_model(
 def _check_special_names(spec: TokenizerSpec) -> None:
     """Raise FormatError for a special token that can be a pretoken of ordinary text, which llama.cpp looks up."""
     assert spec.pretokenizer is not None
-    letters = letter_bytes()
+    letters = map_letters_to_bytes()
     for name in spec.special_tokens:
         is_harmless = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
         if not is_harmless and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bpe.formats.tiktoken_folder import KIMI_PATTERN
-from bpe.pretokenize.patterns import PATTERNS, SPELLED
+from bpe.pretokenize.patterns import ONIGURUMA_SPELLINGS, PATTERNS
 from bpe.pretokenize.steps import DIGIT_GROUPS
 
 
@@ -30,7 +30,7 @@ class NamedPattern(NamedTuple):
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 _SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-_GPT2, _O200K = SPELLED["gpt2"], PATTERNS["o200k"].expression
+_GPT2, _O200K = ONIGURUMA_SPELLINGS["gpt2"], PATTERNS["o200k"].expression
 
 
 def _vary_qwen2(words: str = r"\p{L}+", numbers: str = r"\p{N}", signs: str = r" ?[^\s\p{L}\p{N}]+[\r\n]*") -> str:

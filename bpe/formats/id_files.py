@@ -95,7 +95,7 @@ class _NpyWriter:
         self._write_header()
 
     def _write_header(self) -> None:
-        self._file.write(npy_header(self._dtype, self.length))
+        self._file.write(build_npy_header(self._dtype, self.length))
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _read_npy_numbers(
 
 #: The first bytes of every .npy file.
 MAGIC = b"\x93NUMPY"
-#: The size in bytes of the headers that `npy_header` makes.
+#: The size in bytes of the headers that `build_npy_header` makes.
 HEADER_SIZE = 128
 #: The largest accepted size of a header's text in bytes; NumPy's default limit is 10,000.
 _MAX_HEADER_TEXT = 1 << 16
@@ -259,10 +259,10 @@ class NpyHeader(NamedTuple):
     start: int
 
 
-def npy_header(dtype: DTypeLike, length: int) -> bytes:
+def build_npy_header(dtype: DTypeLike, length: int) -> bytes:
     """Return the header of a one-dimensional little-endian array, always 128 bytes.
 
-    >>> header = npy_header("uint16", 3)
+    >>> header = build_npy_header("uint16", 3)
     >>> len(header), header[10:70]
     (128, b"{'descr': '<u2', 'fortran_order': False, 'shape': (3,)}     ")
     """
@@ -277,7 +277,7 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
     Raises:
         FormatError: for anything but the header of integers in one dimension; it names `path`.
 
-    >>> parse_npy_header(npy_header("uint16", 3), "ids.npy")
+    >>> parse_npy_header(build_npy_header("uint16", 3), "ids.npy")
     NpyHeader(length=3, dtype=dtype('uint16'), start=128)
 
     """

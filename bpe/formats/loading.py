@@ -106,7 +106,7 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def format_names(*, written: bool = False) -> tuple[str, ...]:
+def list_format_names(*, written: bool = False) -> tuple[str, ...]:
     """List the names of all formats, or with `written` of those that are written too."""
     return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
 
@@ -118,7 +118,7 @@ def check_format(name: str, *, written: bool = False) -> Format:
         ValueError: for a name that is not known, and with `written` for a format that is only read.
 
     """
-    return FORMATS[check_choice("format", name, format_names(written=written))]
+    return FORMATS[check_choice("format", name, list_format_names(written=written))]
 
 
 def is_rank_file(path: str | os.PathLike[str]) -> bool:

@@ -15,13 +15,13 @@ from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.loading import Format, check_format, format_names
+from bpe.formats.loading import Format, check_format, list_format_names
 from bpe.formats.signatures import MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import bos_token, eos_token
+from bpe.vocab.special_names import find_bos_token, find_eos_token
 
 #: What file names end in → what such files are, and which formats may be written to them.
 _NAME_ENDINGS = (
@@ -122,7 +122,7 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
     if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
         raise ValueError(
             f"target is {os.fspath(path)!r}, a name that stands for no format; name a file *.json, *.tiktoken or "
-            f"tekken.json, or pass to_format= one of {', '.join(format_names(written=True))}"
+            f"tekken.json, or pass to_format= one of {', '.join(list_format_names(written=True))}"
         )
 
 
@@ -161,7 +161,7 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
     # These two are found by the names of the tokens, too.
-    named_roles = {"bos_token": bos_token(read_back), "eos_token": eos_token(read_back)}
+    named_roles = {"bos_token": find_bos_token(read_back), "eos_token": find_eos_token(read_back)}
     kept_roles = {role: read_back.roles.get(role) or named_roles.get(role) for role in spec.roles}
     read_back = replace(read_back, roles={role: token for role, token in kept_roles.items() if token is not None})
     return compare_all(spec, read_back, ("the tokenizer", "the file"))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, pluralize, short_repr
@@ -64,7 +64,7 @@ def read(data: bytes) -> TokenizerSpec:
         rule = "it must be at most their sum, and more than the special tokens"
         refuse("config.default_vocab_size", size, f"there are {sizes}", rule)
     tokens = _read_tokens(entries[: size - n_special])
-    blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
+    blob, offsets = b"".join(tokens), compute_offsets(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
         seen_tokens: set[bytes] = set()

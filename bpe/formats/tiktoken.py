@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
 from bpe.errors import FormatError, check_int, describe, short_repr, with_article, with_path
@@ -35,7 +35,7 @@ from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE_TEXT
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
-from bpe.vocab.byte_letters import byte_alphabet, letter_bytes, letters_to_bytes
+from bpe.text.letters import list_byte_alphabet, map_letters_to_bytes, read_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, Vocabulary
 
@@ -188,7 +188,7 @@ def from_ranks(
             f"{sorted_ranks[equal_ranks[0]]}; a rank "
             "is a token's id, so each must be unique"
         )
-    tokens = b"".join(sorted_tokens), offsets_of([len(token) for token in sorted_tokens]), sorted_ranks
+    tokens = b"".join(sorted_tokens), compute_offsets([len(token) for token in sorted_tokens]), sorted_ranks
     return build_spec(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, shared_ids=True)
 
 
@@ -257,7 +257,7 @@ def _read_line_by_line(data: bytes) -> RankedTokens:
     if not tokens:
         raise FormatError("the file holds no ranks; it must have a token and its rank on each line")
     sorted_tokens = sorted(tokens, key=tokens.__getitem__)
-    offsets = offsets_of([len(token) for token in sorted_tokens])
+    offsets = compute_offsets([len(token) for token in sorted_tokens])
     return b"".join(sorted_tokens), offsets, np.array([tokens[token] for token in sorted_tokens], dtype=np.int32)
 
 
@@ -348,15 +348,15 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
     Raises:
         FormatError: for files of another format, and for two files that do not belong together.
 
-    >>> from bpe.vocab.byte_letters import byte_letters
-    >>> ids = {letter: byte_alphabet().index(byte) for byte, letter in enumerate(byte_letters())}
+    >>> from bpe.text.letters import list_byte_letters
+    >>> ids = {letter: list_byte_alphabet().index(byte) for byte, letter in enumerate(list_byte_letters())}
     >>> ranks = read_gpt2_ranks(b"#version: 0.2\nh i\n", json.dumps({**ids, "hi": 256}).encode())
     >>> len(ranks), ranks[b"!"], ranks[b"hi"]
     (257, 0, 256)
 
     """
-    ranks = {bytes([byte]): rank for rank, byte in enumerate(byte_alphabet())}
-    letters = letter_bytes().keys()
+    ranks = {bytes([byte]): rank for rank, byte in enumerate(list_byte_alphabet())}
+    letters = map_letters_to_bytes().keys()
     try:
         lines = merges.decode().split("\n")
         ids = json.loads(encoder)
@@ -372,7 +372,7 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
                 path="vocab.bpe",
                 where=f"line {line_number}",
             )
-        ranks.setdefault(letters_to_bytes("".join(parts)), 256 + line_number - 2)
+        ranks.setdefault(read_letters("".join(parts)), 256 + line_number - 2)
     if not isinstance(ids, dict):
         raise FormatError(f"it is {with_article(ids)}; it must map tokens to ids", path="encoder.json")
     encoder_ranks: dict[bytes, Any] = {}
@@ -381,7 +381,7 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
             continue
         if not letters >= set(token):
             raise FormatError(f"token {short_repr(token)} is not in GPT-2's letters", path="encoder.json")
-        encoder_ranks[letters_to_bytes(token)] = token_id
+        encoder_ranks[read_letters(token)] = token_id
     if own_bytes:
         ranks.update((token, token_id) for token, token_id in encoder_ranks.items() if len(token) == 1)
     if encoder_ranks != ranks:

@@ -33,8 +33,8 @@ from bpe.formats.packed import decode_text, unpack
 from bpe.formats.schema import get, read_text
 from bpe.formats.signatures import ADDED_TOKENS_JSON, CONFIG_JSON, MERGES_TXT, SPECIAL_MAP_JSON, VOCAB_JSON
 from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.text.letters import spell_token_in_letters
 from bpe.text.normalizers import NFC, Normalizer
-from bpe.vocab.byte_letters import to_letters
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
@@ -192,7 +192,7 @@ def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterabl
 
 def _spell_in_letters(token: object, where: str) -> str:
     if isinstance(token, bytes):
-        return to_letters(token)
+        return spell_token_in_letters(token)
     if not isinstance(token, str):
         raise TypeError(f"a token of {where} is {describe(token)}; it must be bytes, or a str in GPT-2's letters")
     return token
@@ -214,7 +214,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         reason = "it has an end-of-word mark"
     if reason is not None:
         raise ValueError(f"format vocab-merges cannot hold this tokenizer: {reason}; save it as huggingface")
-    letters = {token_id: to_letters(token) for token_id, token in spec.vocabulary.items(ORDINARY)}
+    letters = {token_id: spell_token_in_letters(token) for token_id, token in spec.vocabulary.items(ORDINARY)}
     special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     vocab = {token: token_id for token_id, token in sorted({**letters, **special_names}.items())}
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.merge._splits import split_randomly
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
@@ -51,7 +51,7 @@ class Splits:
                     if right is not None:
                         parts += (left, right)
                         counts[token_id] += 1
-        self.first = offsets_of(counts)
+        self.first = compute_offsets(counts)
         self.parts = np.array(parts, dtype=np.uint32).reshape(-1, 2)
 
     def sample(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bpe.base.forks import lock_of
+from bpe.base.forks import make_lock
 from bpe.errors import describe, short_repr, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, parse_pattern, read, read_gpt2_ranks
@@ -34,7 +34,7 @@ PUBLIC_PLUGIN = f"{PLUGIN_NAMESPACE}.openai_public"
 #: Returns the arguments of `tiktoken.Encoding`: name, pat_str, mergeable_ranks, special_tokens, explicit_n_vocab.
 Constructor = Callable[[], dict[str, Any]]
 
-_lock = lock_of(sys.modules[__name__])
+_lock = make_lock(sys.modules[__name__])
 _encodings: dict[str, NamedEncoding] = {}
 
 

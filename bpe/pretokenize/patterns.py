@@ -149,7 +149,7 @@ SPELLINGS: dict[str, str] = {
 }
 
 #: The name of a published pattern → its spelling for Oniguruma.
-SPELLED: Mapping[str, str] = {
+ONIGURUMA_SPELLINGS: Mapping[str, str] = {
     "gpt2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
     # `\s++$` is safe: `\s++` has consumed all white space, so no newline follows, and in both engines `$` matches only
     # at the end of the text.
@@ -163,17 +163,17 @@ SPELLED: Mapping[str, str] = {
 
 #: Oniguruma's spellings of published patterns → the name. Without those that have `}+` or a leading `(?i)`, which mean
 #: something else in Oniguruma.
-NAMED: Mapping[str, str] = {
+NAME_OF_ONIGURUMA: Mapping[str, str] = {
     **{
         other: name
         for other, name in SPELLINGS.items()
         if "}+" not in other and not other.startswith(("(?i)", "(?V1)"))
     },
-    **{spelling: name for name, spelling in SPELLED.items()},
+    **{spelling: name for name, spelling in ONIGURUMA_SPELLINGS.items()},
 }
 
 
-def published(spelling: str, gaps: str) -> str | None:
+def find_published_name(spelling: str, gaps: str) -> str | None:
     """Find the name of the published pattern with this Oniguruma spelling, or None."""
-    name = NAMED.get(spelling)
+    name = NAME_OF_ONIGURUMA.get(spelling)
     return None if gaps == "keep" and name in ("clip", "whitespace") else name

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import compute_byte_offsets, escape, unescape
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
-from bpe.text.letters import from_letters, measure_utf8, to_letters
+from bpe.text.letters import measure_utf8, read_letters, spell_text_in_letters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -229,7 +229,7 @@ class Pipeline:
         if isinstance(step, Split):
             return step.split_within(text, deadline)
         pieces = step.pieces(step.edit(text, first)[0])
-        return list(map(to_letters, pieces)) if self._spells[level] else pieces
+        return list(map(spell_text_in_letters, pieces)) if self._spells[level] else pieces
 
     # Offsets ----------------------------------------------------------------------------------------------------------
 
@@ -254,7 +254,9 @@ class Pipeline:
                 )
                 new_pieces += [(edited_text[start:end], sources[start:end]) for start, end in spans]
             if spells_letters:
-                new_pieces = [(to_letters(piece), sources.repeat(measure_utf8(piece))) for piece, sources in new_pieces]
+                new_pieces = [
+                    (spell_text_in_letters(piece), sources.repeat(measure_utf8(piece))) for piece, sources in new_pieces
+                ]
             pieces = new_pieces
         joined_text = "".join(piece for piece, _ in pieces)
         char_of_byte = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
@@ -266,9 +268,9 @@ class Pipeline:
 def _make_segment(pieces: list[str], letters: bool, char_of_byte: NDArray[np.int64] | None = None) -> Segment:
     """Make a segment whose pretokens are these pieces."""
     text = "".join(pieces)
-    bounds = offsets_of(list(map(len, pieces)))
+    bounds = compute_offsets(list(map(len, pieces)))
     if letters:
-        data = from_letters(text)
+        data = read_letters(text)
     else:
         data = unescape(text)
         if len(data) != len(text):

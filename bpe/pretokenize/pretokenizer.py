@@ -230,11 +230,11 @@ class Pretokenizer:
 
     def find_spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find pretokens by the `regex` package, for any pattern, which sees an invalid byte as a lone surrogate."""
-        from bpe.text.character_sets import masked
+        from bpe.text.character_sets import mask_new_characters
         from bpe.text.matching import find_matches, run_within_time
 
         text = escape(data)
-        masked_text = text if self.name is not None else masked(text, self.pattern)
+        masked_text = text if self.name is not None else mask_new_characters(text, self.pattern)
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:
@@ -278,11 +278,11 @@ class Pretokenizer:
         # `regex` package it also matches U+001C to U+001F.
         import regex
 
-        from bpe.text.matching import compiled
+        from bpe.text.matching import compile_pattern
 
         expression = regex.sub(r"(\\\\)|\\s", lambda m: m[1] or r"\p{White_Space}", self.pattern)
         expression = regex.sub(r"(\\\\)|\\S", lambda m: m[1] or r"\P{White_Space}", expression)
-        return compiled(expression)
+        return compile_pattern(expression)
 
     def to_json(self) -> dict[str, Any]:
         """Return the pretokenizer as a JSON object, for `from_json`."""

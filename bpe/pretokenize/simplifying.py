@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from functools import cache
 
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED, published
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED, find_published_name
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import ByteLevel, Digits, Split, Step, Whitespace, WhitespaceSplit
 
 #: The patterns of the three Splits that are DeepSeek's pretokenizer, as published and with CR and LF as escapes.
 DEEPSEEK_SPLITS = (list(DEEPSEEK_STEPS), list(DEEPSEEK_STEPS_ESCAPED))
 #: The step that ends the steps of a byte model, and does nothing else.
-BYTES = ByteLevel(use_regex=False)
+BYTES_STEP = ByteLevel(use_regex=False)
 
 
 @cache
-def words() -> Pretokenizer:
+def make_whitespace_pretokenizer() -> Pretokenizer:
     """Make the pretokenizer of Hugging Face's `Whitespace`."""
     return Pretokenizer.from_regex(r"\w+|[^\w\s]+")
 
 
 @cache
-def prefixed() -> Pretokenizer:
+def make_prefix_pretokenizer() -> Pretokenizer:
     """Make ByteLevel(use_regex=false, add_prefix_space=true): the text after a space is one pretoken."""
     return Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 
@@ -49,15 +49,15 @@ def simplify(steps: PipelinePretokenizer, is_byte_model: bool) -> Pretokenizer |
         return steps
     step_list = list(steps.steps)
     if is_byte_model and not steps.byte_level:
-        step_list.append(BYTES)
+        step_list.append(BYTES_STEP)
     byte_level = step_list.pop() if is_byte_model and isinstance(step_list[-1], ByteLevel) else None
     if is_byte_model and byte_level is None:
         return steps
-    if isinstance(byte_level, ByteLevel) and byte_level != BYTES:
+    if isinstance(byte_level, ByteLevel) and byte_level != BYTES_STEP:
         if not step_list and byte_level.use_regex:
             return Pretokenizer("gpt2", add_prefix_space=byte_level.add_prefix_space)
         if not step_list:
-            return prefixed()
+            return make_prefix_pretokenizer()
         if step_list == [Digits(individual_digits=True)] and byte_level == ByteLevel():
             return Pretokenizer("starcoder")
         return PipelinePretokenizer(*step_list, byte_level)
@@ -69,7 +69,7 @@ def simplify(steps: PipelinePretokenizer, is_byte_model: bool) -> Pretokenizer |
         pretokenizer = _simplify_step(step_list[0])
     if pretokenizer is not None:
         return pretokenizer
-    return PipelinePretokenizer(*step_list, BYTES) if is_byte_model else PipelinePretokenizer(*step_list)
+    return PipelinePretokenizer(*step_list, BYTES_STEP) if is_byte_model else PipelinePretokenizer(*step_list)
 
 
 def _find_isolated_pattern(step: Step) -> str | None:
@@ -79,20 +79,20 @@ def _find_isolated_pattern(step: Step) -> str | None:
 
 def _simplify_step(step: Step) -> Pretokenizer | None:
     """Find the pretokenizer that equals one step; None if only `PipelinePretokenizer` does."""
-    from bpe.text.oniguruma import escaped, means_the_same
+    from bpe.text.oniguruma import escape_literal, is_shared_pattern
 
     if isinstance(step, WhitespaceSplit):
         return Pretokenizer("whitespace")
     if isinstance(step, Whitespace):
-        return words()
+        return make_whitespace_pretokenizer()
     if not isinstance(step, Split):
         return None
-    pattern = escaped(step.pattern) if step.literal else step.pattern
+    pattern = escape_literal(step.pattern) if step.literal else step.pattern
     if step.behavior == "Removed" and not step.invert and pattern in (r"\s+", r"\s"):
         return Pretokenizer("whitespace")
     if step.behavior != "Isolated" and not (step.behavior == "Removed" and step.invert):
         return None
     gaps: Gaps = "keep" if step.behavior == "Isolated" else "drop"
-    if (name := published(pattern, gaps)) is not None:
+    if (name := find_published_name(pattern, gaps)) is not None:
         return Pretokenizer(name)
-    return Pretokenizer.from_regex(pattern, gaps=gaps) if means_the_same(pattern) else None
+    return Pretokenizer.from_regex(pattern, gaps=gaps) if is_shared_pattern(pattern) else None

@@ -19,7 +19,7 @@ from bpe.base.records import dataclass, fields
 from bpe.base.utf8 import compute_byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner
-from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
+from bpe.pretokenize.patterns import NAME_OF_ONIGURUMA, ONIGURUMA_SPELLINGS, PATTERNS
 from bpe.text.character_sets import WHITE_SPACE
 
 if TYPE_CHECKING:
@@ -149,24 +149,26 @@ class Split(Step):
     @cached_property
     def _scanner(self) -> int | None:
         """The number of the scanner that finds the matches, if the pattern is a published one without gaps."""
-        name = None if self.literal else NAMED.get(self.pattern)
+        name = None if self.literal else NAME_OF_ONIGURUMA.get(self.pattern)
         return None if name in (None, "clip", "whitespace", "starcoder") else PATTERNS[str(name)].scanner
 
     @cached_property
     def _compiled_translation(self) -> tuple[Any, Translation] | None:
         """The compiled pattern and its translation; None for one that a scanner matches."""
-        from bpe.text.matching import compiled
-        from bpe.text.oniguruma import Translation, UntranslatableError, escaped, translate
+        from bpe.text.matching import compile_pattern
+        from bpe.text.oniguruma import Translation, UntranslatableError, escape_literal, translate
 
         if self._scanner is not None:
             return None
         try:
-            translation = Translation(escaped(self.pattern), "never") if self.literal else translate(self.pattern)
+            translation = (
+                Translation(escape_literal(self.pattern), "never") if self.literal else translate(self.pattern)
+            )
         except UntranslatableError as error:
             raise ValueError(
                 f"pattern {short_repr(self.pattern)} cannot be matched as Oniguruma does: {error}"
             ) from None
-        return compiled(translation.expression), translation
+        return compile_pattern(translation.expression), translation
 
     def spans(self, text: str) -> list[Span]:
         """Split a text into spans."""
@@ -177,7 +179,7 @@ class Split(Step):
     @cached_property
     def _divider(self) -> Any:
         """The pattern as a group, with which `split` returns matches and the text between; None for other behaviors."""
-        from bpe.text.matching import compiled
+        from bpe.text.matching import compile_pattern
 
         isolates = self.behavior == "Isolated" or (self.behavior == "Removed" and not self.invert)
         if (
@@ -189,15 +191,17 @@ class Split(Step):
             return None
         expression = self._compiled_translation[1].expression
         flag = "(?V1)" * expression.startswith("(?V1)")
-        return compiled(f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression)
+        return compile_pattern(
+            f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression
+        )
 
     def _mask_text(self, text: str) -> str:
-        from bpe.text.character_sets import masked
+        from bpe.text.character_sets import mask_new_characters
 
         return (
             text
             if self._compiled_translation is None or self.literal
-            else masked(text, self._compiled_translation[1].expression, translated=True)
+            else mask_new_characters(text, self._compiled_translation[1].expression, translated=True)
         )
 
     def split_within(self, text: str, deadline: Deadline) -> list[str]:
@@ -488,7 +492,7 @@ class ByteLevel(Step):
 
 @cache
 def _make_gpt2_split() -> Split:
-    return Split(SPELLED["gpt2"])
+    return Split(ONIGURUMA_SPELLINGS["gpt2"])
 
 
 def _check_character(name: str, value: object) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from bpe.show.html import Heading, Html, format_number, make_scroll_box, table, to_html
+from bpe.show.html import Heading, Html, format_number, make_scroll_box, make_table, to_html
 
 WIDTH, HEIGHT = 400, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 44
@@ -57,7 +57,9 @@ def draw_line_chart(
     xs = sorted({x for series_points in drawable.values() for x, _ in series_points})
     by_x = {name: dict(series_points) for name, series_points in drawable.items()}
     rows = [[x, *(by_x[name].get(x) for name in drawable)] for x in _thin_out(xs, 24)]
-    return _wrap_figure(title, list(drawable), shapes, HEIGHT, table([labels[0], *drawable], rows, caption=labels[1]))
+    return _wrap_figure(
+        title, list(drawable), shapes, HEIGHT, make_table([labels[0], *drawable], rows, caption=labels[1])
+    )
 
 
 def draw_column_chart(
@@ -86,7 +88,7 @@ def draw_column_chart(
             )
         shapes.append("</g>")
     rows = [[Heading(group), *(values[j] for values in series.values())] for j, group in enumerate(groups)]
-    return _wrap_figure(title, list(series), shapes, HEIGHT, table([labels[0], *series], rows, caption=labels[1]))
+    return _wrap_figure(title, list(series), shapes, HEIGHT, make_table([labels[0], *series], rows, caption=labels[1]))
 
 
 def draw_bar_chart(title: str, groups: Mapping[str, Mapping[str, tuple[float, float, float]]], label: str) -> Html:
@@ -126,7 +128,7 @@ def draw_bar_chart(title: str, groups: Mapping[str, Mapping[str, tuple[float, fl
         for group, series in groups.items()
         for name, (value, low, high) in series.items()
     ]
-    return _wrap_figure(title, names, shapes, height, table(columns, rows))
+    return _wrap_figure(title, names, shapes, height, make_table(columns, rows))
 
 
 def _draw_bar(

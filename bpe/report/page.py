@@ -28,7 +28,7 @@ from bpe.report import measures, vocabularies
 from bpe.report.charts import draw_line_chart, pick_ranks
 from bpe.report.panels import Panels, cut_beginning
 from bpe.report.subjects import Subject, Tokenizers, name_subjects
-from bpe.show.html import Heading, Html, make_columns, make_note, make_scroll_box, make_section, table, to_html
+from bpe.show.html import Heading, Html, make_columns, make_note, make_scroll_box, make_section, make_table, to_html
 from bpe.show.metrics import Facts, group_by_tokenizer
 
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]
@@ -264,7 +264,7 @@ def _draw_overview(tokenizers: Mapping[str, Subject]) -> Html:
         "packages' files."
     )
     return Html(
-        make_scroll_box("the tokenizers", table(head, rows)) + (make_note(explanation) if foreign_names else "")
+        make_scroll_box("the tokenizers", make_table(head, rows)) + (make_note(explanation) if foreign_names else "")
     )
 
 

@@ -16,13 +16,13 @@ from bpe.show.html import (
     Html,
     Token,
     format_number,
+    format_separately,
     format_tokens,
     list_tokens,
     make_columns,
     make_note,
     make_scroll_box,
-    separate,
-    table,
+    make_table,
     to_hex,
     to_html,
 )
@@ -138,7 +138,7 @@ def format_count(value: int, noun: str) -> str:
 def draw_examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
     """Draw a table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
-        [Html(separate(token.data)), token.id, to_hex(token.data), int(counts[token.id])]
+        [Html(format_separately(token.data)), token.id, to_hex(token.data), int(counts[token.id])]
         for token in tokenizer.draw_ids(ids)
     ]
-    return Html(table(["token", "id", "bytes", "occurrences"], rows))
+    return Html(make_table(["token", "id", "bytes", "occurrences"], rows))

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.forks import lock_of
-from bpe.base.offsets import offsets_of
+from bpe.base.forks import make_lock
+from bpe.base.offsets import compute_offsets
 from bpe.base.spelling import spell
 from bpe.drawing import draw_ids, draw_text
 from bpe.evaluation.adapters import Adapter, NativeAdapter, SimpleTokenizer, adapt
@@ -44,7 +44,7 @@ class Subject:
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
-        self._lock = lock_of(self)  # the playground answers in several threads
+        self._lock = make_lock(self)  # the playground answers in several threads
         self.native: Tokenizer | None = adapter.tokenizer if isinstance(adapter, NativeAdapter) else None
         tokenizer_type = type(adapter.tokenizer)
         module = tokenizer_type.__module__.partition(".")[0]
@@ -86,7 +86,7 @@ class Subject:
             except ValueError:  # symbols without an id
                 return np.zeros(self.limit, np.int64), sum(len(self.native.tokens(document)) for document in documents)
         else:
-            bounds = offsets_of([len(document) for document in documents])
+            bounds = compute_offsets([len(document) for document in documents])
             with self._lock:
                 ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:]).ids
         return np.bincount(ids, minlength=self.limit), len(ids)
@@ -97,7 +97,10 @@ class Subject:
             return {str(token_id): [_spell_shortened(self.get_token(token_id)), None] for token_id in sorted(ids)}
         tree = self.native._merge_tree
         with_parts = sorted(tree.collect_parts(ids))
-        return {str(i): [_spell_shortened(self.get_token(i)), tree.find_rank(i), *(tree.find_parts(i) or ())] for i in with_parts}
+        return {
+            str(i): [_spell_shortened(self.get_token(i)), tree.find_rank(i), *(tree.find_parts(i) or ())]
+            for i in with_parts
+        }
 
 
 def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bpe.report.charts import draw_column_chart
 from bpe.report.panels import draw_examples
 from bpe.report.subjects import Subject
-from bpe.show.html import Heading, Html, format_number, make_columns, make_note, make_panel, make_scroll_box, table
+from bpe.show.html import Heading, Html, format_number, make_columns, make_note, make_panel, make_scroll_box, make_table
 from bpe.vocab.comparing import compare_settings
 
 Counts = Mapping[str, NDArray[np.int64]]
@@ -97,7 +97,7 @@ def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
     ]
     caption = "tokens of the vocabulary, by the first script that they hold"
     return make_scroll_box(
-        "tokens by script", table(["letters of", *scripts], rows, caption=caption), only_sideways=True
+        "tokens by script", make_table(["letters of", *scripts], rows, caption=caption), only_sideways=True
     )
 
 
@@ -152,7 +152,7 @@ def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> H
         )
         parts += [summary, make_columns(*panels)]
         if rows:
-            parts.append(make_scroll_box(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
+            parts.append(make_scroll_box(f"settings of {a} and {b}", make_table(["setting", "difference"], rows)))
     return Html("".join(parts))
 
 

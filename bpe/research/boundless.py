@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_int, describe, pluralize
 from bpe.research.runs import LETTER_PATTERN, find_runs, read_counted_runs
 from bpe.research.seeds import SEED_COUNT, Seeds, make_job
-from bpe.text.matching import compiled
+from bpe.text.matching import compile_pattern
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import identify_files
@@ -124,7 +124,7 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
         check_int("transition", transition, 1, ID_LIMIT)
     if not isinstance(eligible, str):
         raise TypeError(f"eligible is {describe(eligible)}; it must be a regular expression as a str")
-    compiled(eligible)
+    compile_pattern(eligible)
     if config.chars or config.end_of_word is not None or config.unk_token is not None:
         raise ValueError(
             "superwords are for byte models without an end-of-word mark and an unknown token; leave model, "
@@ -315,7 +315,7 @@ def _make_spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supers: in
     learned = np.where(learned >= n_old, learned - (n_old - n_kept), learned) + first_id
     return replace(
         spec,
-        vocabulary=Vocabulary.from_arrays(blob[: int(offsets[n_kept])] + blob[supers], offsets_of(lengths), kinds),
+        vocabulary=Vocabulary.from_arrays(blob[: int(offsets[n_kept])] + blob[supers], compute_offsets(lengths), kinds),
         merges=np.concatenate((spec.merges[:n_words], learned[:, :2])).astype(np.int32),
         merge_results=np.concatenate((spec.merge_results[:n_words], learned[:, 2])).astype(np.int32),
         word_merges=n_words,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._team import Team
-from bpe.base.memory_limits import in_megabytes, resident
+from bpe.base.memory_limits import format_bytes, measure_memory
 from bpe.base.progress import progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
@@ -453,11 +453,11 @@ class _Starter:
         needed = sum(map(_estimate_trainer_memory, counts)) + (
             _estimate_trainer_memory(*merged_counts) if merged_counts else 0
         )
-        resident_bytes = resident()
+        resident_bytes = measure_memory()
         if resident_bytes + needed > max_memory:
             raise ValueError(
-                f"max_memory is {in_megabytes(max_memory)}, but parity-aware training on these words needs "
-                f"{in_megabytes(resident_bytes + needed)}; raise it to that, or train on less text"
+                f"max_memory is {format_bytes(max_memory)}, but parity-aware training on these words needs "
+                f"{format_bytes(resident_bytes + needed)}; raise it to that, or train on less text"
             )
         self._surplus = (max_memory - resident_bytes) / needed
 
@@ -466,7 +466,9 @@ class _Starter:
     ) -> tuple[Trainer, int, tuple[int, int]]:
         """Start a trainer of these words: (the trainer, the number of words, their bytes and tokens)."""
         max_memory = (
-            None if self._job.max_memory is None else resident() + int(_estimate_trainer_memory(counts) * self._surplus)
+            None
+            if self._job.max_memory is None
+            else measure_memory() + int(_estimate_trainer_memory(counts) * self._surplus)
         )
         config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
         n_new = config.vocab_size - len(self._spec.vocabulary)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.memory_limits import in_megabytes, resident
+from bpe.base.memory_limits import format_bytes, measure_memory
 from bpe.base.progress import progress_note
 from bpe.count.word_counts import WordCounts
 from bpe.errors import pluralize, short_repr
@@ -118,11 +118,11 @@ def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
 
 
 def _check_memory(words: WordArrays, max_memory: int) -> None:
-    needed = resident() + BASE_MEMORY + BYTES_PER_SYMBOL * (words.n_symbols + len(words.counts))
+    needed = measure_memory() + BASE_MEMORY + BYTES_PER_SYMBOL * (words.n_symbols + len(words.counts))
     if needed > max_memory:
         raise ValueError(
-            f"max_memory is {in_megabytes(max_memory)}, but training with deletions tracks every pair, which for "
-            f"{pluralize(words.n_symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to "
+            f"max_memory is {format_bytes(max_memory)}, but training with deletions tracks every pair, which for "
+            f"{pluralize(words.n_symbols, 'symbol')} of distinct words may need {format_bytes(needed)}; raise it to "
             "that, or train on less text"
         )
 

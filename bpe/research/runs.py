@@ -16,22 +16,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.memory_limits import LEAST
-from bpe.base.offsets import offsets_of
+from bpe.base.memory_limits import MIN_MEMORY
+from bpe.base.offsets import compute_offsets
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import group_texts
-from bpe.corpus.documents import arrow_documents
+from bpe.corpus.documents import read_arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import ThreadTables
 from bpe.count.word_counts import WordCounts, borrow_arrays, fill_counts
 from bpe.encode.blocks import encode_some_blocks
 from bpe.encode.engine import Engine
-from bpe.encode.models.boundless import MarkedWords, build_marked
-from bpe.encode.models.model import EngineModel
+from bpe.encode.models.boundless import SecondIds, build_with_second_ids
+from bpe.encode.models.model import ModelParts
 from bpe.errors import describe
-from bpe.text.matching import compiled
+from bpe.text.matching import compile_pattern
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
 from bpe.training.kernel_input import SYMBOL_LIMIT, WordArrays
@@ -90,7 +90,7 @@ def count_runs(
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
     source = texts if files is None else Sources.of(files)
-    runs = find_runs(spec, eligible, source, spec.special_tokens, thread_count(threads), progress)
+    runs = find_runs(spec, eligible, source, spec.special_tokens, resolve_threads(threads), progress)
     counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
     counts.units = "runs"
     fill_with_runs(runs, spec, counts)
@@ -99,7 +99,7 @@ def count_runs(
 
 def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
     """Find the ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
-    search, eligible_ids = compiled(pattern).search, []
+    search, eligible_ids = compile_pattern(pattern).search, []
     for token_id, token in spec.vocabulary.items(ORDINARY):
         try:
             text = token.decode()
@@ -110,10 +110,10 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
     return np.array(eligible_ids, dtype=np.int64)
 
 
-def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, MarkedWords]:
+def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, SecondIds]:
     """Make an engine that gives pretokens that are one of some tokens a second id, and list these ids."""
-    tables, marked_words = build_marked(spec, tokens)
-    return Engine(spec, parts=EngineModel(tables, marked_words)), marked_words
+    tables, second_ids = build_with_second_ids(spec, tokens)
+    return Engine(spec, parts=ModelParts(tables, second_ids)), second_ids
 
 
 def find_runs(
@@ -140,18 +140,18 @@ def find_runs(
         ValueError: for runs with too many tokens.
 
     """
-    engine, marked_words = _make_engine(spec, find_eligible_tokens(spec, pattern))
-    numbers_by_marked_id = marked_words.tokens - np.uint32(_find_first_id(spec))
+    engine, second_ids = _make_engine(spec, find_eligible_tokens(spec, pattern))
+    numbers_by_marked_id = second_ids.tokens - np.uint32(_find_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     bytes_per_step = BYTES_PER_STEP if max_memory is None else BYTES_PER_STEP_LIMITED
-    tables = ThreadTables(1, 0, None if max_memory is None else max_memory - LEAST)
+    tables = ThreadTables(1, 0, None if max_memory is None else max_memory - MIN_MEMORY)
     position = 0
     try:
         with progress_bar(progress, "count", total, "B") as bar:
             for ids, lengths, size in _encode_corpus(
                 engine, source, frozenset(special_tokens), threads, bytes_per_step
             ):
-                token_numbers, starts, ends = _find_spans(ids, lengths, marked_words, numbers_by_marked_id)
+                token_numbers, starts, ends = _find_spans(ids, lengths, second_ids, numbers_by_marked_id)
                 with tables.lend() as table:
                     table.count_spans(token_numbers.view(np.uint8), 4 * starts, 4 * ends, position)
                 position += token_numbers.nbytes
@@ -171,11 +171,11 @@ def _find_first_id(spec: TokenizerSpec) -> int:
 def _find_spans(
     ids: NDArray[np.uint32],
     lengths: NDArray[np.int64],
-    marked_words: MarkedWords,
+    second_ids: SecondIds,
     numbers_by_marked_id: NDArray[np.uint32],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """Find the runs of texts: (token numbers, starts, ends); tokens outside runs have any number."""
-    marked = ids >= marked_words.first
+    marked = ids >= second_ids.first
     is_boundary = np.ones(len(ids) + 1, dtype=np.bool_)
     np.not_equal(marked[1:], marked[:-1], out=is_boundary[1:-1])
     is_boundary[np.cumsum(lengths)] = True  # of documents
@@ -183,7 +183,7 @@ def _find_spans(
     starts, ends = bounds[:-1], bounds[1:]
     is_run = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
     token_numbers = (
-        numbers_by_marked_id[np.where(marked, ids - np.uint32(marked_words.first), 0)]
+        numbers_by_marked_id[np.where(marked, ids - np.uint32(second_ids.first), 0)]
         if len(numbers_by_marked_id)
         else ids
     )
@@ -221,12 +221,14 @@ def _encode_corpus(
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
             while (
-                part := encode_some_blocks(engine, blocks, threads, size, allowed=special_tokens, max_bytes=bytes_per_step)
+                part := encode_some_blocks(
+                    engine, blocks, threads, size, allowed=special_tokens, max_bytes=bytes_per_step
+                )
             ) is not None:
                 yield part.ids, part.lengths, part.size or part.n_bytes
         return
     assert source is not None
-    arrow_rows = arrow_documents(source)
+    arrow_rows = read_arrow_documents(source)
     texts = source if arrow_rows is None else (text for documents in arrow_rows for text in documents.texts())
     for group in group_texts(texts, bytes_per_step):
         batch = engine.encode_batch(group, threads, special_tokens)
@@ -242,7 +244,7 @@ def fill_with_runs(runs: WordArrays, spec: TokenizerSpec, counts: WordCounts) ->
     blob, first_id = np.frombuffer(vocabulary.blob, dtype=np.uint8), _find_first_id(spec)
     starts, lengths = vocabulary.offsets[first_id:-1], vocabulary.lengths[first_id:]
     spelled_tokens = np.full(len(blob) + len(lengths), RUN_TOKEN_END, dtype=np.uint8)
-    token_offsets = offsets_of(lengths + 1)
+    token_offsets = compute_offsets(lengths + 1)
     is_token_byte = np.ones(len(spelled_tokens), dtype=np.bool_)
     is_token_byte[token_offsets[1:] - 1] = False
     spelled_tokens[is_token_byte] = blob[starts[0] :]
@@ -260,7 +262,7 @@ def read_counted_runs(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> 
     """
     blob, offsets, run_counts = borrow_arrays(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
-    engine, marked_words = _make_engine(words, find_eligible_tokens(spec, pattern))
+    engine, second_ids = _make_engine(words, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == RUN_TOKEN_END)
     all_ended = len(run_counts) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
@@ -270,12 +272,12 @@ def read_counted_runs(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> 
     text, bounds = join_slices(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
     marked = np.asarray(batch.ids, dtype=np.uint32)
-    if len(marked) != len(starts) or (marked < marked_words.first).any():
+    if len(marked) != len(starts) or (marked < second_ids.first).any():
         raise ValueError(
             "the second counts have words that are not one eligible token each after the word phase of this training; "
             "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
-    tokens = marked_words.tokens[marked - np.uint32(marked_words.first)] - np.uint32(_find_first_id(spec))
+    tokens = second_ids.tokens[marked - np.uint32(second_ids.first)] - np.uint32(_find_first_id(spec))
     occurring = run_counts > 0
     data, token_indices = join_slices(
         tokens.view(np.uint8), 4 * token_indices[:-1][occurring], 4 * np.diff(token_indices)[occurring]

@@ -133,7 +133,7 @@ def make_token_box(tokens: Sequence[Token], *, label: str = "") -> str:
     return f'<div class="bpe-tokens" dir="auto"{label_attributes}>{format_tokens(tokens)}</div>'
 
 
-def separate(*tokens: bytes) -> str:
+def format_separately(*tokens: bytes) -> str:
     """Format tokens that do not follow one another in a text, such as the longest ones, each by itself."""
     spans = []
     for i, token in enumerate(tokens):
@@ -142,10 +142,10 @@ def separate(*tokens: bytes) -> str:
     return f'<span class="bpe-tokens">{" ".join(spans)}</span>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
     """Make a table; numbers are aligned, and an `Html` is taken as it is.
 
-    >>> table(["id", "token"], [[3, "<"]])
+    >>> make_table(["id", "token"], [[3, "<"]])
     '<table><thead><tr><th scope="col">id</th><th scope="col">token</th></tr></thead><tbody><tr><td class="n">3</td><td>&lt;</td></tr></tbody></table>'
     """  # noqa: E501
     title = f"<caption>{to_html(caption)}</caption>" if caption else ""
@@ -189,7 +189,7 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
-def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
+def make_card(title: str, facts: Mapping[str, object], more: str = "") -> str:
     """Make a box with a title and a table of facts; `more` is HTML after the table."""
     values = {name: f"{value:,}" if isinstance(value, int) else value for name, value in facts.items()}
     rows = "".join(f"<tr>{_cell(Heading(name))}{_cell(value)}</tr>" for name, value in values.items())
@@ -199,10 +199,16 @@ def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
 def list_tokens(tokens: Sequence[Token]) -> str:
     """List the tokens of a text in a table, for reading without a pointer and without colours."""
     rows = (
-        [i, Html(separate(token.data)), "none" if token.id is None else token.id, to_hex(token.data), token.rank]
+        [
+            i,
+            Html(format_separately(token.data)),
+            "none" if token.id is None else token.id,
+            to_hex(token.data),
+            token.rank,
+        ]
         for i, token in enumerate(tokens)
     )
-    return table(["no.", "token", "id", "bytes", "rank"], rows)
+    return make_table(["no.", "token", "id", "bytes", "rank"], rows)
 
 
 def make_section(name: str, title: str, *body: str) -> Html:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bpe.show.html import Heading, Html, card, format_number, table
+from bpe.show.html import Heading, Html, format_number, make_card, make_table
 
 Facts = Mapping[str, Any]
 
@@ -68,7 +68,7 @@ def list_keys(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
 def format_metrics(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
     """Format metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
     rows = [[Heading(to_label(key)), *(format_metric(values, key) for values in facts.values())] for key in keys]
-    return Html(table(["metric", *facts], rows))
+    return Html(make_table(["metric", *facts], rows))
 
 
 def list_corpora(facts: Mapping[str, Facts]) -> list[str]:
@@ -123,7 +123,7 @@ def draw_evaluation(evaluation: Facts) -> str:
         parts.append(
             f"<details><summary>{len(more_keys)} more metrics</summary>{format_metrics(facts, more_keys)}</details>"
         )
-    return card("bpe.evaluation.Evaluation", {}, "".join(parts))
+    return make_card("bpe.evaluation.Evaluation", {}, "".join(parts))
 
 
 def _format_corpora(facts: Mapping[str, Facts]) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _format_corpora(facts: Mapping[str, Facts]) -> Iterator[str]:
             ]
             for corpus in corpora
         ]
-        yield table([to_label(key), *facts], rows)
+        yield make_table([to_label(key), *facts], rows)
 
 
 def _is_number(value: object) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from bpe.errors import pluralize
-from bpe.show.colours import render, use_colour
 from bpe.show.html import Token, add_style, list_tokens, make_token_box, to_html
+from bpe.show.terminal import render, use_colour
 
 #: The most tokens that the table under the coloured tokens lists.
 _MAX_LISTED = 500

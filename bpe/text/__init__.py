@@ -9,6 +9,7 @@ comes from. The files, in the order in which text passes through them:
 - `alignment.py` the spans;
 - `matching.py` patterns of the `regex` package under a time limit; `oniguruma.py` and `oniguruma_sets.py` translate
   Oniguruma's patterns for it, and `character_sets.py` gives it characters as Unicode 16 has them;
+- `letters.py` GPT-2's letters for bytes, in texts and in tokens;
 - `_unicode.pxd`, `_unicode_classes.h` character classes for the kernels; `generate_unicode.py` writes the tables.
 
 Invariants: a normalizer is immutable and deterministic; a stream, however chunked, gives the same result as the whole

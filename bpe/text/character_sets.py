@@ -3,7 +3,7 @@
 They are those of the installed `tokenizers` at the time of writing, whatever the versions of Python and `regex`.
 
 Characters later than Unicode 16, the version of Oniguruma's classes in `tokenizers`, are masked for the installed
-`regex`, which may be newer. Oniguruma takes later characters for unassigned, so `masked` replaces them by
+`regex`, which may be newer. Oniguruma takes later characters for unassigned, so `mask_new_characters` replaces them by
 characters that are unassigned everywhere. Those that a pattern names itself, alone or in a range such as
 `[\\u0800-\\u4e00]`, are matched by both engines. In a translated pattern (`oniguruma.py`) each range has what stands
 for its later characters, too; for any other pattern of `regex`, the later characters that it names stay.
@@ -212,7 +212,7 @@ def _make_masks(pattern: str) -> dict[int, str]:
     return {ord(char): chr(FIRST_MASK + bisect_left(_list_later_chars(), char)) for char in later_chars}
 
 
-def masked(text: str, pattern: str = "", translated: bool = False) -> str:
+def mask_new_characters(text: str, pattern: str = "", translated: bool = False) -> str:
     r"""Replace each character of a text that is not in Unicode 16 by one that is unassigned in all versions.
 
     Args:
@@ -220,9 +220,9 @@ def masked(text: str, pattern: str = "", translated: bool = False) -> str:
         pattern: the pattern in the syntax of `regex`. The characters that it names stay.
         translated: whether it is a translation, so that all characters are replaced.
 
-    >>> ascii(masked("a\u0558"))  # U+0558 is new in Unicode 18
+    >>> ascii(mask_new_characters("a\u0558"))  # U+0558 is new in Unicode 18
     "'a\\U00050000'"
-    >>> ascii(masked("a\u0558", "[\u0500-\u05ff]"))
+    >>> ascii(mask_new_characters("a\u0558", "[\u0500-\u05ff]"))
     "'a\\u0558'"
 
     """

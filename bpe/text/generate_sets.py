@@ -64,13 +64,13 @@ def find_shared_properties() -> list[str]:
     import regex
     from tokenizers import Regex, pre_tokenizers
 
-    from bpe.text.character_sets import masked
+    from bpe.text.character_sets import mask_new_characters
 
     regex_properties = import_module("regex._regex_core").PROPERTIES
     names = {name for name, (_, values) in regex_properties.items() for name in (name, *values)}
     names -= {value for name, (_, values) in regex_properties.items() if name in ("BLK", "BLOCK") for value in values}
     text = "".join(map(chr, CODES))
-    masked_text = masked(text)
+    masked_text = mask_new_characters(text)
     shared = []
     for name in sorted(map(str.lower, names)):
         try:

@@ -36,14 +36,14 @@ def _compile_syntax(in_sets: str) -> Any:
     return regex.compile(_SYNTAX % in_sets, regex.DOTALL)
 
 
-def compiled(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     """Compile a pattern with the `regex` package.
 
     Raises:
         ValueError: for a pattern that does not compile, that exceeds `MAX_ITEMS` or `MAX_DEPTH`, or that searches
             from right to left.
 
-    >>> bool(compiled("[0-9]+").fullmatch("17"))
+    >>> bool(compile_pattern("[0-9]+").fullmatch("17"))
     True
 
     """

@@ -19,8 +19,8 @@ from bpe.base.utf8 import escape, unescape
 from bpe.errors import check_int, describe, short_repr, with_article
 from bpe.text import alignment
 from bpe.text.alignment import AlignedText, Convention
-from bpe.text.character_sets import WHITE_SPACE, masked
-from bpe.text.matching import check_timeout, compiled, find_matches, run_within_time
+from bpe.text.character_sets import WHITE_SPACE, mask_new_characters
+from bpe.text.matching import check_timeout, compile_pattern, find_matches, run_within_time
 from bpe.text.oniguruma import translate
 from bpe.text.unicode import lower, normalize
 
@@ -279,7 +279,7 @@ class Replace(Normalizer):
 
     @cached_property
     def _expression(self) -> Any:
-        return compiled(self.pattern)
+        return compile_pattern(self.pattern)
 
     @cached_property
     def literal(self) -> str | None:
@@ -292,7 +292,7 @@ class Replace(Normalizer):
         if self.literal is not None:
             return text.replace(self.literal, self.replacement)
 
-        if (masked_text := masked(text, self.pattern)) is not text or r"\K" in self.pattern:
+        if (masked_text := mask_new_characters(text, self.pattern)) is not text or r"\K" in self.pattern:
             return self._align(text).text
 
         def substitute(timeout: float | None) -> str:
@@ -301,7 +301,7 @@ class Replace(Normalizer):
         return run_within_time(self.pattern, text, self.timeout, substitute)
 
     def _align(self, text: str) -> AlignedText:
-        masked_text = masked(text, self.pattern)
+        masked_text = mask_new_characters(text, self.pattern)
 
         def find_match_spans(timeout: float | None) -> list[tuple[int, int]]:
             return [match.span() for match in find_matches(self._expression, masked_text, timeout)]

@@ -624,10 +624,10 @@ _SHARED_PATTERN = (
 
 
 @lru_cache(1024)
-def means_the_same(pattern: str) -> bool:
+def is_shared_pattern(pattern: str) -> bool:
     r"""Whether a pattern means the same to both engines, later characters aside, and never matches the empty string.
 
-    >>> means_the_same(r" ?\p{L}+|\d{1,3}|\s+(?!\S)"), means_the_same(r"\d{1,3}+"), means_the_same("^a")
+    >>> is_shared_pattern(r" ?\p{L}+|\d{1,3}|\s+(?!\S)"), is_shared_pattern(r"\d{1,3}+"), is_shared_pattern("^a")
     (True, False, False)
     """
     if regex.fullmatch(_SHARED_PATTERN, pattern) is None:
@@ -682,10 +682,10 @@ def find_spans(
     return spans
 
 
-def escaped(text: str) -> str:
+def escape_literal(text: str) -> str:
     r"""Escape a text: the pattern matches only this text, in both engines.
 
-    >>> escaped("a.b")
+    >>> escape_literal("a.b")
     'a\\.b'
     """
     return str(regex.sub(r"[!-/:-@\[-`{-~]", lambda match: "\\" + match[0], text))

@@ -19,7 +19,7 @@ from bpe.errors import FormatError, check_unicode, describe, short_repr
 from bpe.text import alignment
 from bpe.text.alignment import AlignedText
 from bpe.text.character_sets import WHITE_SPACE, compile_char_class
-from bpe.text.letters import LETTERS, measure_utf8, to_letters
+from bpe.text.letters import LETTERS, measure_utf8, spell_text_in_letters
 from bpe.text.normalizers import (
     NFC,
     NFD,
@@ -228,11 +228,11 @@ class ByteLevel(Normalizer):
     """
 
     def _normalize(self, text: str) -> str:
-        return to_letters(text)
+        return spell_text_in_letters(text)
 
     def _align(self, text: str) -> AlignedText:
         starts = np.arange(len(text), dtype=np.int64).repeat(measure_utf8(text))
-        return AlignedText(to_letters(text), starts, starts + 1, sources=starts)
+        return AlignedText(spell_text_in_letters(text), starts, starts + 1, sources=starts)
 
     def find_last_split(self, text: str, start: int) -> int:
         """Find the end of the text, which may be split anywhere."""

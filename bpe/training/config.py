@@ -17,9 +17,9 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.character_sets import list_codes, make_script_table
+from bpe.text.letters import map_letters_to_bytes
 from bpe.text.normalizers import NormalizerLike, as_normalizer
 from bpe.training.merge_rules import ISOLATED_SCRIPT, TIE_BREAKS, MergeRules, Veto
-from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import Model
 from bpe.vocab.special_tokens import check_special_tokens
 from bpe.vocab.symbols import BYTE_NAMES
@@ -372,8 +372,8 @@ def _read_symbol_code(symbol: object, chars: bool) -> int:
                 return ord(symbol)
         elif ord(symbol) < 128:
             return ord(symbol)
-        elif symbol in letter_bytes():
-            return letter_bytes()[symbol]
+        elif symbol in map_letters_to_bytes():
+            return map_letters_to_bytes()[symbol]
     elif not chars and isinstance(symbol, bytes) and len(symbol) == 1:
         return symbol[0]
     elif not chars and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:

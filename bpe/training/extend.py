@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.memory_limits import resident
-from bpe.base.offsets import offsets_of
+from bpe.base.memory_limits import measure_memory
+from bpe.base.offsets import compute_offsets
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
 from bpe.errors import check_int, describe, pluralize
@@ -31,8 +31,8 @@ from bpe.training.kernel_input import (
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, make_second_stage_base
 from bpe.training.trainer import MergeLearner, learn_merges, make_record, make_trainer, run_merges
-from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
-from bpe.vocab.symbols import word_symbols
+from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
+from bpe.vocab.symbols import find_word_symbols
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -144,7 +144,7 @@ def _check_extendable(tok: Tokenizer) -> None:
             f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}, so it cannot be extended: "
             "a new token would also replace whole words that do not contain its pair; load it without ignore_merges"
         )
-    check_defined(spec, "extending")
+    check_supported(spec, "extending")
     if spec.word_merges is not None:
         raise ValueError(
             "the tokenizer has merges across words, so it cannot be extended: a new word token would change which "
@@ -217,7 +217,7 @@ def make_continuing_trainer(
     words = build_words(counts, config)
     job.free_counts(counts)
     unmergeable = _find_digit_tokens(vocabulary, config)
-    byte_tokens = word_symbols(spec).of_bytes
+    byte_tokens = find_word_symbols(spec).of_bytes
     if byte_tokens is not None:
         unmergeable += byte_tokens[byte_tokens != NO_TOKEN].tolist()
     n_bytes, _ = words.count_bytes_and_tokens(config)
@@ -255,7 +255,7 @@ def _encode_words(
     token_numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     token_numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     token_numbers[unmergeable] = NO_TOKEN
-    tokens = ArraySpool(None if max_memory is None else max(max_memory - resident(), 0) // 4)
+    tokens = ArraySpool(None if max_memory is None else max(max_memory - measure_memory(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
     for word_ids, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
         tokens.append(token_numbers[np.minimum(word_ids, np.uint32(vocabulary.limit))])
@@ -274,12 +274,12 @@ def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
     occurs[spec.merge_results] = True
-    for table in word_symbols(spec).tables:
+    for table in find_word_symbols(spec).tables:
         occurs[table[table != NO_TOKEN]] = True
     starts_symbol = np.ones(len(vocabulary.blob), dtype=np.int64)
     if spec.model == "char":
         starts_symbol[:] = np.frombuffer(vocabulary.blob, dtype=np.uint8) & 0xC0 != 0x80
-    n_before = offsets_of(starts_symbol)
+    n_before = compute_offsets(starts_symbol)
     lengths = n_before[vocabulary.offsets[1:]] - n_before[vocabulary.offsets[:-1]]
     if spec.ends_word is not None and spec.end_of_word is not None:  # a separate mark is one symbol, a glued mark none
         size = len(spec.end_of_word) if spec.model == "char" else len(spec.end_of_word.encode())

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.memory_limits import check_memory, in_megabytes, resident
+from bpe.base.memory_limits import check_memory, format_bytes, measure_memory
 from bpe.base.progress import progress_note
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.reading import changed_error
+from bpe.corpus.reading import make_changed_error
 from bpe.corpus.sources import Sources
 from bpe.count.counting import ExcessCheck, count_into
 from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
@@ -56,7 +56,7 @@ class TrainingJob:
         self, config: TrainConfig, learn: LearnFunction, extra_options: Mapping[str, Any] | None = None
     ) -> None:
         self.config, self._learn = config, learn
-        self.max_memory, self.threads = check_memory(config.max_memory), thread_count(config.threads)
+        self.max_memory, self.threads = check_memory(config.max_memory), resolve_threads(config.threads)
         self._extra_options = dict(extra_options or {})
         self._owned_counts: list[WordCounts] = []  # which may be cleared
 
@@ -190,7 +190,7 @@ def check_unchanged(source: object, files_before: list[list[Any]] | None) -> Non
     """Raise OSError for files that were changed since `files_before`: both stages of a training read the same text."""
     for old_file, new_file in zip(files_before or (), identify_files(source) or (), strict=True):
         if old_file != new_file:
-            raise changed_error(old_file[0])
+            raise make_changed_error(old_file[0])
 
 
 def _list_document_options(source: object) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_
         ValueError: if the symbols do not fit in `max_memory`.
 
     """
-    resident_bytes = resident()
+    resident_bytes = measure_memory()
     arrays = words.memory
     length = words.n_symbols + 2 * len(words.counts) + 1
     # While symbols are widened, both arrays exist: 2 + 4 bytes each.
@@ -240,8 +240,8 @@ def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_
         # `needed + arrays`, up to a whole MB: with more memory, counting spills less and holds more of the words.
         suggested = (needed + arrays >> 20) + 1 << 20
         raise ValueError(
-            f"max_memory is {in_megabytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
-            f"{pluralize(words.n_symbols, 'symbol')} need {in_megabytes(suggested)}; raise it to that (saved counts, "
+            f"max_memory is {format_bytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
+            f"{pluralize(words.n_symbols, 'symbol')} need {format_bytes(suggested)}; raise it to that (saved counts, "
             "also in a checkpoint, are not counted again), or train on less text"
         )
     return (max_memory - resident_bytes + arrays - symbols) // 2
@@ -255,7 +255,7 @@ def _estimate_memory(other_bytes: int, arrays: int, n_words: int, symbols: int) 
 
 def make_excess_check(config: TrainConfig, max_memory: int) -> ExcessCheck:
     """Make a function that tells, while words are counted, whether training on them needs more than `max_memory`."""
-    other_bytes = resident()
+    other_bytes = measure_memory()
     width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6
 
     def check_excess(blob: NDArray[np.uint8], offsets: NDArray[np.int64], times: int) -> str | None:
@@ -266,8 +266,8 @@ def make_excess_check(config: TrainConfig, max_memory: int) -> ExcessCheck:
         if needed - other_bytes < SAMPLING_ERROR * (max_memory - other_bytes):
             return None
         return (
-            f"max_memory is {in_megabytes(max_memory)}, but the words counted so far, about {n_words} of "
-            f"{n_symbols} symbols, need {in_megabytes(needed + arrays)}; raise it beyond that (a checkpoint keeps the "
+            f"max_memory is {format_bytes(max_memory)}, but the words counted so far, about {n_words} of "
+            f"{n_symbols} symbols, need {format_bytes(needed + arrays)}; raise it beyond that (a checkpoint keeps the "
             "counts so far), or train on less text"
         )
 

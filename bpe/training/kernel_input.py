@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, borrow_arrays
 from bpe.errors import pluralize
+from bpe.text.letters import list_byte_alphabet, list_byte_letters
 from bpe.training._symbol_array import count_symbols
 from bpe.training.config import TrainConfig, read_initial_codes
-from bpe.vocab.byte_letters import byte_alphabet, byte_letters
 from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -122,7 +122,7 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
         data = blob.tobytes()
         pieces = [data[offsets[i] : offsets[i + 1]] for i in occurring.tolist()]
         blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-        offsets = offsets_of([len(piece) for piece in pieces])
+        offsets = compute_offsets([len(piece) for piece in pieces])
         word_counts = word_counts[occurring]
     if config.chars:
         data = blob.tobytes()
@@ -198,7 +198,7 @@ def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
         return
     checked: set[bytes] = set()
     for symbol in symbols:
-        names = {symbol.decode()} if config.chars else {symbol.decode("latin-1"), byte_letters()[symbol[0]]}
+        names = {symbol.decode()} if config.chars else {symbol.decode("latin-1"), list_byte_letters()[symbol[0]]}
         clash = names & config.reserved.keys()
         if clash and (config.chars or len(symbol) == 1):
             raise ValueError(
@@ -220,7 +220,7 @@ def _spell_symbol(code: int, chars: bool) -> bytes:
 def _choose_codes(words: WordArrays, config: TrainConfig) -> tuple[set[int], list[int]]:
     """Choose the alphabet: (the symbols that the caller gave, all symbols in id order), as bytes or code points."""
     occurring = words.inner_counts + words.last_counts
-    byte_order = byte_alphabet() if not config.chars else None
+    byte_order = list_byte_alphabet() if not config.chars else None
     initial_codes: list[int]
     if config.alphabet.initial is None:
         initial_codes = [] if byte_order is None else list(byte_order)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.progress import ProgressLike, check_progress, progress_note
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
@@ -24,7 +24,7 @@ from bpe.training.config import CountsLike, check_one_corpus
 from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.editing import check_vocab_size, choose_rarest_leaves, find_removable_tokens
-from bpe.vocab.spec import TokenizerSpec, check_defined
+from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.vocabulary import NO_TOKEN
 
 
@@ -153,7 +153,7 @@ def check_prunable(tok: object) -> TokenizerSpec:
         raise TypeError(f"tok is {describe(tok)}; it must be a bpe.Tokenizer")
     if tok.spec.word_merges is not None:
         raise ValueError("the tokenizer is a BoundlessBPE model, with two kinds of merges; train a smaller one")
-    check_defined(tok.spec, "removing tokens by frequency")
+    check_supported(tok.spec, "removing tokens by frequency")
     return tok.spec
 
 
@@ -175,4 +175,4 @@ def count_for_tokenizer(
         count_corpus(words, files, texts, threads, progress)
     if not len(words):
         raise ValueError("the corpus has no words; give text that is not empty")
-    return CountedCorpus(words, thread_count(threads))
+    return CountedCorpus(words, resolve_threads(threads))

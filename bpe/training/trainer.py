@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._team import Team
-from bpe.base.memory_limits import in_megabytes
+from bpe.base.memory_limits import format_bytes
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
@@ -202,8 +202,8 @@ def make_trainer(
         if track_all_pairs and memory < 12 * words.n_symbols + MIN_PAIR_MEMORY:
             missing = 2 * (12 * words.n_symbols + MIN_PAIR_MEMORY - memory)
             raise ValueError(
-                f"max_memory leaves {in_megabytes(memory)} for the pairs of {pluralize(words.n_symbols, 'symbol')}, "
-                f"too little to track all of them; raise it by {in_megabytes(missing)} for each language"
+                f"max_memory leaves {format_bytes(memory)} for the pairs of {pluralize(words.n_symbols, 'symbol')}, "
+                f"too little to track all of them; raise it by {format_bytes(missing)} for each language"
             )
         memory = min(memory, MAX_BYTES_PER_SYMBOL * words.n_symbols + 4 * MIN_PAIR_MEMORY)
     tuning = {

@@ -3,7 +3,7 @@
 Input is tokens, merges and settings, from a training or from a file; output is a checked `TokenizerSpec`. The files,
 in the order in which a tokenizer uses them:
 
-- `vocabulary.py` ids and bytes of all tokens in one buffer; `byte_letters.py` GPT-2's letters for bytes;
+- `vocabulary.py` ids and bytes of all tokens in one buffer;
 - `spec.py` over `_spec.pyx`: the spec, and the check that its fields are consistent; `events.py` merges and deletions;
   `training_record.py` facts about a training; `after_encoding.py` decoder, post-processor, truncation and padding;
 - `special_tokens.py` finds special and added tokens in text, and says which of them are allowed; `special_names.py` the

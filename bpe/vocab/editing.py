@@ -13,9 +13,9 @@ import numpy as np
 
 from bpe.base.records import replace
 from bpe.errors import check_int, describe, pluralize, short_repr
-from bpe.vocab.spec import TokenizerSpec, check_defined
+from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import check_special_tokens, remove_ineffective_flags
-from bpe.vocab.symbols import build_symbol_tables, unk_id, word_symbols
+from bpe.vocab.symbols import build_symbol_tables, find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, SPECIAL
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def truncate(spec: TokenizerSpec, size: int) -> TokenizerSpec:
         ValueError: for a size greater than the vocabulary's, or smaller than the number of tokens without a merge.
 
     """
-    check_defined(spec, "truncating")
+    check_supported(spec, "truncating")
     base = find_base_tokens(spec)
     results = [token_id for token_id in dict.fromkeys(spec.merge_results.tolist()) if token_id not in base]
     removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
@@ -188,7 +188,7 @@ def without_tokens(spec: TokenizerSpec, tokens: Iterable[int | str]) -> Tokenize
 
 
 def _remove_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
-    check_defined(spec, "removing tokens by their ids")
+    check_supported(spec, "removing tokens by their ids")
     is_kept = np.asarray(spec.vocabulary.kinds != NONE)
     is_kept[ids] = False
     base_tokens, is_alive = find_base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
@@ -256,7 +256,7 @@ def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) 
 
 def find_base_tokens(spec: TokenizerSpec) -> set[int]:
     """Find the tokens that need no merge: special tokens and single symbols."""
-    symbol_tokens = {int(token_id) for table in word_symbols(spec).tables for token_id in np.unique(table)}
+    symbol_tokens = {int(token_id) for table in find_word_symbols(spec).tables for token_id in np.unique(table)}
     special_ids = {*spec.special_tokens.values(), *(token_id for token_id, _ in spec.vocabulary.items(SPECIAL))}
     return (symbol_tokens | special_ids) - {NO_TOKEN}
 
@@ -292,7 +292,7 @@ def keep_tokens(spec: TokenizerSpec, is_kept: NDArray[np.bool_], is_merge_kept: 
     is_merge_kept = is_merge_kept & is_kept[spec.merges].all(axis=1) & is_kept[spec.merge_results]
     remaining = np.flatnonzero(is_kept)
     vocabulary = spec.vocabulary.take(remaining, remaining)
-    unk = spec.unk_token if spec.unk_token is None or is_kept[unk_id(spec)] else None
+    unk = spec.unk_token if spec.unk_token is None or is_kept[find_unk_id(spec)] else None
     return replace(
         _keep_names(spec, {name: token_id for name, token_id in spec.special_tokens.items() if is_kept[token_id]}),
         vocabulary=vocabulary,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.records import dataclass, field
 from bpe.errors import describe, short_repr
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
@@ -132,7 +132,7 @@ def follow_events(events: Events, vocabulary: Vocabulary) -> Timeline:
         np.arange(len(events.results), dtype=np.int32)
         + np.searchsorted(merges_before, np.arange(len(events.results))).astype(np.int32),
         (merges_before + 1 + np.arange(len(merges_before))).astype(np.int32),
-        offsets_of([len(parts) for parts in splits]),
+        compute_offsets([len(parts) for parts in splits]),
         np.array([part for parts in splits for part in parts], dtype=np.int32),
     )
     events._timelines[:] = [(vocabulary, timeline)]

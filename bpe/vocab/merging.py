@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.records import replace
-from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
-from bpe.vocab.symbols import unk_id, word_symbols
+from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
+from bpe.vocab.symbols import find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
 
@@ -86,7 +86,7 @@ def find_unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[
         ValueError: for a tokenizer with a subword prefix, whose tokens are not spelled as their text.
 
     """
-    check_defined(spec, "finding unreachable tokens")
+    check_supported(spec, "finding unreachable tokens")
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "
@@ -116,7 +116,7 @@ class _Reachability:
         self.inner_encoder = make_encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
         self.text_marks = has_text_marks(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
-        self.symbols = word_symbols(spec)
+        self.symbols = find_word_symbols(spec)
         self.inner, self.last, self.mark_id = self.symbols.inner, self.symbols.last, self.symbols.mark
         self.unk_occurs = spec.unk_token is not None and self._alphabet_is_incomplete()
 
@@ -125,7 +125,7 @@ class _Reachability:
         vocabulary, ends = self.spec.vocabulary, self.spec.ends_word
         named_ids = set(self.spec.special_tokens.values())
         if self.unk_occurs:
-            named_ids.add(unk_id(self.spec))
+            named_ids.add(find_unk_id(self.spec))
         unnamed_ids = [token_id for token_id, _ in vocabulary.items(SPECIAL) if token_id not in named_ids]
         final_tokens: list[Token] = []  # tokens that end words
         inner_tokens: list[Token] = []  # tokens inside words; with `text_marks`, some are both

@@ -365,19 +365,19 @@ def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
     )
 
 
-def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) -> None:
-    """Raise ValueError if `what` is not defined for the tokenizer's kind of model.
+def check_supported(spec: TokenizerSpec, operation: str, *, allow_across_words: bool = True) -> None:
+    """Raise ValueError if `operation` is not defined for the tokenizer's kind of model.
 
-    Always an error for PickyBPE; for BoundlessBPE unless `across_words`.
+    Always an error for PickyBPE; for BoundlessBPE unless `allow_across_words`.
     """
-    if spec.word_merges is not None and not across_words:
+    if spec.word_merges is not None and not allow_across_words:
         raise ValueError(
-            f"{what} is defined for merges within words only, and this tokenizer has merges across words; "
+            f"{operation} is defined for merges within words only, and this tokenizer has merges across words; "
             "`encode` and `tokens` give its result"
         )
     if spec.events is not None:
         raise ValueError(
-            f"{what} is not defined for a PickyBPE model, whose merges and deletions depend on each other; use a "
+            f"{operation} is not defined for a PickyBPE model, whose merges and deletions depend on each other; use a "
             "tokenizer that was trained without deletions"
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bpe.errors import check_int, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer
-from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.text.letters import read_letters_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
@@ -55,7 +55,7 @@ def find_decoded_names(spec: TokenizerSpec) -> dict[int, str]:
     return decoded_texts
 
 
-def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
+def find_decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
     """Find the special and unknown tokens that are decoded as other bytes than the vocabulary has for them, by id.
 
     Args:
@@ -70,13 +70,17 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
     else:
         kinds, named_ids = spec.vocabulary.kinds, spec.special_tokens.items()
         text_names = {
-            i: name for name, i in named_ids if kinds[i] == ORDINARY and bytes_or_utf8(name) == spec.vocabulary[i]
+            i: name
+            for name, i in named_ids
+            if kinds[i] == ORDINARY and read_letters_or_utf8(name) == spec.vocabulary[i]
         }
         names = text_names | names
     if not names:
         return {}
     are_letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
-    token_bytes = {token_id: bytes_or_utf8(text) if are_letters else text.encode() for token_id, text in names.items()}
+    token_bytes = {
+        token_id: read_letters_or_utf8(text) if are_letters else text.encode() for token_id, text in names.items()
+    }
     return {token_id: token for token_id, token in token_bytes.items() if token != spec.vocabulary[token_id]}
 
 
@@ -107,12 +111,12 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
     return token_id
 
 
-def bos_token(spec: TokenizerSpec) -> str | None:
+def find_bos_token(spec: TokenizerSpec) -> str | None:
     """Find the name of the token that begins a text: by its role, the template's first, or a common name."""
     return _find_bound(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
 
 
-def eos_token(spec: TokenizerSpec) -> str | None:
+def find_eos_token(spec: TokenizerSpec) -> str | None:
     """Find the name of the token that ends a text: by its role, the template's last, or a common name."""
     return _find_bound(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
 

@@ -221,7 +221,7 @@ class SpecialTokens:
         """Whether one search of the original text finds all these tokens, and none has flags."""
         return self._get_plan(names).one_search
 
-    def occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
+    def may_occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""
         if not names:
             return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpe.base.records import dataclass
-from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.text.letters import read_letters_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, find_spelled
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
-def unk_id(spec: TokenizerSpec) -> int:
+def find_unk_id(spec: TokenizerSpec) -> int:
     """Find the id of the unknown token; the spec must have one."""
     assert spec.unk_token is not None
     if spec.unk_token in spec.special_tokens:
@@ -30,7 +30,7 @@ def unk_id(spec: TokenizerSpec) -> int:
     for token_id, token in spec.vocabulary.items(SPECIAL, max_length=len(name), min_length=len(name)):
         if token == name:
             return token_id
-    token_bytes = bytes_or_utf8(spec.unk_token) if spec.model == "byte" else name
+    token_bytes = read_letters_or_utf8(spec.unk_token) if spec.model == "byte" else name
     if token_bytes in spec.vocabulary.ids:
         return spec.vocabulary.ids[token_bytes]
     raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
@@ -64,7 +64,7 @@ class WordSymbols:
         return tables if self.of_bytes is None else (*tables, self.of_bytes)
 
 
-def word_symbols(spec: TokenizerSpec) -> WordSymbols:
+def find_word_symbols(spec: TokenizerSpec) -> WordSymbols:
     """Find the tokens of the symbols of a tokenizer."""
     inner, last, mark = build_symbol_tables(spec)
     first, only = inner, last

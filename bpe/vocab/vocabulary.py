@@ -13,7 +13,7 @@ import numpy as np
 
 from bpe.base._slices import copy_slices
 from bpe.base.forks import cached_property
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.errors import pluralize, short_repr
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Vocabulary:
         kinds, lengths = np.zeros(limit, dtype=np.uint8), np.zeros(limit, dtype=np.int64)
         kinds[new_ids], lengths[new_ids] = self.kinds[ids], self.lengths[ids]
         blob, _ = join_slices(np.frombuffer(self.blob, dtype=np.uint8), self.offsets[ids], self.lengths[ids])
-        return Vocabulary.from_arrays(blob.tobytes(), offsets_of(lengths), kinds)
+        return Vocabulary.from_arrays(blob.tobytes(), compute_offsets(lengths), kinds)
 
     def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
         self.offsets = offsets
@@ -246,7 +246,7 @@ def join_slices(
     >>> parts.tobytes(), offsets.tolist()
     (b'efa', [0, 2, 3])
     """
-    offsets = offsets_of(lengths)
+    offsets = compute_offsets(lengths)
     result = np.empty(offsets[-1], dtype=np.uint8)
     int64_lengths = np.ascontiguousarray(lengths, dtype=np.int64)
     copy_slices(blob, np.ascontiguousarray(starts), int64_lengths, offsets[:-1], result)

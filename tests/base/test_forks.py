@@ -25,7 +25,7 @@ class Owner:
     """An object with a lock."""
 
     def __init__(self, lost: str = "") -> None:
-        self._lock = forks.lock_of(self, lost)
+        self._lock = forks.make_lock(self, lost)
 
 
 def in_child(work: Callable[[], bool]) -> bool:
@@ -169,7 +169,7 @@ def test_cached_properties_have_one_value_and_no_lock() -> None:
 
 
 def test_other_locks_belong_to_one_call(request: pytest.FixtureRequest) -> None:
-    """The lock of an object that outlives a call must be one of `lock_of`."""
+    """The lock of an object that outlives a call must be one of `make_lock`."""
     folder = request.config.rootpath / "bpe"
     wanted = re.compile(r"\b(?:R?Lock|Condition|Semaphore|Event|Queue)\(\)")
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if wanted.search(path.read_text("utf-8"))}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import bpe
 from bpe.base._result_pool import ResultPool
-from bpe.base.memory_limits import resident
+from bpe.base.memory_limits import measure_memory
 from bpe.encode import _batch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="freed results are kept only on Linux")
@@ -116,12 +116,12 @@ def test_results_outlive_their_tokenizer(spec: bpe.vocab.TokenizerSpec) -> None:
     del tok, result
     gc.collect()
     assert np.array_equal(view, expected[::2])
-    before = resident()
+    before = measure_memory()
     size = expected.nbytes
     del view
     assert pool.max_kept_bytes > 0
     del pool
-    assert before - resident() > 0.9 * size
+    assert before - measure_memory() > 0.9 * size
 
 
 def test_concurrent_calls_do_not_share_results(spec: bpe.vocab.TokenizerSpec) -> None:

@@ -60,7 +60,7 @@ def test_info_draws_the_curve(folder: Path, capsys: Any, monkeypatch: pytest.Mon
     assert tok.spec.training is not None
     assert len(lines) == 1 + len(tok.spec.training.curve)
     assert lines[-1].endswith("█" * 40)
-    monkeypatch.setattr("bpe.show.colours.use_colour", lambda _: True)
+    monkeypatch.setattr("bpe.show.terminal.use_colour", lambda _: True)
     assert main(["info", "--plot", "tok.json"]) == 0
     assert "\x1b[38;5;74m█" in capsys.readouterr().out
     bpe.count_words(files="en.txt").save("en.counts")

@@ -389,7 +389,7 @@ def test_show_is_plain_off_a_terminal_and_coloured_on_one(tokenizer_file, capsys
     assert r"·\|" in line.replace("|·", "·").replace(r"·|\|", r"·\|")
     tok = bpe.Tokenizer.load(tokenizer_file)
     assert line.endswith("다₁|다₂|다₃|x\n")
-    assert line.rstrip("\n") == bpe.show.colours.render(tok.tokens("newest widest | 다x"), colour=False)
+    assert line.rstrip("\n") == bpe.show.terminal.render(tok.tokens("newest widest | 다x"), colour=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)

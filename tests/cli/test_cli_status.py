@@ -356,7 +356,7 @@ def test_text_is_utf8_whatever_the_locale(tokenizer_file):
             "show", "다람쥐", "-t", tokenizer_file, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": locale}
         )
         assert result.returncode == 0
-        assert result.stdout.decode() == bpe.show.colours.render(tok.tokens("다람쥐"), colour=False) + "\n"
+        assert result.stdout.decode() == bpe.show.terminal.render(tok.tokens("다람쥐"), colour=False) + "\n"
 
 
 def test_a_closed_pipe_is_silent(tmp_path, tokenizer_file):

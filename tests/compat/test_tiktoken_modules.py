@@ -18,7 +18,7 @@ from loopback import Silent, serving
 
 import bpe
 import bpe.compat.tiktoken as compat
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 TEXTS = ["low lower lowest", "new newer newest"] * 4
 
@@ -114,11 +114,11 @@ def test_downloads_are_cached(served, tmp_path) -> None:
 
 def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
-    pairs = [" ".join(to_letters(tok.token_bytes(part)) for part in pair) for pair in tok.merges.tolist()]
+    pairs = [" ".join(spell_token_in_letters(tok.token_bytes(part)) for part in pair) for pair in tok.merges.tolist()]
     (tmp_path / "vocab.bpe").write_text("\n".join(["#version: 0.2", *pairs, ""]), encoding="utf-8")
     swapped = {b"a": tok.vocab()[b"b"], b"b": tok.vocab()[b"a"]}
     for name, ids in (("encoder.json", tok.vocab()), ("swapped.json", {**tok.vocab(), **swapped})):
-        ids_by_letters = {to_letters(token): token_id for token, token_id in ids.items()}
+        ids_by_letters = {spell_token_in_letters(token): token_id for token, token_id in ids.items()}
         (tmp_path / name).write_text(json.dumps({**ids_by_letters, "<|endoftext|>": 999}))
     modules = [compat.load]
     if importlib.util.find_spec("tiktoken"):

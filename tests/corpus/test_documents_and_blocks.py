@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.corpus import documents, reading
-from bpe.corpus.blocks import safe_cut, split, text_blocks
+from bpe.corpus.blocks import make_safe_cut, make_text_blocks, split
 from bpe.corpus.sources import Sources
 
 
@@ -139,7 +139,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(data)
     for threads in (1, 2, 5):
         joined, sizes, buffers = b"", [], set()
-        cut = safe_cut(lambda text, low: len(text), [])
+        cut = make_safe_cut(lambda text, low: len(text), [])
         for block in Sources(path).blocks(cut, threads):
             assert block.offset == len(joined)
             joined += bytes(block.text)
@@ -153,7 +153,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         if threads > 1:
             assert sizes[0] == 60  # the first block is small, so that no thread waits long
             assert max(sizes[-4:-1]) <= 60
-    small = list(text_blocks(["ab", b"", "cd"], None))
+    small = list(make_text_blocks(["ab", b"", "cd"], None))
     assert [bytes(block.text) for block in small] == [b"abcd"]
     assert [array.tolist() for array in small[0].documents()] == [[0, 2, 2], [2, 2, 4]]
 

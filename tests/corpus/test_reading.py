@@ -22,7 +22,7 @@ from source_files import write
 
 import bpe
 from bpe.base._cpu import set_vector_level, vector_level
-from bpe.base.utf8 import utf8_error
+from bpe.base.utf8 import find_utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
 from bpe.corpus import parquet, reading, sources, streams
@@ -423,7 +423,7 @@ def test_utf8_validation_equals_pythons(level: int) -> None:
                 data = data[:at] + choose.choice([*WRONG, bytes([choose.randrange(256)])]) + data[at:]
             if choose.random() < 0.5:
                 data = data[: choose.randrange(len(data) + 1)]
-            assert utf8_error(data) == python_error(data)
+            assert find_utf8_error(data) == python_error(data)
     finally:
         set_vector_level(VECTORS)
 

@@ -22,7 +22,7 @@ from strategies import examples
 
 import bpe
 from bpe.corpus import parquet, reading, sources, streams
-from bpe.corpus.blocks import Position, document_cut, safe_cut
+from bpe.corpus.blocks import Position, make_document_cut, make_safe_cut
 from bpe.corpus.listing import list_sources
 
 
@@ -214,13 +214,17 @@ def test_a_separator_may_end_documents(
             (bpe.Sources([path, path], separator=separator), text.split(separator) * 2),
             (bpe.Sources([path, path], separator=separator).with_ending_separators(), ended(text, separator) * 2),
         ):
-            cut = document_cut([separator.encode()], False) if whole else safe_cut(any_position, [separator.encode()])
+            cut = (
+                make_document_cut([separator.encode()], False)
+                if whole
+                else make_safe_cut(any_position, [separator.encode()])
+            )
             assert joined(given_sources.blocks(cut, 1)) == [document.encode() for document in expected]
 
 
 def any_position(text: memoryview, low: int) -> int:
     """The last boundary of characters before the end of the text."""
-    found = reading.character_cut(bytearray(text), low, len(text) - 1)
+    found = reading.cut_after_character(bytearray(text), low, len(text) - 1)
     return low if found is None else found[0]
 
 
@@ -362,7 +366,7 @@ def test_reading_goes_on_from_any_position(
         paths, encoding_errors=errors, on_error=on_error, separator_ends=ends, **(cutting if textual else {})
     )
     separators = given_sources.separators
-    cut = safe_cut(any_position, separators) if anywhere else document_cut(separators, keep)
+    cut = make_safe_cut(any_position, separators) if anywhere else make_document_cut(separators, keep)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
         patch.setattr("bpe.corpus.blocks.BLOCK", size)
@@ -387,7 +391,7 @@ def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: p
     reads: list[int] = []
     monkeypatch.setattr(reading.Schedule, "record_read", lambda self, count: reads.append(count))
     sources = bpe.Sources(write(tmp_path / "a.txt", ["ab " * 60, "cd " * 60]), separator="|", separator_ends=True)
-    cut = safe_cut(any_position, sources.separators)
+    cut = make_safe_cut(any_position, sources.separators)
     for number, block in enumerate(sources.blocks(cut, 1), start=1):
         assert len(reads) == number
         assert len(block.text) > 60 or sum(reads) == 361
@@ -446,7 +450,7 @@ def test_parts_in_order_are_the_whole(
         for part in parts:
             copied = pickle.loads(pickle.dumps(part))
             assert (read(copied), copied.plan()) == (read(part), part.plan())
-            for block in list(part.blocks(document_cut(whole.separators, keep), 1)):
+            for block in list(part.blocks(make_document_cut(whole.separators, keep), 1)):
                 assert joined(part.blocks(None, 1, start=block.resume))
 
 
@@ -497,11 +501,11 @@ def readers() -> list[threading.Thread]:
 def test_the_reading_thread_ends_with_the_generator(name: str, small: None, tmp_path: Path) -> None:
     path = write(tmp_path / name, ["low lower"] * 5000)
     found = bpe.Sources(path)
-    blocks = found.blocks(document_cut([b" "], False), 1)
+    blocks = found.blocks(make_document_cut([b" "], False), 1)
     next(blocks)
     blocks.close()
     assert readers() == []
-    blocks = found.blocks(document_cut([b" "], False), 1)
+    blocks = found.blocks(make_document_cut([b" "], False), 1)
     next(blocks)
     del blocks
     assert readers() == []

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.count import _word_table as wordtable
 
 
@@ -17,7 +17,9 @@ def test_word_table_counts_like_a_dict(words: list[bytes]) -> None:
     table = wordtable.WordTable()
     plain: dict[bytes, int] = {}
     for position, word in enumerate(words):
-        table.add_arrays(word, offsets_of([len(word)]), np.array([position + 1]), np.array([position], dtype=np.uint64))
+        table.add_arrays(
+            word, compute_offsets([len(word)]), np.array([position + 1]), np.array([position], dtype=np.uint64)
+        )
         plain[word] = plain.get(word, 0) + position + 1
     blob, offsets, counts, _ = table.arrays()
     distinct_words = [bytes(blob[a:b]) for a, b in pairwise(offsets)]

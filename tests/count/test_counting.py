@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from reference import count_words as naive_count
 from reference import split_specials
 from strategies import examples
@@ -181,7 +181,7 @@ def test_blocks_of_text_files_have_the_counts_of_the_documents(
             patch.setattr(Splitter, "count", None)
             for size, threads in ((7, 1), (1000, 1), (1000, 3), (1 << 18, 2)):
                 patch.setattr(reading, "MAX_READ", size)
-                given = grouped(files=paths, pretokenizer=pretokenizer, threads=threads, **options)
+                given = from_reference_options(files=paths, pretokenizer=pretokenizer, threads=threads, **options)
                 counts = bpe.count_words(**given)
                 assert list(counts.items()) == expected
 

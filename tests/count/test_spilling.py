@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.count._word_table import WordTable
 from bpe.count.counting import count_into
 from bpe.count.spilling import N_PARTS, Spill
@@ -61,7 +61,7 @@ def test_the_parts_of_a_table_contain_each_word_once() -> None:
     table = WordTable()
     words, n = [word.encode() or b"-" for word in WORDS], len(WORDS)
     table.add_arrays(
-        b"".join(words), offsets_of([*map(len, words)]), np.ones(n, np.int64), np.arange(n, dtype=np.uint64)
+        b"".join(words), compute_offsets([*map(len, words)]), np.ones(n, np.int64), np.arange(n, dtype=np.uint64)
     )
     arrays_by_part: list[Any] = []
     for part in range(N_PARTS):
@@ -78,7 +78,7 @@ def test_the_parts_of_a_table_contain_each_word_once() -> None:
 def test_a_sum_beyond_the_limit_is_refused() -> None:
     spill = Spill()
     table = WordTable()
-    table.add_arrays(b"low", offsets_of([3]), np.array([2**62]), np.zeros(1, dtype=np.uint64))
+    table.add_arrays(b"low", compute_offsets([3]), np.array([2**62]), np.zeros(1, dtype=np.uint64))
     spill.add(table)
     with pytest.raises(ValueError, match=r"more than 2\*\*63 - 1"):
         spill.add(table)

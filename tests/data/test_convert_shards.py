@@ -25,8 +25,8 @@ STREAMS = ("nanogpt", "llmc")
 RECORDED = [format_name for format_name in FORMATS if format_name not in STREAMS]
 
 
-def skip_without_arrow(*format_names: str) -> None:
-    if {"parquet", "arrow"} & {*format_names}:
+def skip_without_arrow(*list_format_names: str) -> None:
+    if {"parquet", "arrow"} & {*list_format_names}:
         pytest.importorskip("pyarrow")
 
 

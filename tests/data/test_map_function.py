@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.base.threads import thread_count
+from bpe.base.threads import resolve_threads
 from bpe.data import map_function
 from bpe.data.mapping import MapFunction
 from bpe.normalizers import NFC, Lowercase
@@ -254,7 +254,7 @@ def test_one_thread_in_the_processes_of_multiprocess() -> None:
     """`datasets` starts its processes by `multiprocess`, a fork of `multiprocessing`."""
     multiprocess = pytest.importorskip("multiprocess")
     with multiprocess.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(thread_count, (None,)) == 1
+        assert pool.apply(resolve_threads, (None,)) == 1
 
 
 def test_spawned_processes(datasets: Any, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from strategies import examples
 import bpe
 from bpe.batch import TokenBatch
 from bpe.vocab.after_encoding import ByteFallback, Fuse, Metaspace, Strip
-from bpe.vocab.symbols import unk_id
+from bpe.vocab.symbols import find_unk_id
 from bpe.vocab.vocabulary import Vocabulary
 
 TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
@@ -223,7 +223,7 @@ def test_end_of_word_marks_decode_to_spaces(glued: bool, model: str) -> None:
 def test_every_token_is_decoded_by_itself(glued: bool, normalizer: str | None) -> None:
     """With marks, and names that the normalizer changes: as a loop over the tokens finds."""
     spec, flags = marked(glued).spec, {"<|end|>": frozenset({"normalized"})}
-    names = {"<|end|>": spec.special_tokens["<|end|>"], "<UNK>": unk_id(spec)}
+    names = {"<|end|>": spec.special_tokens["<|end|>"], "<UNK>": find_unk_id(spec)}
     made = [(names["<UNK>"], b"<UNK>"), (names["<|end|>"], b"<|end|>")]
     spec = replace(
         spec,

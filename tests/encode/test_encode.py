@@ -15,7 +15,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from strategies import examples
 
 import bpe
@@ -64,7 +64,7 @@ each_model = pytest.mark.parametrize("kind", OPTIONS)
 
 @cache
 def model(kind: str) -> bpe.Tokenizer:
-    return bpe.train(texts=CORPUS, num_merges=90, special_tokens=SPECIALS, **grouped(**OPTIONS[kind]))
+    return bpe.train(texts=CORPUS, num_merges=90, special_tokens=SPECIALS, **from_reference_options(**OPTIONS[kind]))
 
 
 class Naive:

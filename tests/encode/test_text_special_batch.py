@@ -22,7 +22,7 @@ from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pipeline import Segment
-from bpe.vocab.byte_letters import byte_alphabet, byte_letters, letter_bytes, to_letters
+from bpe.text.letters import list_byte_alphabet, list_byte_letters, map_letters_to_bytes, spell_token_in_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -232,14 +232,14 @@ def test_invalid_vocabularies_are_refused(tokens: list[tuple[int, bytes]], messa
 
 
 def test_byte_letters() -> None:
-    letters = byte_letters()
+    letters = list_byte_letters()
     assert len(set(letters)) == 256
     assert "".join(letters[byte] for byte in b" \n\t\x00\x7f\xad") == "ĠĊĉĀġŃ"
     assert all(letters[byte] == chr(byte) for byte in b"!~aZ09")
-    assert [bytes([byte]) for byte in byte_alphabet()] == gpt2_byte_order()
-    assert list(byte_alphabet()[:188]) == [*range(33, 127), *range(161, 173), *range(174, 256)]
-    assert {letter: byte for byte, letter in enumerate(letters)} == letter_bytes()
-    assert to_letters(bytes(range(256))) == "".join(letters)
+    assert [bytes([byte]) for byte in list_byte_alphabet()] == gpt2_byte_order()
+    assert list(list_byte_alphabet()[:188]) == [*range(33, 127), *range(161, 173), *range(174, 256)]
+    assert {letter: byte for byte, letter in enumerate(letters)} == map_letters_to_bytes()
+    assert spell_token_in_letters(bytes(range(256))) == "".join(letters)
 
 
 # Batches ------------------------------------------------------------------------------------------------------------

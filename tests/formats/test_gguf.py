@@ -11,9 +11,9 @@ from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, U
 import bpe
 from bpe.formats import gguf
 from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
-from bpe.vocab.byte_letters import byte_letters
+from bpe.text.letters import list_byte_letters
 
-LETTERS = sorted(byte_letters())
+LETTERS = sorted(list_byte_letters())
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
@@ -72,7 +72,7 @@ PAIRS = ["l o", "lo lo", "lolo lolo", "\u0120 lo", "a b", "ab ab", "\u00c3 \u00a
 @pytest.mark.parametrize("pre", ["gpt-2", "llama3", "default"])
 def test_bytes_without_a_token_are_left_out_after_merging(pre, tmp_path):
     """As in llama.cpp; the other file has tokens for them, which no merge has."""
-    missing_letters = {LETTERS[i] for i in (3, 40, 200)} | {byte_letters()[byte] for byte in b"\x00\x0b\xf1-\x82"}
+    missing_letters = {LETTERS[i] for i in (3, 40, 200)} | {list_byte_letters()[byte] for byte in b"\x00\x0b\xf1-\x82"}
     kept_letters = [letter for letter in LETTERS if letter not in missing_letters]
     pairs = [pair for pair in PAIRS if not missing_letters & set(pair)]
     values = {
@@ -98,7 +98,7 @@ def test_bytes_without_a_token_are_left_out_after_merging(pre, tmp_path):
         assert tok.encode(text, dropout=0.3, seed=5).tolist() == ids_with_dropout[ids_with_dropout < limit].tolist()
         assert (tok.count_tokens(text), tok.tokens(text)) == (len(ids), [tok.token_bytes(token_id) for token_id in ids])
         token_ids, spans = tok.encode_with_offsets(text, "byte")
-        data = "".join(byte_letters()[byte] for byte in text.encode())
+        data = "".join(list_byte_letters()[byte] for byte in text.encode())
         assert token_ids.tolist() == ids
         for token_id, (start, end) in zip(ids, spans.tolist(), strict=True):
             left = "".join(letter for letter in data[start:end] if letter not in missing_letters)

@@ -11,15 +11,17 @@ import pytest
 
 import bpe
 from bpe.formats.tiktoken import read_gpt2_ranks
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 
 @cache
 def files() -> tuple[bytes, bytes, dict[bytes, int]]:
     """Merges, ids and ranks of a small tokenizer."""
     tok = bpe.train(texts=["low lower lowest", "naïve 낮\n"] * 5, vocab_size=275)
-    pairs = [" ".join(to_letters(tok.token_bytes(token_id)) for token_id in pair) for pair in tok.merges.tolist()]
-    ids = {to_letters(token): token_id for token, token_id in tok.vocab().items()}
+    pairs = [
+        " ".join(spell_token_in_letters(tok.token_bytes(token_id)) for token_id in pair) for pair in tok.merges.tolist()
+    ]
+    ids = {spell_token_in_letters(token): token_id for token, token_id in tok.vocab().items()}
     merges = "\n".join(["#version: 0.2", *pairs, ""]).encode()
     return merges, json.dumps({**ids, "<|endoftext|>": 275}).encode(), tok.vocab()
 

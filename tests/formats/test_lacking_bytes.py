@@ -20,12 +20,12 @@ import bpe
 from bpe.compat import huggingface as compat
 from bpe.compat.transformers import accelerate
 from bpe.formats.huggingface import read
-from bpe.vocab.byte_letters import byte_letters
+from bpe.text.letters import list_byte_letters
 
 tokenizers = Peer("tokenizers")
 transformers = Peer("transformers")
 
-LETTERS = byte_letters()
+LETTERS = list_byte_letters()
 #: The letters of the bytes that no UTF-8 has, in the order of DeepSeek's ids.
 ODD = "õ÷ÁýÀÿøúþüùöû"
 CHARACTERS = "ab cd\x0b\x00\t\n 漢字仮名한국어éñ🙂\U000e0001\U00070000\U00040000\x7f12,."

@@ -12,7 +12,7 @@ from sentencepiece_files import build_gguf
 
 import bpe
 from bpe.vocab.spec import ROLES
-from bpe.vocab.special_names import eos_token
+from bpe.vocab.special_names import find_eos_token
 
 NAMES = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 #: What the tokenizer_config.json of Qwen 2.5 says.
@@ -154,10 +154,10 @@ def test_roles_of_a_gguf_file(plain: bpe.Tokenizer) -> None:
     values: dict[str, object] = {
         "model": "gpt2",
         "pre": "gpt-2",
-        "tokens": [special.get(i) or bpe.vocab.byte_letters.to_letters(plain.token_bytes(i)) for i in range(262)],
+        "tokens": [special.get(i) or bpe.text.letters.spell_token_in_letters(plain.token_bytes(i)) for i in range(262)],
         "token_type": [3 if i in special else 1 for i in range(262)],
         "merges": [
-            " ".join(bpe.vocab.byte_letters.to_letters(plain.token_bytes(int(i))) for i in pair)
+            " ".join(bpe.text.letters.spell_token_in_letters(plain.token_bytes(int(i))) for i in pair)
             for pair in plain.merges
         ],
         "bos_token_id": 1,
@@ -169,7 +169,7 @@ def test_roles_of_a_gguf_file(plain: bpe.Tokenizer) -> None:
 
     spec = gguf.read(build_gguf({f"tokenizer.ggml.{key}": value for key, value in values.items()}))
     assert spec.roles == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
-    assert eos_token(spec) == "<|im_end|>"
+    assert find_eos_token(spec) == "<|im_end|>"
     values["eos_token_id"] = [1]
     assert gguf.read(build_gguf({f"tokenizer.ggml.{key}": value for key, value in values.items()})).roles == {
         "bos_token": "<|im_start|>"

@@ -20,7 +20,7 @@ from sentencepiece_files import (
 
 import bpe
 from bpe.formats import gguf, sentencepiece
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 MERGED = ["lo", SPACE + "lo", "er", SPACE + "low", "es", "est", "we", "lowe", SPACE + "lower", SPACE + SPACE]
 CHARS = SPACE + "lowernstabix"
@@ -292,7 +292,9 @@ def test_a_surface_that_is_not_utf8_is_refused():
 
 def describe_as_gguf(tok: bpe.Tokenizer, pre: str) -> dict[str, object]:
     special = {token_id: name for name, token_id in tok.special_tokens.items()}
-    names = [special.get(token_id) or to_letters(tok.token_bytes(token_id)) for token_id in range(tok.n_vocab)]
+    names = [
+        special.get(token_id) or spell_token_in_letters(tok.token_bytes(token_id)) for token_id in range(tok.n_vocab)
+    ]
     return {
         "general.architecture": "own",
         "general.list": [1, 2, 3],

@@ -8,7 +8,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from peers import Peer
 from strategies import examples
 from tokenizer_json import (
@@ -28,10 +28,10 @@ from tokenizer_json import (
 import bpe
 from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
-from bpe.pretokenize.patterns import SPELLED
+from bpe.pretokenize.patterns import ONIGURUMA_SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.pretokenize.simplifying import prefixed, words
-from bpe.vocab.byte_letters import byte_alphabet, to_letters
+from bpe.pretokenize.simplifying import make_prefix_pretokenizer, make_whitespace_pretokenizer
+from bpe.text.letters import list_byte_alphabet, spell_token_in_letters
 
 tokenizers = Peer("tokenizers")
 decoders = Peer("tokenizers.decoders")
@@ -57,7 +57,7 @@ def build_peer(
     vocab=None, merges=(), special=(), pre=None, normalizer=None, decoder=None, post=None, **model
 ) -> tokenizers.Tokenizer:
     if vocab is None:
-        vocab = {letter: i for i, letter in enumerate(to_letters(bytes(byte_alphabet())))}
+        vocab = {letter: i for i, letter in enumerate(spell_token_in_letters(bytes(list_byte_alphabet())))}
         vocab |= {"th": 256, "the": 257, "Ġthe": 258}
         merges = [("t", "h"), ("th", "e"), ("Ġ", "the")]
     tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=list(merges), **model))
@@ -87,7 +87,10 @@ THEIRS = {
         lambda: build_peer(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)),
         None,
     ),
-    "ByteLevel, whole, prefix": (lambda: build_peer(pre=pre_tokenizers.ByteLevel(use_regex=False)), prefixed()),
+    "ByteLevel, whole, prefix": (
+        lambda: build_peer(pre=pre_tokenizers.ByteLevel(use_regex=False)),
+        make_prefix_pretokenizer(),
+    ),
     "special": (lambda: build_peer(pre=byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
     "cl100k": (lambda: build_peer(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
     "cl100k removed": (
@@ -98,7 +101,10 @@ THEIRS = {
         lambda: build_peer(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level()])),
         Pretokenizer("starcoder"),
     ),
-    "o200k": (lambda: build_peer(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
+    "o200k": (
+        lambda: build_peer(pre=split_then_bytes(ONIGURUMA_SPELLINGS["o200k"], "removed", True)),
+        Pretokenizer("o200k"),
+    ),
     "Llama 3": (
         lambda: build_peer(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
         Pretokenizer.from_regex(LLAMA3, gaps="keep"),
@@ -125,7 +131,7 @@ THEIRS = {
         lambda: build_peer(
             {"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Whitespace(), unk_token="<unk>"
         ),
-        words(),
+        make_whitespace_pretokenizer(),
     ),
     "WhitespaceSplit": (
         lambda: build_peer(
@@ -271,7 +277,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
-    tok = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
+    tok = bpe.train(texts=CORPUS * 2, num_merges=150, **from_reference_options(**SETTINGS[kind]))
     tok.save(tmp_path / "tokenizer.json")
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     reloaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")

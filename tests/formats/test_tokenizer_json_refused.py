@@ -22,7 +22,7 @@ from bpe import normalizers as n
 from bpe.errors import FormatError, with_path
 from bpe.formats.huggingface import read, write
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.byte_letters import byte_alphabet
+from bpe.text.letters import list_byte_alphabet
 
 
 def build_base() -> dict:
@@ -248,7 +248,7 @@ def test_a_randomly_changed_file_is_read_or_refused(data):
 
 
 def test_a_hundred_thousand_tokens_are_read_in_seconds():
-    symbols = [bytes([byte]) for byte in byte_alphabet()]
+    symbols = [bytes([byte]) for byte in list_byte_alphabet()]
     merges = [(symbols[i // 256 % 256], symbols[i % 256]) for i in range(256 * 256)]
     merges += [(merges[i][0] + merges[i][1], symbols[i % 256]) for i in range(35_000)]
     spec = make_spec(symbols=symbols, merges=merges, special=["<s>"])

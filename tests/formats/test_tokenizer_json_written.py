@@ -30,11 +30,11 @@ from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.spelling import explain_difference
-from bpe.pretokenize.patterns import NAMES, SPELLED
+from bpe.pretokenize.patterns import NAMES, ONIGURUMA_SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.pretokenize.simplifying import prefixed, words
-from bpe.text.oniguruma import escaped, means_the_same
-from bpe.vocab.byte_letters import letter_bytes, to_letters
+from bpe.pretokenize.simplifying import make_prefix_pretokenizer, make_whitespace_pretokenizer
+from bpe.text.letters import map_letters_to_bytes, spell_token_in_letters
+from bpe.text.oniguruma import escape_literal, is_shared_pattern
 from bpe.vocab.spec import TokenizerSpec
 
 tokenizers = Peer("tokenizers")
@@ -60,12 +60,12 @@ PATTERNS_OF_USERS = [
 PATTERNS_OF_OUR_OWN = [
     r"\w+", "^a|.", r".+$", r"\p{N}{1,3}+|.", "(?i)st|.", "(?i:st|.)", "a*", r"(?<=a)b|.", "(?s:.+)", r"\b.",
     "[[:alpha:]]+|.",
-    SPELLED["clip"], SPELLED["cl100k"] + "|x", r"\p{Emoji}|.",
+    ONIGURUMA_SPELLINGS["clip"], ONIGURUMA_SPELLINGS["cl100k"] + "|x", r"\p{Emoji}|.",
 ]  # fmt: skip
 PRETOKENIZERS = [
     None,
-    prefixed(),
-    words(),
+    make_prefix_pretokenizer(),
+    make_whitespace_pretokenizer(),
     *(Pretokenizer(name, add_prefix_space=prefix) for name in NAMES for prefix in (False, True)),
     *(Pretokenizer.from_regex(pattern, gaps=gaps) for pattern in PATTERNS_OF_USERS for gaps in ("drop", "keep")),
     *(Pretokenizer.from_regex(pattern, gaps=gaps) for pattern in PATTERNS_OF_OUR_OWN for gaps in ("drop", "keep")),
@@ -75,7 +75,7 @@ PRETOKENIZERS = [
 PLAIN_NORMALIZERS = [
     n.NFC(), n.NFD(), n.NFKC(), n.NFKD(), n.Lowercase(), n.Strip(), n.Strip(left=False), n.Strip(right=False),
     n.CollapseWhitespace(), n.Replace(r"\s+", " "), n.Replace("[0-9]", "0"), n.Remove(r"[^가-힣\s]"),
-    n.Replace(escaped("a.*'"), "$1"), n.Replace(r"\p{White_Space}|x", r"\1"), n.Sequence(), n.Sequence(n.NFKC(),
+    n.Replace(escape_literal("a.*'"), "$1"), n.Replace(r"\p{White_Space}|x", r"\1"), n.Sequence(), n.Sequence(n.NFKC(),
     n.Sequence(n.Lowercase(), n.Strip()), n.CollapseWhitespace()),
 ]  # fmt: skip
 OWN_NORMALIZERS = [
@@ -144,7 +144,11 @@ def test_tokenizers_loads_files_without_types_of_our_own(spec):
     if loads(spec):
         theirs = hugging(data)
         assert theirs.get_vocab(with_added_tokens=True) == {
-            (token.decode() if kind == 2 else (to_letters(token) if spec.model == "byte" else token.decode())): number
+            (
+                token.decode()
+                if kind == 2
+                else (spell_token_in_letters(token) if spec.model == "byte" else token.decode())
+            ): number
             for kind in (1, 2)
             for number, token in spec.vocabulary.items(kind)
         }
@@ -265,19 +269,20 @@ def split_here(pretokenizer, text):
 
 def split_with_peer(peer, model, text):
     pieces = [piece for piece, _ in peer.pre_tokenizer.pre_tokenize_str(text)]
-    return [bytes(letter_bytes()[c] for c in piece) if model == "byte" else piece.encode() for piece in pieces]
+    return [bytes(map_letters_to_bytes()[c] for c in piece) if model == "byte" else piece.encode() for piece in pieces]
 
 
 SAME = [
     *(Pretokenizer(name) for name in NAMES),
-    words(),
+    make_whitespace_pretokenizer(),
     *(Pretokenizer.from_regex(pattern, gaps=gaps) for pattern in PATTERNS_OF_USERS for gaps in ("drop", "keep")),
 ]
 
 
 @pytest.mark.parametrize(
     ("model", "pretokenizer"),
-    [(model, one) for model in ("byte", "char") for one in SAME] + [("byte", prefixed()), ("byte", Pretokenizer("gpt2",
+    [(model, one) for model in ("byte", "char") for one in SAME]
+    + [("byte", make_prefix_pretokenizer()), ("byte", Pretokenizer("gpt2",
     add_prefix_space=True))], ids=str,
 )  # fmt: skip
 def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):
@@ -315,7 +320,7 @@ def test_tokenizers_normalizes_alike(normalizer):
 @example("[z-a]")
 @example("a{2,1}")
 def test_translated_patterns_match_alike(pattern):
-    if not means_the_same(pattern):
+    if not is_shared_pattern(pattern):
         return
     try:
         pretokenizer = Pretokenizer.from_regex(pattern, gaps="keep")
@@ -329,7 +334,7 @@ def test_translated_patterns_match_alike(pattern):
 def test_which_patterns_are_translated():
     for pattern in (
         *PATTERNS_OF_USERS,
-        SPELLED["o200k"],
+        ONIGURUMA_SPELLINGS["o200k"],
         "[-a]",
         "[^a-]+",
         "a{3}",
@@ -338,11 +343,11 @@ def test_which_patterns_are_translated():
         r"\.\*",
         "[a|b&]",
     ):
-        assert means_the_same(pattern), pattern
+        assert is_shared_pattern(pattern), pattern
     refused = ["", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+", "(?i:é)", "(?P<x>a)"]
     refused += [r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000]
     for pattern in [pattern for pattern in PATTERNS_OF_OUR_OWN[:11] if "(?<" not in pattern] + refused:
-        assert not means_the_same(pattern), pattern
+        assert not is_shared_pattern(pattern), pattern
 
 
 @pytest.mark.parametrize("in_file", [0, 1, 3])

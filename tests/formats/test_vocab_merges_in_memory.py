@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 TEXTS = ["low lower lowest  newer", "naïve 한 \x00\n", "<|endoftext|> <a b>"]
 
@@ -28,9 +28,10 @@ def parts(tok: bpe.Tokenizer, kind: str) -> tuple[Any, Any]:
     if kind == "bytes":
         return {token: token_id for token_id, token in tokens.items()}, pairs
     letters = {
-        token_id: token.decode() if token_id in specials else to_letters(token) for token_id, token in tokens.items()
+        token_id: token.decode() if token_id in specials else spell_token_in_letters(token)
+        for token_id, token in tokens.items()
     }
-    merges = [(to_letters(left), to_letters(right)) for left, right in pairs]
+    merges = [(spell_token_in_letters(left), spell_token_in_letters(right)) for left, right in pairs]
     vocab = {token: np.int64(token_id) for token_id, token in letters.items()}
     return vocab, merges if kind == "letters" else [" ".join(pair) for pair in merges]
 

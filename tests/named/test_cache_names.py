@@ -11,7 +11,7 @@ import pytest
 
 from bpe.formats.openai_encodings import FILES, PublishedFile
 from bpe.named import cache, registry
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 VOCABULARIES = Path(__file__).resolve().parents[3] / "shared" / "data" / "vocab"
 CONTENT = b"IQ== 0\n"
@@ -62,6 +62,6 @@ def test_gpt2_is_built_of_the_file_of_r50k(folder: Path, monkeypatch: pytest.Mon
     assert tok == registry.get_encoding("r50k_base")
     assert tok.encode("hello world<|endoftext|>", allowed_special="all").tolist() == [31373, 995, 50256]
     wanted = json.loads(gzip.decompress((VOCABULARIES / "gpt2_vocab.json.gz").read_bytes()))
-    assert {to_letters(token): number for number, token in tok.spec.vocabulary.items(1)} == {
+    assert {spell_token_in_letters(token): number for number, token in tok.spec.vocabulary.items(1)} == {
         token: number for token, number in wanted.items() if token != "<|endoftext|>"
     }

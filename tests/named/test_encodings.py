@@ -22,7 +22,7 @@ from loopback import Silent, serving
 import bpe
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS, PublishedFile
 from bpe.named import cache, registry
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 
 TEXTS = ["low lower lowest", "new newer newest", "naïve café 낮"] * 5
 
@@ -389,9 +389,9 @@ def test_unknown_names() -> None:
 
 def test_gpt2_comes_from_its_two_files(server, folder, reset_registry, monkeypatch) -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=280, pretokenizer="gpt2")
-    pairs = [[to_letters(tok.token_bytes(number)) for number in pair] for pair in tok.merges.tolist()]
+    pairs = [[spell_token_in_letters(tok.token_bytes(number)) for number in pair] for pair in tok.merges.tolist()]
     merges = "\n".join(["#version: 0.2", *(" ".join(pair) for pair in pairs), ""]).encode()
-    ids: dict[str, Any] = {to_letters(token): number for token, number in tok.vocab().items()}
+    ids: dict[str, Any] = {spell_token_in_letters(token): number for token, number in tok.vocab().items()}
     encoder = json.dumps({**ids, "<|endoftext|>": 280}).encode()
     for name, data in (("vocab.bpe", merges), ("encoder.json", encoder)):
         server.contents[f"/{name}"] = data

@@ -460,7 +460,7 @@ def test_runs_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
     add = Spill.add
     monkeypatch.setattr(Spill, "add", lambda spill, table: (spills.append(len(table)), add(spill, table)))
     monkeypatch.setattr(runs, "BYTES_PER_STEP_LIMITED", 2000)
-    monkeypatch.setattr(runs, "LEAST", 1 << 40)  # leaves no memory for tables
+    monkeypatch.setattr(runs, "MIN_MEMORY", 1 << 40)  # leaves no memory for tables
     expected = bpe.research.train_boundless(texts=texts, vocab_size=420)
     assert not spills
     corpora: tuple[tuple[dict[str, Any], int], ...] = (

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import reference
-from options import grouped
+from options import from_reference_options
 from strategies import SOAK, TIE_BREAKS, interrupt_at
 
 import bpe
-from bpe.base.memory_limits import resident
+from bpe.base.memory_limits import measure_memory
 from bpe.training import trainer as learning
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -150,7 +150,7 @@ def trained(corpus: dict[str, Counts], parity: dict[str, Any], **options: Any) -
     if parity.get("dev"):
         parity = parity | {"dev": {name: counts_of(words, options) for name, words in parity["dev"].items()}}
     tok = bpe.research.train_parity(
-        counts=counts, on_merge=lambda *merge: calls.append(merge), **parity, **grouped(**options)
+        counts=counts, on_merge=lambda *merge: calls.append(merge), **parity, **from_reference_options(**options)
     )
     return tok, calls
 
@@ -263,7 +263,9 @@ def test_files_texts_counts_threads_and_memory_give_the_same(tmp_path: Path) -> 
     assert {name: dict(each.items()) for name, each in counts.items()} == counts_before
     assert bpe.research.train_parity(texts=joined_texts, vocab_size=320, **PARITY, max_memory="3G") == expected
     with pytest.raises(ValueError, match="max_memory"):
-        bpe.research.train_parity(texts=joined_texts, vocab_size=320, **PARITY, max_memory=resident() + (66 << 20))
+        bpe.research.train_parity(
+            texts=joined_texts, vocab_size=320, **PARITY, max_memory=measure_memory() + (66 << 20)
+        )
     sizes = bpe.research.train_parity(texts=joined_texts, vocab_size=[320, 290], **PARITY)
     assert sizes == [expected, expected.truncate_vocab(290)[0]]
     assert sizes[1] == bpe.research.train_parity(texts=joined_texts, vocab_size=290, **PARITY)

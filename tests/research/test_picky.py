@@ -26,7 +26,7 @@ from bpe.encode.engine import Engine
 from bpe.formats.huggingface import write
 from bpe.merge._replay import EventMerger
 from bpe.merge.tables import EventList, SymbolTables
-from bpe.vocab.byte_letters import letter_bytes
+from bpe.text.letters import map_letters_to_bytes
 from bpe.vocab.events import Events
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -59,7 +59,7 @@ def words_of(rng: random.Random, letters: str) -> dict[str, int]:
 
 def events_of(tok: bpe.Tokenizer) -> list[tuple[bytes, bytes] | bytes]:
     """The events of a tokenizer as its file lists them, in bytes."""
-    letters = letter_bytes()
+    letters = map_letters_to_bytes()
 
     def as_bytes(name: str) -> bytes:
         return bytes(letters[letter] for letter in name)

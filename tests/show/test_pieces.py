@@ -8,8 +8,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpe.show.colours import render
 from bpe.show.pieces import is_drawn_whole, label_hidden, show_hidden, split_pieces
+from bpe.show.terminal import render
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 

@@ -8,7 +8,7 @@ import pytest
 import bpe
 from bpe import plots
 from bpe.plots import measure_compression
-from bpe.show.html import STYLE, Html, card, table
+from bpe.show.html import STYLE, Html, make_card, make_table
 
 HUG = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3, special_tokens=["<|end|>"])
 
@@ -92,8 +92,8 @@ def test_cards():
             *("style", "div", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "p", "details", "summary"),
             "input",
         }
-    assert "1,234,567" in card("x", {"n": 1234567})
-    assert table(["a"], [[Html("<i>")]]).count("<i>") == 1
+    assert "1,234,567" in make_card("x", {"n": 1234567})
+    assert make_table(["a"], [[Html("<i>")]]).count("<i>") == 1
     assert bpe.evaluate(tok, texts=["a"])._repr_html_().count("bytes per token") >= 1
 
 

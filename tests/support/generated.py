@@ -8,7 +8,7 @@ from typing import Any
 
 import pipelines
 
-from bpe.text.letters import byte_letters
+from bpe.text.letters import list_byte_letters
 
 #: What texts and vocabularies are made of.
 LETTERS = ["a", "b", "c", " ", "!", "1", "A", "é", "中", "▁", "\n", "e\u0301", "😀", "<", ">", "n"]
@@ -20,7 +20,7 @@ NAMES = [
 ]  # fmt: skip
 #: The pre_tokenizer and the decoder of GPT-2, and the ids of its letters.
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-BYTE_LETTERS = {letter: index for index, letter in enumerate(sorted(byte_letters()))}
+BYTE_LETTERS = {letter: index for index, letter in enumerate(sorted(list_byte_letters()))}
 
 
 def token(content: str, **fields: Any) -> dict[str, Any]:

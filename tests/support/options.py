@@ -18,7 +18,7 @@ _SOURCES = ("separator", "per_line", "encoding_errors")
 _RULES = ("tie_break", "max_token_length")
 
 
-def grouped(**options: Any) -> dict[str, Any]:
+def from_reference_options(**options: Any) -> dict[str, Any]:
     """The arguments of `bpe.train` and the like for these options, some of which are in classes."""
     if options.get("files") is not None:
         sources = {name: options.pop(name) for name in [*options] if name in _SOURCES}

@@ -18,7 +18,7 @@ import pytest
 
 import bpe
 from bpe.corpus import parquet, reading
-from bpe.corpus.blocks import Block, document_cut
+from bpe.corpus.blocks import Block, make_document_cut
 
 zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
 
@@ -90,7 +90,7 @@ def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
 
 
 def read(given_sources: bpe.Sources, **options: Any) -> list[str]:
-    cut = document_cut(given_sources.separators, given_sources.keep_separator)
+    cut = make_document_cut(given_sources.separators, given_sources.keep_separator)
     with closing(given_sources.blocks(cut, 1, **options)) as blocks:
         return [document.decode() for document in joined(blocks)]
 

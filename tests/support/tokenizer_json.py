@@ -10,7 +10,7 @@ from peers import Peer
 
 from bpe.formats.huggingface import write
 from bpe.formats.huggingface.spelling import find_word_ends
-from bpe.vocab.byte_letters import byte_alphabet
+from bpe.text.letters import list_byte_alphabet
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -46,7 +46,7 @@ def make_spec(
     """
     encode = (lambda token: token) if model == "byte" else str.encode
     if symbols is None:
-        symbols = [bytes([byte]) for byte in byte_alphabet()]
+        symbols = [bytes([byte]) for byte in list_byte_alphabet()]
     ids = {}
     for token in symbols:
         ids.setdefault(encode(token), first_id + len(ids))

@@ -219,7 +219,7 @@ def test_nested_json_is_refused():
 @pytest.mark.parametrize("pattern", [r"(?r)\w+", r"(?i:(?r)\w+)", r"x|(?r:\w+)", r"(?V1r)[a--b]+", r"a(?rx) b"])
 def test_patterns_that_search_from_right_to_left_are_refused(pattern: str) -> None:
     """Their matches come in descending order, which kernels read out of bounds."""
-    for make in (bpe.Pretokenizer.from_regex, bpe.normalizers.Replace, matching.compiled):
+    for make in (bpe.Pretokenizer.from_regex, bpe.normalizers.Replace, matching.compile_pattern):
         with pytest.raises(ValueError, match=r"searches from right to left.* remove the flag \(\?r\)"):
             make(pattern)
 

@@ -12,7 +12,7 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.formats.huggingface.steps import read_normalizer
 from bpe.pretokenize.steps import Split
-from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
+from bpe.text.oniguruma import UntranslatableError, is_shared_pattern, translate
 from bpe.text.oniguruma_sets import POSIX_BRACKETS, find_case_variants, find_long_folds
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -140,17 +140,17 @@ def test_patterns_that_mean_the_same() -> None:
     same_meaning = r"(?i:'s|'t|'re)|\p{Lu}+  (?<=a|bc)\d{1,3}  [a|b&]+  \p{Greek}|[\p{Arab}!]"
     other_meaning = r"\p{Script}x|é  (?i:'i)  (?i:é)  (?i:st)  \w  [a[b]]  a{3,1}  [^\s\S]  \A  a*  \p{Alpha_}+|^  \h"
     for pattern in same_meaning.split("  "):
-        assert means_the_same(pattern), pattern
+        assert is_shared_pattern(pattern), pattern
     for pattern in other_meaning.split("  "):
-        assert not means_the_same(pattern), pattern
+        assert not is_shared_pattern(pattern), pattern
 
 
 def test_later_characters_that_a_pattern_names() -> None:
     """A property lacks characters later than Unicode 16, also beside a range that has them."""
     later = r"\p{L}+|[ä-힣]  [\u0500-\u05ff]|\W  [^\u0500-\u05ff]+|\p{L}  (.)\1|[\u0500-\u05ff]  \u0558|\W"
     check(later.split("  "), ["a\u0558b\u0558\u0558\u1acf\u0558", "\u1acf\u1ad0a"])
-    assert means_the_same(r"[\u0500-\u05ff]+")
-    assert not means_the_same(r"[\u0500-\u05ff]+|\p{L}")
+    assert is_shared_pattern(r"[\u0500-\u05ff]+")
+    assert not is_shared_pattern(r"[\u0500-\u05ff]+|\p{L}")
 
 
 def test_replacing_decoders() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from options import grouped
+from options import from_reference_options
 from peers import Peer
 
 import bpe
@@ -89,12 +89,12 @@ def test_merges_equal_the_naive_oracle_and_ids_those_of_tokenizers(seed, tmp_pat
         "model": "char", "pretokenizer": None, "special_tokens": SPECIALS, "unk_token": "<unk>",
         "byte_fallback": fallback, "character_coverage": coverage, "split_digits": digits,
     }  # fmt: skip
-    tok = bpe.train(counts=counts, num_merges=20, **grouped(**options))
+    tok = bpe.train(counts=counts, num_merges=20, **from_reference_options(**options))
     merges, tokens = naive_merges(counts, 20, naive_alphabet(counts, coverage), DIGITS if digits else set())
     assert list(tok.vocab())[3 + 256 * fallback :] == tokens
     names = {token_id: token for token, token_id in tok.vocab().items()}
     assert [(names[left], names[right]) for left, right in tok.merges.tolist()] == merges
-    half = bpe.train(counts=counts, num_merges=8, **grouped(**options))
+    half = bpe.train(counts=counts, num_merges=8, **from_reference_options(**options))
     assert bpe.extend(half, counts, tok.vocab_size, split_digits=digits) == tok
     tok.save(tmp_path / "tokenizer.json")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
@@ -126,12 +126,12 @@ def test_a_checkpoint_keeps_the_options(tmp_path):
         "counts": {"ab1": 3, "abc2": 2, "é": 1}, "num_merges": 3, "byte_fallback": True, "pretokenizer": None,
         "character_coverage": 0.95, "split_digits": True, "checkpoint": tmp_path / "c",
     }  # fmt: skip
-    tok = bpe.train(**grouped(**options))
-    assert bpe.train(**grouped(**options)) == tok
+    tok = bpe.train(**from_reference_options(**options))
+    assert bpe.train(**from_reference_options(**options)) == tok
     with pytest.raises(ValueError, match="split_digits"):
-        bpe.train(**grouped(**{**options, "split_digits": False}))
+        bpe.train(**from_reference_options(**{**options, "split_digits": False}))
     with pytest.raises(ValueError, match="character_coverage"):
-        bpe.train(**grouped(**{**options, "character_coverage": 0.5}))
+        bpe.train(**from_reference_options(**{**options, "character_coverage": 0.5}))
 
 
 @pytest.mark.parametrize(
@@ -140,4 +140,4 @@ def test_a_checkpoint_keeps_the_options(tmp_path):
 )
 def test_options_are_checked(options, error, match):
     with pytest.raises(error, match=match):
-        bpe.train(**grouped(**{"counts": {"ab": 1}, "num_merges": 1, "pretokenizer": None, **options}))
+        bpe.train(**from_reference_options(**{"counts": {"ab": 1}, "num_merges": 1, "pretokenizer": None, **options}))

@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from source_files import use_small_blocks, write
 from strategies import TIE_BREAKS, corpora, examples, rules
 
 import bpe
-from bpe.base.memory_limits import resident
+from bpe.base.memory_limits import measure_memory
 from bpe.count import counting
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import job as training
@@ -87,7 +87,7 @@ def stopping(at: int) -> Any:
 
 def interrupted(at: int, **options: Any) -> None:
     with pytest.raises(StopHereError):
-        bpe.train(**grouped(**options), on_merge=stopping(at))
+        bpe.train(**from_reference_options(**options), on_merge=stopping(at))
 
 
 # Resuming -------------------------------------------------------------------------------------------------------------
@@ -103,12 +103,12 @@ def test_resuming_gives_the_same_result(
     files: list[Path], tmp_path: Path, model: dict[str, Any], tie_break: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"num_merges": 60, "tie_break": tie_break, **model}
-    expected = bpe.train(**grouped(files=files, **options))
+    expected = bpe.train(**from_reference_options(files=files, **options))
     path = tmp_path / "run.ckpt"
     for at in (1, 2, 13, 22):
         interrupted(at, files=files, checkpoint=path, **options)
     monkeypatch.setattr(training, "count_into", None)  # the counts are saved: nothing is counted
-    tok = bpe.train(**grouped(files=files, checkpoint=path, **options))
+    tok = bpe.train(**from_reference_options(files=files, checkpoint=path, **options))
     assert tok == expected
     assert tok.spec.training is not None
     assert expected.spec.training is not None
@@ -116,7 +116,7 @@ def test_resuming_gives_the_same_result(
         expected.spec.training.merges,
         expected.spec.training.stopped,
     )
-    assert bpe.train(**grouped(files=files, checkpoint=path, **options)) == expected, (
+    assert bpe.train(**from_reference_options(files=files, checkpoint=path, **options)) == expected, (
         "resuming after the end gives the same result"
     )
 
@@ -136,7 +136,7 @@ def test_resuming_any_corpus_at_any_step_gives_the_same_merges(
 
 def check_resuming(path: Path, at: list[int], options: dict[str, Any]) -> None:
     calls: list[Any] = []
-    expected = bpe.train(**grouped(**options), on_merge=lambda *each: calls.append(each))
+    expected = bpe.train(**from_reference_options(**options), on_merge=lambda *each: calls.append(each))
     by_step: dict[int, Any] = {}
 
     def on_merge(step: int, *rest: Any) -> None:
@@ -146,12 +146,12 @@ def check_resuming(path: Path, at: list[int], options: dict[str, Any]) -> None:
 
     for _ in range(len(at) + 1):
         try:
-            assert bpe.train(**grouped(**options), on_merge=on_merge, checkpoint=path) == expected
+            assert bpe.train(**from_reference_options(**options), on_merge=on_merge, checkpoint=path) == expected
         except StopHereError:
             continue
         break
     assert list(by_step.values()) == calls
-    assert bpe.train(**grouped(**options), checkpoint=path) == expected
+    assert bpe.train(**from_reference_options(**options), checkpoint=path) == expected
 
 
 def test_training_resumes_from_every_saved_state(
@@ -159,7 +159,7 @@ def test_training_resumes_from_every_saved_state(
 ) -> None:
     """A killed training leaves one of these states."""
     options: dict[str, Any] = {"num_merges": 40, "tie_break": "first"}
-    expected = bpe.train(**grouped(files=files, **options))
+    expected = bpe.train(**from_reference_options(files=files, **options))
     states: list[Path] = []
     replace = os.replace
 
@@ -172,14 +172,16 @@ def test_training_resumes_from_every_saved_state(
 
     monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", 0.0)
     monkeypatch.setattr(os, "replace", recording_replace)
-    bpe.train(files=files, checkpoint=tmp_path / "run.ckpt", on_merge=lambda *_: None, **grouped(**options))
+    bpe.train(
+        files=files, checkpoint=tmp_path / "run.ckpt", on_merge=lambda *_: None, **from_reference_options(**options)
+    )
     monkeypatch.setattr(os, "replace", replace)
     # One before counting, one between the files, one after it, one before the first merge, one after each merge, one at
     # the end.
     assert len(states) == 1 + 1 + 1 + 1 + 40 + 1
     assert [path.name for path in states[0].iterdir()] == ["run.ckpt"]
     for state in states:
-        assert bpe.train(files=files, checkpoint=state / "run.ckpt", **grouped(**options)) == expected
+        assert bpe.train(files=files, checkpoint=state / "run.ckpt", **from_reference_options(**options)) == expected
         assert sorted(path.name for path in state.iterdir()) == ["run.ckpt", "run.ckpt.counts"]
 
 
@@ -237,10 +239,10 @@ def test_a_full_disk_does_not_end_the_training(
         monkeypatch.setattr(os, "replace", full)
 
     options: dict[str, Any] = {"files": files, "num_merges": 5, "checkpoint": tmp_path / "ckpt"}
-    assert bpe.train(**grouped(**options), on_merge=on_merge) == expected
+    assert bpe.train(**from_reference_options(**options), on_merge=on_merge) == expected
     assert "ckpt could not be saved: [Errno 28] No space left on device" in caplog.text
     with pytest.raises(OSError, match="No space left"):
-        bpe.train(**grouped(**{**options, "checkpoint": tmp_path / "other"}))
+        bpe.train(**from_reference_options(**{**options, "checkpoint": tmp_path / "other"}))
 
 
 def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,18 +294,20 @@ def test_counting_resumes_from_every_saved_state(
     if options.pop("spilling", False):
         monkeypatch.setattr(counting.ThreadTables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
-    expected = bpe.train(**grouped(**made))
+    expected = bpe.train(**from_reference_options(**made))
     checkpoint = tmp_path / "run.ckpt"
     for most in (1, 2, 5):
         with monkeypatch.context() as patch, pytest.raises(StopHereError) if most == 1 else suppress(StopHereError):
             stop_after_saves(patch, most)
-            bpe.train(**grouped(**made), checkpoint=checkpoint)
+            bpe.train(**from_reference_options(**made), checkpoint=checkpoint)
         if most == 1:
             with pytest.raises(bpe.FormatError, match="the counts of a part of a corpus"):
                 bpe.WordCounts.load(f"{checkpoint}.counts")
-    assert bpe.train(**grouped(**made), checkpoint=checkpoint) == expected
+    assert bpe.train(**from_reference_options(**made), checkpoint=checkpoint) == expected
     if "superwords" not in options:
-        assert bpe.WordCounts.load(f"{checkpoint}.counts") == bpe.count_words(**grouped(files=paths, **options))
+        assert bpe.WordCounts.load(f"{checkpoint}.counts") == bpe.count_words(
+            **from_reference_options(files=paths, **options)
+        )
 
 
 @pytest.mark.parametrize("separator", [None, "|"])
@@ -320,10 +324,10 @@ def test_counting_resumes_in_the_middle_of_a_text(
     with monkeypatch.context() as patch:
         stop_after_saves(patch, 1)
         with pytest.raises(StopHereError):
-            bpe.train(**grouped(**made), num_merges=1, checkpoint=tmp_path / "c")
+            bpe.train(**from_reference_options(**made), num_merges=1, checkpoint=tmp_path / "c")
     unfinished = checkpoint_module.read_counts(f"{tmp_path / 'c'}.counts")[1]
     assert 0 < unfinished[1] < path.stat().st_size
-    bpe.train(**grouped(**made), num_merges=1, checkpoint=tmp_path / "c")
+    bpe.train(**from_reference_options(**made), num_merges=1, checkpoint=tmp_path / "c")
     assert bpe.WordCounts.load(f"{tmp_path / 'c'}.counts") == expected
 
 
@@ -334,15 +338,15 @@ def test_words_that_need_too_much_memory_end_the_counting(tmp_path: Path, monkey
     path.write_text(words.translate(str.maketrans("0123456789", "abcdefghij")))
     made: dict[str, Any] = {"files": path, "num_merges": 3, "threads": 1, "checkpoint": checkpoint}
     with monkeypatch.context() as patch:
-        patch.setattr("bpe.training.job.check_memory", lambda _: resident() + (12 << 20))
+        patch.setattr("bpe.training.job.check_memory", lambda _: measure_memory() + (12 << 20))
         patch.setattr("bpe.training.job.MIN_PAIR_MEMORY", 0)
         with pytest.raises(ValueError, match=r"max_memory is .* the words counted so far, about \d+ of \d+ symbols"):
-            bpe.train(**grouped(**made), max_memory=1)
+            bpe.train(**from_reference_options(**made), max_memory=1)
     counts, unfinished = checkpoint_module.read_counts(f"{checkpoint}.counts")
     assert 200_000 < len(counts) < 900_000
     assert unfinished[1] < path.stat().st_size
     expected = bpe.count_words(files=path)
-    assert bpe.train(**grouped(**made)) == bpe.train(counts=expected, num_merges=3)
+    assert bpe.train(**from_reference_options(**made)) == bpe.train(counts=expected, num_merges=3)
     assert bpe.WordCounts.load(f"{checkpoint}.counts") == expected
 
 
@@ -472,7 +476,7 @@ def test_other_options_are_refused(files: list[Path], tmp_path: Path, other: dic
         ValueError,
         match=f"checkpoint .* was made with {message}.*pass the same value to resume it; to start over, delete it",
     ):
-        bpe.train(**grouped(**{"files": files, "num_merges": 30, "checkpoint": path, **other}))
+        bpe.train(**from_reference_options(**{"files": files, "num_merges": 30, "checkpoint": path, **other}))
     assert path.read_bytes() == before
 
 
@@ -505,7 +509,7 @@ def test_files_that_are_not_checkpoints_are_refused(files: list[Path], tmp_path:
     ):
         path.write_bytes(bad)
         with pytest.raises(bpe.FormatError, match=message) as caught:
-            bpe.train(**grouped(**options))
+            bpe.train(**from_reference_options(**options))
         assert caught.value.path == str(path)
         assert path.read_bytes() == bad
     path.unlink()
@@ -516,9 +520,9 @@ def test_files_that_are_not_checkpoints_are_refused(files: list[Path], tmp_path:
         (7, TypeError, "checkpoint is 7, an int; it must be a path"),
     ):
         with pytest.raises(error, match=message):
-            bpe.train(**grouped(**{**options, "checkpoint": checkpoint}))
+            bpe.train(**from_reference_options(**{**options, "checkpoint": checkpoint}))
     with pytest.raises(bpe.FormatError, match="this is not a checkpoint"):
-        bpe.train(**grouped(**{**options, "checkpoint": files[0]}))
+        bpe.train(**from_reference_options(**{**options, "checkpoint": files[0]}))
     assert files[0].stat().st_size > 1000, "the corpus is not replaced"
 
 
@@ -541,9 +545,9 @@ def test_forged_merges_in_a_checkpoint_are_refused(tmp_path: Path, count: int) -
         forged = data[:12] + len(made).to_bytes(8, "little") + made + merges.tobytes()
         path.write_bytes(forged + hashlib.sha256(forged).digest())
         with pytest.raises(bpe.FormatError, match=rf"run.ckpt: the checkpoint is not of this training.*{wrong}"):
-            bpe.train(num_merges=5, checkpoint=path, threads=1, **grouped(**options))
+            bpe.train(num_merges=5, checkpoint=path, threads=1, **from_reference_options(**options))
     made = json.dumps(header | {"files": [3]}).encode()
     forged = data[:12] + len(made).to_bytes(8, "little") + made + data[20 + size : -32]
     path.write_bytes(forged + hashlib.sha256(forged).digest())
     with pytest.raises(bpe.FormatError, match=r"the header is not valid: files is \[3\]"):
-        bpe.train(num_merges=5, checkpoint=path, threads=1, **grouped(**options))
+        bpe.train(num_merges=5, checkpoint=path, threads=1, **from_reference_options(**options))

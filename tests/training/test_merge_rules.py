@@ -12,7 +12,7 @@ import pytest
 import reference
 import regex
 from merge_rules import Asked, begins_character, random_rules, random_words, veto_of
-from options import grouped
+from options import from_reference_options
 from strategies import SOAK, interrupt_at
 
 import bpe
@@ -50,7 +50,7 @@ def merges_of(tok: bpe.Tokenizer) -> list[tuple[Any, Any]]:
 def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "tuning_for_tests", switches)
-        return bpe.train(**grouped(**options))
+        return bpe.train(**from_reference_options(**options))
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------

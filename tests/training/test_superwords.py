@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.training import encoded, extend
 from bpe.training.superwords import SuperWords
@@ -155,7 +155,7 @@ def test_the_papers_patterns_are_two_steps_of_tokenizers() -> None:
 def test_the_units_scanner_finds_what_the_patterns_match(texts: list[str]) -> None:
     """Also of texts that lie end to end, where digits meet."""
     datas = [text.encode() for text in texts]
-    offsets = offsets_of([len(data) for data in datas])
+    offsets = compute_offsets([len(data) for data in datas])
     for pattern in (SUPERBPE_WORDS, SUPERBPE_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_V2_UNITS):
         pretokenizer = bpe.Pretokenizer.from_regex(pattern, gaps="keep")
         spans = zip(*pretokenizer.find_spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
@@ -354,7 +354,7 @@ def test_encoded_words_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(encoded.ArraySpool, "take_all", spied)
     assert bpe.train(**options, max_memory="8G") == expected
-    monkeypatch.setattr(extend, "resident", lambda: 1 << 40)
+    monkeypatch.setattr(extend, "measure_memory", lambda: 1 << 40)
     assert bpe.train(**options, max_memory="8G") == expected
     assert [each for each, _ in mapped] == [False, True]
     assert mapped[0][1] == mapped[1][1] > 4 << 17  # so much that pages are let go meanwhile

@@ -12,7 +12,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from strategies import SOAK, TIE_BREAKS, corpora, examples, rules
 
 import bpe
@@ -35,7 +35,7 @@ def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, in
         assert type(count) is int
         learned.append((left, right, token, count))
 
-    return bpe.train(**grouped(**options), on_merge=on_merge), learned
+    return bpe.train(**from_reference_options(**options), on_merge=on_merge), learned
 
 
 def assert_agrees(

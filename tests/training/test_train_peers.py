@@ -76,7 +76,7 @@ def like_minbpe(text: str, number: int) -> tuple[list[Any], list[Any]]:
 def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
     """Merges by this package and by `tokenizers`, for `number` tokens."""
     tokenizers = pytest.importorskip("tokenizers")
-    from bpe.vocab.byte_letters import to_letters
+    from bpe.text.letters import spell_token_in_letters
 
     documents = text.split(END)
     byte_level = tokenizers.pre_tokenizers.ByteLevel
@@ -90,7 +90,9 @@ def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
 
     merges = [tuple(merge) for merge in json.loads(peer.to_str())["model"]["merges"]]
     tok = bpe.train(texts=documents, vocab_size=number, rules=bpe.MergeRules(tie_break="id"))
-    return [tuple(to_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()], merges
+    return [
+        tuple(spell_token_in_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()
+    ], merges
 
 
 @each_text

@@ -13,7 +13,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from strategies import SOAK, examples, rules
 
 import bpe
@@ -46,7 +46,7 @@ def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, li
     learned: list[Merge] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "tuning_for_tests", switches)
-        tok = bpe.train(**grouped(**options), on_merge=lambda _, *merge: learned.append(merge))
+        tok = bpe.train(**from_reference_options(**options), on_merge=lambda _, *merge: learned.append(merge))
     return tok, learned
 
 

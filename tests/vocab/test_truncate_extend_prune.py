@@ -15,14 +15,14 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from options import grouped
+from options import from_reference_options
 from peers import Peer
 from strategies import TIE_BREAKS, corpora, examples, rules
 from written import unspelled
 
 import bpe
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
-from bpe.vocab.symbols import BYTE_NAMES, word_symbols
+from bpe.vocab.symbols import BYTE_NAMES, find_word_symbols
 from bpe.vocab.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -41,7 +41,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
-    return bpe.train(counts=words, pretokenizer=None, **grouped(**KINDS[kind], **options))
+    return bpe.train(counts=words, pretokenizer=None, **from_reference_options(**KINDS[kind], **options))
 
 
 # Truncating and extending ---------------------------------------------------------------------------------------------
@@ -545,7 +545,7 @@ def test_tokens_of_bytes_are_found_among_tokens_of_their_length() -> None:
     texts = ["<0x4Z> <0xAA> <0xAB <0x00>0 é"]
     tok = bpe.train(texts=texts, vocab_size=300, pretokenizer="metaspace", alphabet=bpe.Alphabet(byte_fallback=True))
     assert tok.spec.byte_fallback
-    found = word_symbols(tok.spec).of_bytes
+    found = find_word_symbols(tok.spec).of_bytes
     naive = {token: number for number, token in tok.spec.vocabulary.items()}
     assert found is not None
     assert found.tolist() == [naive[name.encode()] for name in BYTE_NAMES]

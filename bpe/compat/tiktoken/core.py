@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array, as_list, as_lists, keep_ints
-from bpe.base.forks import cached_property, lock_of
-from bpe.base.threads import thread_count
+from bpe.base.forks import cached_property, make_lock
+from bpe.base.threads import resolve_threads
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
 from bpe.decode.decoder import with_fast_decode
@@ -52,7 +52,7 @@ _NO_NAMES: frozenset[str] = frozenset()
 #: The bytes that continue a character in UTF-8.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
-_lock = lock_of(sys.modules[__name__])
+_lock = make_lock(sys.modules[__name__])
 #: The encodings that have been built, by name.
 ENCODINGS: dict[str, Encoding] = {}
 
@@ -556,7 +556,7 @@ def _check_tokens(tokens: Any) -> Sequence[int]:
 
 def _count_threads(num_threads: Any) -> int:
     """Read `num_threads`: at most the number of available cores, None for all of them; 2.5 is 3."""
-    cores = thread_count(None)
+    cores = resolve_threads(None)
     if num_threads is None:
         return cores
     if not isinstance(num_threads, (int, float)):

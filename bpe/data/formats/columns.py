@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.batch import id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, find_size, make_one_document
@@ -165,7 +165,7 @@ class ColumnWriter(ShardWriter):
     def _write_group(self) -> None:
         """Write the gathered documents as a row group or record batch."""
         pa = self._arrow
-        offsets = pa.array(offsets_of(np.concatenate(self._lengths)))
+        offsets = pa.array(compute_offsets(np.concatenate(self._lengths)))
         lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.take())) for column in self._columns.values()]
         batch = pa.record_batch(lists, names=list(self._columns))
         if self._shard_format.name == "arrow":
@@ -236,7 +236,7 @@ class ColumnShard(Shard):
             if not np.array_equal(lengths[0], lengths[1]):
                 raise FormatError(f"a row of {MASK_COLUMN} is not as long as its row of {IDS_COLUMN}", path=self.path)
             mask = values[1].astype(np.uint8, copy=False)
-        return Shard(self.path, id_array(values[0]), DocumentOffsets(offsets_of(lengths[0])), mask=mask)
+        return Shard(self.path, id_array(values[0]), DocumentOffsets(compute_offsets(lengths[0])), mask=mask)
 
     def _check_schema(self, path: Path, schema: Any) -> None:
         types = load_pyarrow().types

@@ -39,7 +39,7 @@ from bpe.data.formats.reading import (
 )
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, short_repr
-from bpe.formats.id_files import MAX_HEADER, NpyHeader, npy_header, parse_npy_header
+from bpe.formats.id_files import MAX_HEADER, NpyHeader, build_npy_header, parse_npy_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,9 +106,9 @@ class NativeWriter(ShardWriter):
         self._files[-1].write_array(ends, _OFFSET_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
-        headers = [npy_header(self._dtype, self.tokens), npy_header(_OFFSET_DTYPE, self.documents + 1)]
+        headers = [build_npy_header(self._dtype, self.tokens), build_npy_header(_OFFSET_DTYPE, self.documents + 1)]
         if self._masks:
-            headers.insert(1, npy_header(_MASK_DTYPE, self.tokens))
+            headers.insert(1, build_npy_header(_MASK_DTYPE, self.tokens))
         return headers
 
 

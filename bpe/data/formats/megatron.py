@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.data.formats.reading import DocumentBounds, Shard, check_rising, find_size, map_numbers, read_numbers
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError
@@ -103,7 +103,7 @@ def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count
     lengths = read_numbers(index, _LENGTH_DTYPE, lengths_start, count)
     for pointers in read_numbers(index, _POINTER_DTYPE, pointers_start, count):
         sizes = next(lengths).astype(np.int64) * width
-        starts = expected + offsets_of(sizes)
+        starts = expected + compute_offsets(sizes)
         wrong_sequences = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
         if len(wrong_sequences):
             i = int(wrong_sequences[0])

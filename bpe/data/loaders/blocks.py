@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import ShardRows, Tail, hash_values
 from bpe.data.loaders.spans import Batch, RowFormat, Spans
@@ -111,7 +111,7 @@ class Blocks(ShardRows):
         if (counts < 1).any():
             raise FormatError("offsets of documents fall; the file has changed", path=self.shards.path)
         row = np.repeat(np.arange(len(starts)), counts)
-        document = np.arange(len(row)) + np.repeat(first - offsets_of(counts)[:-1], counts)
+        document = np.arange(len(row)) + np.repeat(first - compute_offsets(counts)[:-1], counts)
         begins = np.maximum(self.shards.document_starts(document), starts[row])
         next_begins = np.append(begins[1:], 0)  # where the next document of the row begins, or the row ends
         last_spans = np.cumsum(counts) - 1

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.data.loaders._packing import best_fit, best_fit_crop
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import ShardRows, Tail, hash_values, keep_last
@@ -165,7 +165,7 @@ class Packed(ShardRows):
         order = self._orders.get(epoch)
         if order is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
-            order = windows, offsets_of(self._counts[windows])
+            order = windows, compute_offsets(self._counts[windows])
             keep_last(self._orders, epoch, order, KEPT_WINDOWS)
         return order
 
@@ -262,7 +262,7 @@ def limit_lengths(
 
 def pack_concat(lengths: NDArray[np.int64], length: int, tail: Tail) -> PlacedSpans:
     """Cut rows from all documents joined; each begins with the last id of the one before."""
-    offsets = offsets_of(lengths)
+    offsets = compute_offsets(lengths)
     total = int(offsets[-1])
     labels = max(total - 1, 0)
     begins = np.arange(labels // length if tail == "drop" else -(-labels // length)) * length
@@ -308,7 +308,7 @@ PACKERS = {"concat": pack_concat, "best-fit": pack_best_fit, "best-fit-crop": pa
 
 def _find_positions(row: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions in their rows of spans that are ordered by row and follow each other."""
-    ids_before = offsets_of(lengths)[:-1]
+    ids_before = compute_offsets(lengths)[:-1]
     first = np.flatnonzero(np.diff(row, prepend=-1))
     return ids_before - np.repeat(ids_before[first], np.diff(first, append=len(row)))
 
@@ -325,4 +325,4 @@ def join_ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np
     [3, 4, 7]
     """
     sizes = last - first
-    return np.arange(int(sizes.sum())) + np.repeat(first - offsets_of(sizes)[:-1], sizes)
+    return np.arange(int(sizes.sum())) + np.repeat(first - compute_offsets(sizes)[:-1], sizes)

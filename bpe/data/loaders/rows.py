@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.forks import lock_of
+from bpe.base.forks import make_lock
 from bpe.data.loaders.spans import Batch, RowFormat, SpanReader
 from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
 
@@ -298,13 +298,13 @@ class Batches(Iterator[Batch]):
         #: The number of the first row of the next global batch that this iterator takes part in.
         self.next_row = start + worker * plan.size
         self._step = workers * plan.size
-        self._lock = lock_of(self)
+        self._lock = make_lock(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=lock_of(self))
+        vars(self).update(state, _lock=make_lock(self))
 
     def __iter__(self) -> Batches:
         return self

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.data.loaders._gather import gather, number_positions
 from bpe.errors import check_int, check_iterable, describe, short_repr
 
@@ -106,7 +106,7 @@ class SpanReader:
 
     def __init__(self, shards: TokenShards) -> None:
         self.shards = shards
-        self.starts = offsets_of([shard.n_tokens for shard in shards.shards])
+        self.starts = compute_offsets([shard.n_tokens for shard in shards.shards])
 
     def batch(self, spans: Spans, n_rows: int, row_format: RowFormat) -> Batch:
         """Make the fields of a batch of rows from spans."""
@@ -160,7 +160,7 @@ class SpanReader:
         span_indices = np.repeat(np.arange(len(first)), last - first + 1)
         shard_indices = (
             np.arange(len(span_indices))
-            - np.repeat(offsets_of(last - first + 1)[:-1], last - first + 1)
+            - np.repeat(compute_offsets(last - first + 1)[:-1], last - first + 1)
             + first[span_indices]
         )
         start = np.maximum(spans.start[span_indices], self.starts[shard_indices])

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.forks import lock_of
-from bpe.base.offsets import offsets_of
-from bpe.base.threads import thread_count
+from bpe.base.forks import make_lock
+from bpe.base.offsets import compute_offsets
+from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
@@ -102,7 +102,7 @@ class StreamingEncoder:
         self._bos_eos: BosEos = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
         self._allowed = tokenizer._engine.specials.resolve_allowed(allowed_special)
         if threads is not None:
-            thread_count(threads)
+            resolve_threads(threads)
         self._threads = threads
 
     def __repr__(self) -> str:
@@ -162,7 +162,7 @@ class StreamingEncoder:
         sources = self._sources.for_one_call()
         sources = sources if part == (0, 1) else sources.part(*part)
         groups = DocumentGroups(sources, self.tokenizer._engine, self._bos_eos, self._allowed, point)
-        yield from groups.encode(thread_count(self._threads))
+        yield from groups.encode(resolve_threads(self._threads))
 
     def _encode_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint) -> Iterator[Group]:
         """The ids of the texts of a part, whose resume points count the texts of the part."""
@@ -217,7 +217,7 @@ class _GroupInStream:
 
     def find_begins(self, first: int, last: int) -> tuple[int, NDArray[np.int64]]:
         """How many documents begin in the group up to `first`, and where others do up to `last`, in the stream."""
-        begins = self.offsets[int(not self.group.begins) : -1]
+        begins = self.offsets[int(not self.group.begins_document) : -1]
         first_index, last_index = np.searchsorted(begins, np.array([first, last]) - self.start, side="right").tolist()
         return first_index, begins[first_index:last_index] + self.start
 
@@ -241,7 +241,7 @@ class StreamedBatches(Iterator[Batch]):
         epochs: int | None,
         ended: bool,
     ) -> None:
-        self._lock = lock_of(self, "another thread read these batches while the process was forked; make them anew")
+        self._lock = make_lock(self, "another thread read these batches while the process was forked; make them anew")
         self._encoder, self._size, self._part, self._epochs = encoder, size, part, epochs
         self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
         self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
@@ -321,7 +321,7 @@ class StreamedBatches(Iterator[Batch]):
         index = int(np.searchsorted(streamed_group.offsets, position, side="right")) - 1
         end = int(streamed_group.offsets[index + 1])
         state: State = {"epoch": streamed_group.epoch, "ended": False}
-        if (index < len(group.lengths) - 1 or group.ends) and end - position <= MAX_REMAINDER_IDS:
+        if (index < len(group.lengths) - 1 or group.ends_document) and end - position <= MAX_REMAINDER_IDS:
             state |= {
                 "place": group.find_resume_point(index + 1).to_json(),
                 "skip": 0,
@@ -363,9 +363,11 @@ class StreamedBatches(Iterator[Batch]):
         """Add a group to the end of the stream."""
         if not len(group.lengths):
             return
-        before = 0 if group.begins else self._open
-        document = self._documents - (not group.begins)
-        self._stream_groups.append(_GroupInStream(group, self._end, offsets_of(group.lengths), before, document, epoch))
+        before = 0 if group.begins_document else self._open
+        document = self._documents - (not group.begins_document)
+        self._stream_groups.append(
+            _GroupInStream(group, self._end, compute_offsets(group.lengths), before, document, epoch)
+        )
         self._end += len(group.ids)
         self._documents = document + len(group.lengths)
         self._open = int(group.lengths[-1]) + (before if len(group.lengths) == 1 else 0)
@@ -396,7 +398,7 @@ class StreamedBatches(Iterator[Batch]):
         bounds = np.union1d(np.arange(rows + 1) * length, begins[begins < count])
         sizes = np.diff(bounds)
         batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(rows, length)
-        first = groups[0].document - groups[0].group.begins + begins_by_group[0][0]
+        first = groups[0].document - groups[0].group.begins_document + begins_by_group[0][0]
         document_numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(document_numbers, sizes).reshape(rows, length)
         extra_fields = make_cu_seqlens(bounds) if "cu_seqlens" in row_format.fields else {}

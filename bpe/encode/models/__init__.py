@@ -5,7 +5,7 @@
 - `picky.py` PickyBPE: tables of merges and deletions, in the order of training;
 - `model.py` composes the parts.
 
-What is not defined for a kind of model, as dropout, is an error of `bpe.vocab.spec.check_defined`.
+What is not defined for a kind of model, as dropout, is an error of `bpe.vocab.spec.check_supported`.
 
 Sources: the papers that the files name; their definitions are in docs/train.md and docs/careful_training.md.
 """

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import Bytes
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import KernelTables, build_tables
@@ -23,7 +23,7 @@ from bpe.vocab.vocabulary import NONE, Vocabulary, join_slices
 
 
 @dataclass(frozen=True)
-class MarkedWords:
+class SecondIds:
     """The tokens with a second id.
 
     Attributes:
@@ -56,14 +56,14 @@ class MarkedWords:
 class AcrossWordMerger:
     """The second level: merges of words that are one token each."""
 
-    def __init__(self, spec: TokenizerSpec, marked_words: MarkedWords) -> None:
+    def __init__(self, spec: TokenizerSpec, second_ids: SecondIds) -> None:
         assert spec.word_merges is not None
         self._pairs, self._results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
-        self._second_ids = marked_words
+        self._second_ids = second_ids
         id_of_word = np.arange(spec.vocabulary.limit, dtype=np.int32)
-        id_of_word[marked_words.tokens] = np.arange(len(marked_words.tokens), dtype=np.int32) + marked_words.first
+        id_of_word[second_ids.tokens] = np.arange(len(second_ids.tokens), dtype=np.int32) + second_ids.first
         results = self._results.astype(np.int32)
-        self._merger = SuperMerger(id_of_word[self._pairs], results, marked_words.first, marked_words.tokens)
+        self._merger = SuperMerger(id_of_word[self._pairs], results, second_ids.first, second_ids.tokens)
 
     def merge(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
@@ -84,11 +84,11 @@ class AcrossWordMerger:
         if parts:
             words, offsets = (
                 np.concatenate(list(parts.values())),
-                offsets_of([len(leaves) for leaves in parts.values()]),
+                compute_offsets([len(leaves) for leaves in parts.values()]),
             )
             ids = np.searchsorted(self._second_ids.tokens, words).astype(np.uint32) + np.uint32(self._second_ids.first)
             merged_ids, lengths = self._merger.merge(ids, offsets)
-            firsts = merged_ids[offsets_of(lengths)[:-1]]
+            firsts = merged_ids[compute_offsets(lengths)[:-1]]
             tokens = np.array(list(parts))
             is_unreachable[tokens] = (
                 (lengths != 1) | (firsts != tokens) | np.logical_or.reduceat(is_unreachable[words], offsets[:-1])
@@ -96,16 +96,16 @@ class AcrossWordMerger:
         return np.flatnonzero(is_unreachable)
 
 
-def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, MarkedWords, AcrossWordMerger]:
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, SecondIds, AcrossWordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
     single_words = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
-    tables, marked_words = build_marked(spec, single_words, cache_memory)
-    return tables, marked_words, AcrossWordMerger(spec, marked_words)
+    tables, second_ids = build_with_second_ids(spec, single_words, cache_memory)
+    return tables, second_ids, AcrossWordMerger(spec, second_ids)
 
 
-def build_marked(
+def build_with_second_ids(
     spec: TokenizerSpec, tokens: NDArray[np.integer], cache_memory: int = CACHE_MEMORY
-) -> tuple[KernelTables, MarkedWords]:
+) -> tuple[KernelTables, SecondIds]:
     """Build a kernel for the merges within words that gives some ordinary tokens a second id."""
     vocabulary, first = spec.vocabulary, spec.vocabulary.limit
     data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
@@ -117,20 +117,20 @@ def build_marked(
         np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
     )
     tables = build_tables(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
-    kernel, marked_words = tables.kernel, MarkedWords(tables.kernel, first, tokens.astype(np.uint32))
+    kernel, second_ids = tables.kernel, SecondIds(tables.kernel, first, tokens.astype(np.uint32))
     is_listed = np.zeros(first, dtype=np.uint8)
-    is_listed[marked_words.tokens] = 1
+    is_listed[second_ids.tokens] = 1
     unreachable = kernel.select_unreachable(np.concatenate((is_listed, np.zeros(len(tokens), dtype=np.uint8))))
     if unreachable is None:
-        bounds_and_ids = zip(pairwise(offsets.tolist()), marked_words.tokens.tolist(), strict=True)
+        bounds_and_ids = zip(pairwise(offsets.tolist()), second_ids.tokens.tolist(), strict=True)
         reachable = np.flatnonzero(
             [kernel.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in bounds_and_ids]
         )
     else:
         is_listed[unreachable] = 0
-        reachable = np.flatnonzero(is_listed[marked_words.tokens])
+        reachable = np.flatnonzero(is_listed[second_ids.tokens])
     reachable_words, bounds = join_slices(array, offsets[:-1][reachable], np.diff(offsets)[reachable])
     kernel.keep_pretokens_whole()
     kernel.set_whole_words(reachable_words.tobytes(), bounds, (reachable + first).astype(np.uint32), True)
     kernel.finish()
-    return tables, marked_words
+    return tables, second_ids

@@ -13,7 +13,7 @@ from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE_TEXT
 from bpe.pretokenize.pretokenizer import get_scanner
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import WordSymbols, unk_id, word_symbols
+from bpe.vocab.symbols import WordSymbols, find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, find_spelled
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def build_tables(
     spec: TokenizerSpec, cache_memory: int, make_merger: MakeMerger = Merger, *, may_have_superwords: bool = True
 ) -> KernelTables:
     """Build the tables of a kernel that still needs the words that are encoded as one token, and `finish`."""
-    symbols = word_symbols(spec)
+    symbols = find_word_symbols(spec)
     # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
     # arrays of the spec.
     has_unreachable = spec.ignore_merges and spec.unreachable is not None
@@ -89,7 +89,7 @@ def build_tables(
 
 def get_unknown_id(spec: TokenizerSpec) -> int:
     """Return the id of the unknown token; NO_TOKEN without one."""
-    return NO_TOKEN if spec.unk_token is None else unk_id(spec)
+    return NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
 
 
 def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.records import dataclass
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import KernelTables, build_tables
@@ -22,42 +22,42 @@ from bpe.vocab.vocabulary import ORDINARY, join_slices
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.encode.models.boundless import AcrossWordMerger, MarkedWords
+    from bpe.encode.models.boundless import AcrossWordMerger, SecondIds
     from bpe.encode.models.picky import EventTables
 
 
 @dataclass(frozen=True)
-class EngineModel:
+class ModelParts:
     """The parts of a model.
 
     Attributes:
         tables: the kernel, and what it was made of.
-        marked_words: the tokens that have another id where a whole pretoken is that token; None if there are none.
+        second_ids: the tokens that have another id where a whole pretoken is that token; None if there are none.
         across_words: the step on ids that merges words; None if all merges are within words.
         events: the merges and deletions of a PickyBPE model; None for any other.
 
     """
 
     tables: KernelTables
-    marked_words: MarkedWords | None = None
+    second_ids: SecondIds | None = None
     across_words: AcrossWordMerger | None = None
     events: EventTables | None = None
 
 
 def build_model(
     spec: TokenizerSpec, whole_words: Sequence[tuple[bytes, int]] = (), cache_memory: int = CACHE_MEMORY
-) -> EngineModel:
+) -> ModelParts:
     """Build the model of a tokenizer; the arguments are those of `Engine`."""
     if spec.word_merges is not None:
         from bpe.encode.models.boundless import build_boundless
 
-        tables, marked_words, across_words = build_boundless(spec, cache_memory)
-        return EngineModel(tables, marked_words, across_words)
+        tables, second_ids, across_words = build_boundless(spec, cache_memory)
+        return ModelParts(tables, second_ids, across_words)
     if spec.events is not None:
         from bpe.encode.models.picky import build_picky
 
         tables, events = build_picky(spec, cache_memory)
-        return EngineModel(tables, events=events)
+        return ModelParts(tables, events=events)
     tables = build_tables(spec, cache_memory, may_have_superwords=not whole_words)
     if spec.ignore_merges:
         token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, tables.kernel)), spec.vocabulary
@@ -67,11 +67,11 @@ def build_model(
         as_spelled = spec.end_of_word_glued
         tables.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), as_spelled)
     elif whole_words:
-        offsets = offsets_of([len(word) for word, _ in whole_words])
+        offsets = compute_offsets([len(word) for word, _ in whole_words])
         ids = np.array([token_id for _, token_id in whole_words], dtype=np.uint32)
         tables.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
     tables.kernel.finish()
-    return EngineModel(tables)
+    return ModelParts(tables)
 
 
 def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from bpe.base.forks import cached_property
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.records import replace
 from bpe.base.spelling import spell_together
 from bpe.encode.models.kernel import KernelTables, build_tables
@@ -53,7 +53,9 @@ class EventTables:
         )
         self.vocabulary = Vocabulary.from_arrays(
             vocabulary.blob + b"".join(deleted),
-            np.concatenate((vocabulary.offsets[:-1], vocabulary.offsets[-1] + offsets_of(list(map(len, deleted))))),
+            np.concatenate(
+                (vocabulary.offsets[:-1], vocabulary.offsets[-1] + compute_offsets(list(map(len, deleted))))
+            ),
             np.concatenate((vocabulary.kinds, np.full(len(deleted), NONE, dtype=np.uint8))),
         )
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bpe.base.offsets import offsets_of
+from bpe.base.offsets import compute_offsets
 from bpe.base.records import dataclass
-from bpe.base.utf8 import utf8_error
+from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
 from bpe.formats.huggingface.spelling import build_letter_table, spell_all, spell_token
 from bpe.formats.schema import UNSUPPORTED, errors_at, load, read_id
-from bpe.vocab.byte_letters import byte_letters, letter_bytes
+from bpe.text.letters import list_byte_letters, map_letters_to_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
 
@@ -89,7 +89,7 @@ def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLi
     pairs = tokens.read_merges(merges_data, merges_start, len(prefix.encode()))
     if pairs is None or pairs[2] != merges_end:
         raise UnusualError
-    if model == "char" and utf8_error(memoryview(data)[start:end]) is not None:
+    if model == "char" and find_utf8_error(memoryview(data)[start:end]) is not None:
         raise UnusualError
     return KernelLists(model, tokens, *pairs[:2])
 
@@ -185,7 +185,7 @@ class ParsedLists:
             raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
         self._model, self._vocab, self._merges, self._prefix = model, vocab, merges, prefix
         self._removed: set[str] = set()
-        letters = letter_bytes().keys()
+        letters = map_letters_to_bytes().keys()
         self.unlettered = (
             {} if model == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
         )
@@ -276,7 +276,7 @@ def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special_ids:
 @cache
 def _quote_letters() -> NDArray[np.uint8]:
     """Spell GPT-2's letter of each byte in UTF-8 for a JSON string: two bytes, or one and 0."""
-    quoted_letters = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
+    quoted_letters = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in list_byte_letters())
     return np.array([list(letter) for letter in quoted_letters], dtype=np.uint8)
 
 
@@ -306,17 +306,17 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
     vocabulary = spec.vocabulary
     if spec.model == "byte":
         letters = _quote_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
-        bounds = offsets_of(1 + (letters[:, 1] != 0))[vocabulary.offsets]
+        bounds = compute_offsets(1 + (letters[:, 1] != 0))[vocabulary.offsets]
         padded_letters = letters.ravel()
         blob, starts, lengths = padded_letters[padded_letters != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
     else:
         ordinary_ids = np.flatnonzero(vocabulary.kinds == ORDINARY)
         texts = [_quote(token.decode()) for _, token in vocabulary.items(ORDINARY)]
-        blob, bounds = b"".join(texts), offsets_of(list(map(len, texts)))
+        blob, bounds = b"".join(texts), compute_offsets(list(map(len, texts)))
         starts, lengths = np.zeros((2, vocabulary.limit), dtype=np.int64)
         starts[ordinary_ids], lengths[ordinary_ids] = bounds[:-1], np.diff(bounds)
     quoted_names, other_ids = list(map(_quote, names.values())), list(names)
-    bounds = offsets_of(list(map(len, quoted_names))) + len(blob)
+    bounds = compute_offsets(list(map(len, quoted_names))) + len(blob)
     starts[other_ids], lengths[other_ids] = bounds[:-1], np.diff(bounds)
     return _Slices(np.frombuffer(blob + b"".join(quoted_names), dtype=np.uint8), starts, lengths)
 
@@ -329,7 +329,7 @@ def _quote(text: str) -> bytes:
 def _spell_numbers(numbers: NDArray[np.int64]) -> _Slices:
     """Spell numbers in decimal digits."""
     digits = "".join(map(str, numbers.tolist())).encode()
-    bounds = offsets_of(1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right"))
+    bounds = compute_offsets(1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right"))
     return _Slices(np.frombuffer(digits, dtype=np.uint8), bounds[:-1], np.diff(bounds))
 
 
@@ -342,7 +342,7 @@ def _join_lines(separators: Sequence[bytes], *columns: _Slices) -> bytes:
     if not count:
         return b""
     blob = np.concatenate([np.frombuffer(b"".join(separators), dtype=np.uint8), *(column.blob for column in columns)])
-    bases = offsets_of([len(text) for text in separators] + [len(column.blob) for column in columns])
+    bases = compute_offsets([len(text) for text in separators] + [len(column.blob) for column in columns])
     starts, lengths = np.empty((2, count, width), dtype=np.int64)
     for i, text in enumerate(separators):
         starts[:, 2 * i], lengths[:, 2 * i] = bases[i], len(text)

@@ -33,9 +33,9 @@ from bpe.formats.schema import (
     refuse,
 )
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.byte_letters import byte_letters, letter_bytes, to_letters
+from bpe.text.letters import list_byte_letters, map_letters_to_bytes, spell_token_in_letters
 from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_word_merges
-from bpe.vocab.symbols import unk_id
+from bpe.vocab.symbols import find_unk_id
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, Vocabulary
 
@@ -232,14 +232,16 @@ def _find_ordinary_names(
 ) -> set[str]:
     """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
     if settings.model == "byte":  # the model sees only GPT-2's letters
-        ids_in_vocab = {name: token_id for name, token_id in ids_in_vocab.items() if letter_bytes().keys() >= set(name)}
+        ids_in_vocab = {
+            name: token_id for name, token_id in ids_in_vocab.items() if map_letters_to_bytes().keys() >= set(name)
+        }
     merged = lists.find_merged(ids_in_vocab) if ids_in_vocab else set()
     return {name for name in ids_in_vocab if name in merged or can_be_text(settings, name)}
 
 
 def _check_bytes(lists: KernelLists | ParsedLists) -> None:
     """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
-    letters = byte_letters()
+    letters = list_byte_letters()
     missing = [letter for letter, token_id in zip(letters, lists.find_ids(letters), strict=True) if token_id is None]
     if missing:
         rule = f"the byte-level vocab lacks {pluralize(len(missing), 'byte')}, such as {missing[0]!r}: {UNSUPPORTED}"
@@ -319,7 +321,7 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
     """
     from bpe.vocab.events import Events
 
-    tokens = {to_letters(token): token_id for token, token_id in vocabulary.ids.items()}
+    tokens = {spell_token_in_letters(token): token_id for token, token_id in vocabulary.ids.items()}
     merges: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int]] = []
     n_deleted = 0
@@ -401,7 +403,7 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
     return {
         "type": kind if spec.events is None else "bpe.PickyBPE",
         "unk_token": spec.unk_token,
-        "unk_id": None if spec.unk_token is None else unk_id(spec),
+        "unk_id": None if spec.unk_token is None else find_unk_id(spec),
         "fuse_unk": spec.fuse_unk,
         **{name: value for name, value in optional_fields.items() if value is not None},
         "ignore_merges": spec.ignore_merges,
@@ -422,7 +424,7 @@ def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
     deleted = follow_events(events, vocabulary).deleted
 
     def spell(token: int) -> str:
-        return to_letters(vocabulary[token] if token >= 0 else deleted[-1 - token])
+        return spell_token_in_letters(vocabulary[token] if token >= 0 else deleted[-1 - token])
 
     deleted_after: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
     for index, token in events.deletions.tolist():

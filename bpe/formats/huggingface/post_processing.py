@@ -22,7 +22,7 @@ from bpe.formats.schema import (
     read_type,
     refuse,
 )
-from bpe.vocab.byte_letters import to_letters
+from bpe.text.letters import spell_token_in_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -134,7 +134,7 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
 
     def spell(token_id: int) -> str:
         token = spec.vocabulary[token_id]
-        return names.get(token_id) or (to_letters(token) if spec.model == "byte" else token.decode())
+        return names.get(token_id) or (spell_token_in_letters(token) if spec.model == "byte" else token.decode())
 
     def surround(text: str, type_id: int) -> list[dict[str, Any]]:
         left, right = (

@@ -10,9 +10,9 @@ import numpy as np
 
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
-from bpe.vocab.byte_letters import letter_bytes, letters_to_bytes, to_letters
+from bpe.text.letters import map_letters_to_bytes, read_letters, spell_token_in_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
+from bpe.vocab.symbols import BYTE_NAMES, find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, find_spelled
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def build_letter_table() -> NDArray[np.int16]:
     """Build the table from UTF-16 code units to the bytes whose GPT-2 letters they are, or -1."""
     table = np.full(1 << 16, -1, dtype=np.int16)
-    for letter, byte in letter_bytes().items():
+    for letter, byte in map_letters_to_bytes().items():
         table[ord(letter)] = byte
     return table
 
@@ -56,14 +56,14 @@ def list_irregular_word_ends(spec: TokenizerSpec) -> list[int] | None:
 def spell_end_of_word(spec: TokenizerSpec) -> str:
     """Spell the end-of-word mark as in a file: in GPT-2's letters for a byte model."""
     mark = spec.end_of_word or ""
-    return to_letters(mark.encode()) if spec.model == "byte" else mark
+    return spell_token_in_letters(mark.encode()) if spec.model == "byte" else mark
 
 
 def spell_token(model: str, token: str) -> bytes:
     """Return the bytes of an ordinary token in a file; ValueError for a character that is no letter of GPT-2's."""
     if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
-    return letters_to_bytes(token)
+    return read_letters(token)
 
 
 def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
@@ -72,7 +72,7 @@ def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
     all_letters = "".join(names)
     if model == "char" or (all_letters.isascii() and all_letters.isprintable() and " " not in all_letters):
         return list(map(str.encode, names))  # `spell_token` for each of 100,000 names takes five times as long
-    return [spell_token(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
+    return [spell_token(model, name) if map_letters_to_bytes().keys() >= set(name) else b"" for name in names]
 
 
 def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
@@ -82,7 +82,7 @@ def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
 
 def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
     """Map the ids of the special tokens and the unknown token to their names."""
-    unk = {} if spec.unk_token is None else {unk_id(spec): spec.unk_token}
+    unk = {} if spec.unk_token is None else {find_unk_id(spec): spec.unk_token}
     return {**map_special_ids(spec), **unk}
 
 
@@ -97,7 +97,7 @@ def find_ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
 def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
     """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
     is_special = name in spec.special_tokens or name == spec.unk_token
-    return spec.model == "byte" and not is_special and not letter_bytes().keys() >= set(name)
+    return spec.model == "byte" and not is_special and not map_letters_to_bytes().keys() >= set(name)
 
 
 # What `tokenizers` can express ----------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def explain_difference(spec: TokenizerSpec, *, has_distinct_names: bool = False)
         return f"its special token {min(shared_names)!r} is spelled like an ordinary token"
     outside_vocab = find_outside_vocab(spec)
     if not spec.fuse_unk and not spec.ignore_merges and spec.unk_token is not None:
-        outside_vocab.add(unk_id(spec))  # its text becomes the unknown token in either case
+        outside_vocab.add(find_unk_id(spec))  # its text becomes the unknown token in either case
     possible_names = [
         name for token_id, name in names.items() if token_id not in outside_vocab and can_be_text(spec, name)
     ]
@@ -152,7 +152,7 @@ def has_all_bytes(spec: TokenizerSpec) -> bool:
 
     Then no symbol is unknown: one outside a character model's alphabet becomes byte tokens.
     """
-    symbols = word_symbols(spec)
+    symbols = find_word_symbols(spec)
     tables = (symbols.inner, symbols.last) if spec.model == "byte" else (symbols.of_bytes,)
     return not any(table is None or NO_TOKEN in table for table in tables)
 
@@ -215,7 +215,9 @@ def _replaces_spaces_by_ascii(pretokenizer: Pretokenizer | None) -> bool:
 @cache
 def _list_text_letters() -> frozenset[str]:
     """List GPT-2's letters of the bytes that UTF-8 has."""
-    return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
+    return frozenset(
+        letter for letter, byte in map_letters_to_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5
+    )
 
 
 def _makes_no_ascii_words(normalizer: Normalizer | None) -> bool:

@@ -24,13 +24,13 @@ from bpe.formats.schema import (
     read_type,
     refuse,
 )
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS, NAMED, SPELLED, published
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, NAME_OF_ONIGURUMA, ONIGURUMA_SPELLINGS, find_published_name
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
-from bpe.pretokenize.simplifying import BYTES, prefixed, simplify, words
+from bpe.pretokenize.simplifying import BYTES_STEP, make_prefix_pretokenizer, make_whitespace_pretokenizer, simplify
 from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
 from bpe.vocab import after_encoding
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import decoded_bytes
+from bpe.vocab.special_names import find_decoded_bytes
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
@@ -128,9 +128,9 @@ def _translate(pattern: str, *, of_texts: bool = False) -> str:
     `of_texts` says that it is a normalizer's, where a pattern that may match the empty string at the beginning of a
     text is refused.
     """
-    from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
+    from bpe.text.oniguruma import UntranslatableError, is_shared_pattern, translate
 
-    if pattern in NAMED or means_the_same(pattern):
+    if pattern in NAME_OF_ONIGURUMA or is_shared_pattern(pattern):
         return pattern
     rule = "it cannot be matched as Oniguruma does"
     try:
@@ -176,13 +176,13 @@ def _make_bert(strip_accents: bool | None, lowercase: bool, **fields: bool) -> N
 
 def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
     from bpe.text import normalizers
-    from bpe.text.oniguruma import escaped, means_the_same
+    from bpe.text.oniguruma import escape_literal, is_shared_pattern
 
     text, literal = pattern
     if not literal and (text, content) == COLLAPSE_WHITESPACE:
         return normalizers.CollapseWhitespace()
-    expression = escaped(text) if literal else _translate(text, of_texts=True)
-    spelling = None if literal or text in NAMED or means_the_same(text) else text
+    expression = escape_literal(text) if literal else _translate(text, of_texts=True)
+    spelling = None if literal or text in NAME_OF_ONIGURUMA or is_shared_pattern(text) else text
     return normalizers.Replace(expression, content, spelled=spelling)
 
 
@@ -242,7 +242,7 @@ def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str,
     if normalizer is None:
         return None
     from bpe.text import normalizers
-    from bpe.text.oniguruma import means_the_same
+    from bpe.text.oniguruma import is_shared_pattern
 
     if depth > MAX_DEPTH:
         raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
@@ -255,7 +255,7 @@ def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str,
         return {"type": "Replace", "pattern": _write_pattern(COLLAPSE_WHITESPACE[0]), "content": COLLAPSE_WHITESPACE[1]}
     if isinstance(normalizer, normalizers.Replace):
         pattern, content, spelling = normalizer.pattern, normalizer.replacement, normalizer.spelled
-        if spelling is None and means_the_same(pattern):
+        if spelling is None and is_shared_pattern(pattern):
             spelling = pattern
         if spelling is not None and (pattern, content) != COLLAPSE_WHITESPACE:
             return {"type": "Replace", "pattern": _write_pattern(spelling), "content": content}
@@ -355,7 +355,7 @@ def _read_pre_tokenizer(value: object, spells_letters: bool) -> tuple[bool, Pret
     if own_step is None:
         with errors_at(where):
             return is_byte_level, simplify(PipelinePretokenizer(*steps, letters=spells_letters), is_byte_level)
-    if spells_letters or steps not in ([], [BYTES]):
+    if spells_letters or steps not in ([], [BYTES_STEP]):
         rule = "there can only be a ByteLevel without add_prefix_space and use_regex after it"
         refuse(where, "bpe.Regex", rule, "remove the other steps")
     return is_byte_level, _read_regex(*own_step)
@@ -394,7 +394,9 @@ def write_pre_tokenizer(is_byte_level: bool, pretokenizer: Pretokenizer | None) 
 def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list[dict[str, Any]]:
     if isinstance(pretokenizer, PipelinePretokenizer):
         return [step.to_json() for step in pretokenizer.steps]
-    if is_byte_level and (pretokenizer is None or pretokenizer.name == "gpt2" or pretokenizer == prefixed()):
+    if is_byte_level and (
+        pretokenizer is None or pretokenizer.name == "gpt2" or pretokenizer == make_prefix_pretokenizer()
+    ):
         prefix = pretokenizer is not None and pretokenizer.add_prefix_space
         use_regex = pretokenizer is not None and pretokenizer.name == "gpt2"
         return [{**_BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": use_regex}]
@@ -409,7 +411,7 @@ def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list
 
 
 def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
-    from bpe.text.oniguruma import means_the_same
+    from bpe.text.oniguruma import is_shared_pattern
 
     name, pattern, gaps = pretokenizer.name, pretokenizer.pattern, pretokenizer.gaps
     if pretokenizer.add_prefix_space or name == "deepseek_v3":
@@ -417,14 +419,18 @@ def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
         return {"type": "bpe.Regex", **identity, "add_prefix_space": pretokenizer.add_prefix_space}
     if name == "whitespace":
         return {"type": "WhitespaceSplit"}
-    if pretokenizer == words():
+    if pretokenizer == make_whitespace_pretokenizer():
         return {"type": "Whitespace"}
-    needs_own_type = published(pattern, gaps) is not None or not means_the_same(pattern) or gaps == "error"
+    needs_own_type = find_published_name(pattern, gaps) is not None or not is_shared_pattern(pattern) or gaps == "error"
     if name is None and needs_own_type:
         return {"type": "bpe.Regex", "pattern": pattern, "gaps": gaps, "add_prefix_space": False}
     covers = name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
     fields = _ISOLATED_FIELDS if covers or gaps == "keep" else _REMOVED_FIELDS
-    return {"type": "Split", "pattern": _write_pattern(pattern if name is None else SPELLED[name]), **fields}
+    return {
+        "type": "Split",
+        "pattern": _write_pattern(pattern if name is None else ONIGURUMA_SPELLINGS[name]),
+        **fields,
+    }
 
 
 # Decoders -------------------------------------------------------------------------------------------------------------
@@ -453,12 +459,12 @@ def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
 
 
 def _make_replacement(pattern: tuple[str, bool], content: str) -> after_encoding.DecoderStep:
-    from bpe.text.matching import compiled
+    from bpe.text.matching import compile_pattern
 
     if not pattern[1]:
         expression = _translate(pattern[0])
         with errors_at("pattern"):
-            compiled(expression)
+            compile_pattern(expression)
     return after_encoding.Replace(pattern[0], content, pattern[1])
 
 
@@ -522,7 +528,7 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
 def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
     """Find the steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
-        as_bytes, as_text = (decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
+        as_bytes, as_text = (find_decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
         return (after_encoding.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
     if spec.end_of_word is None:
         return (after_encoding.Fuse(),)

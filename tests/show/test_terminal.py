@@ -9,7 +9,7 @@ import pytest
 from written import unspelled
 
 from bpe.base.spelling import spell
-from bpe.show.colours import plain, render, use_colour
+from bpe.show.terminal import plain, render, use_colour
 
 
 @pytest.mark.parametrize(
