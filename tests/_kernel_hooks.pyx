@@ -115,7 +115,7 @@ def hashes_of_word(bytes word):
 
 def hashes_of_pair(token_t left, token_t right):
     """The hash of a pair of tokens in the table of merges, and that in training."""
-    return pair_hash(<uint64_t>left << 32 | right), _pair_table.pair_hash(left, right)
+    return pair_hash(<uint64_t>left << 32 | right), _pair_table.hash_pair(left, right)
 
 
 def pieces_without_key(bytes text, list sizes):
