@@ -19,7 +19,7 @@ from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.text.alignment import Aligned, Convention
+    from bpe.text.alignment import AlignedText, Convention
     from bpe.text.normalizers import Normalizer
 
 
@@ -131,7 +131,7 @@ class TextPreparer:
 
     def _normalize_traced(
         self, text: str, begins_text: bool, convention: Convention | None
-    ) -> tuple[str, Aligned | None, NDArray[np.int64] | None]:
+    ) -> tuple[str, AlignedText | None, NDArray[np.int64] | None]:
         """Normalize text between special tokens: (text, alignment by the convention, origins of its characters)."""
         if self._normalizer is None:
             return text, None, None

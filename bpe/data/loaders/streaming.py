@@ -256,7 +256,7 @@ class StreamedBatches(Iterator[Batch]):
             ids = np.array(remainder, dtype=np.uint32)
             resume_point = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
             group = Group(ids=ids, lengths=np.array([len(ids)]), start=resume_point)
-            self._hold(group, self._state["epoch"])
+            self._append_group(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
         return self
