@@ -229,7 +229,7 @@ def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             f"{', '.join(NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
             dest="normalizers",
             action="append",
-            type=import_later("text.normalizers:by_name"),
+            type=import_later("text.normalizers:create_by_name"),
             default=[],
         ),
         option(

@@ -114,7 +114,7 @@ def specs(draw, plain=False):
     ranks = [None] if plain else [None, None, np.arange(len(merges), dtype=np.int32) // 2]
     spec = make_spec(
         model, symbols, merges, special, unk, mark, glued,
-        first=draw(st.sampled_from([0, 1, 7])), gap=draw(st.sampled_from([0, 3])), fuse_unk=draw(st.booleans()),
+        first_id=draw(st.sampled_from([0, 1, 7])), gap=draw(st.sampled_from([0, 3])), fuse_unk=draw(st.booleans()),
         ignore_merges=draw(st.booleans()) and not (plain and glued), pretokenizer=draw(st.sampled_from(pretokenizers)),
         normalizer=draw(st.none() | st.sampled_from(normals)),
         merge_ranks=draw(st.sampled_from(ranks)),
