@@ -204,9 +204,8 @@ def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
     """Make the replacements of the methods of a class, which call the original ones where they must."""
     methods = {**_make_encoding_methods(originals), **_make_decoding_methods(originals)}
     for name, method in methods.items():
-        update_wrapper(
-            method, originals[name]
-        )  # so that the method has the same signature too, which libraries ask for
+        # So that the method has the same signature too, which libraries ask for.
+        update_wrapper(method, originals[name])
         method._bpe_original = originals[name]
     original_property = originals["backend_tokenizer"]
 

@@ -315,10 +315,11 @@ def make_safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) 
     max_length = max(finder.longest, 1)
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+        # The text may end within a string or a character.
         limit, low = (
             end - max_length + 1,
             max(low - max_length - 3, 0),
-        )  # the text may end within a string or a character
+        )
         with memoryview(buffer) as view, view[:end] as text:
             while limit > low:
                 with text[:limit] as part:

@@ -54,11 +54,12 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
         )
     read_rows = _read_parquet if file.format == "parquet" else _read_arrow
     row_arrays = read_ahead(read_rows(context), lambda row_arrays: int(row_arrays[0].nbytes), READ_AHEAD_BYTES)
+    # The present row group or record batch, its documents so far, bad rows before it.
     current_part, n_before, skipped = (
         -1,
         0,
         0,
-    )  # the present row group or record batch, its documents so far, bad rows before it
+    )
     with closing(row_arrays):
         for array, part_index, n_file_rows, row in row_arrays:
             if part_index != current_part:
@@ -227,9 +228,8 @@ def _cast_to_text(array: Any) -> Any:
     bytes_type = pa.type_for_alias(
         str(array_type.value_type if is_dictionary else array_type).replace("string", "binary")
     )
-    array = array.view(
-        pa.dictionary(array_type.index_type, bytes_type) if is_dictionary else bytes_type
-    )  # of bytes, UTF-8 or not
+    # Of bytes, UTF-8 or not.
+    array = array.view(pa.dictionary(array_type.index_type, bytes_type) if is_dictionary else bytes_type)
     array.validate(full=True)  # pyarrow itself does not check what it reads by
     if is_dictionary:
         array = array.dictionary_decode()

@@ -252,9 +252,8 @@ def read_text(
     offset = stream.offset + bytes_read
     while not at_end:
         start = grown or len(remainder)
-        read_size = max(
-            schedule.take_size(), start // GROWTH_DIVISOR
-        )  # growing by a share keeps the search for a cut linear
+        # Growing by a share keeps the search for a cut linear.
+        read_size = max(schedule.take_size(), start // GROWTH_DIVISOR)
         if grown:
             buffer = _lengthen(buffer, start + read_size)
         else:

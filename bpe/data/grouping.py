@@ -251,10 +251,11 @@ class _GroupBlocks(Iterator[Block]):
         self._warning = NameWarning(names)
         self._next_block: Block | None = None  # read already, and of the next group
         self._limit = FIRST_GROUP_BYTES
+        # The last position to read from, and the documents begun since.
         self._resume_from, self._n_begun_since = (
             start,
             0,
-        )  # the last position to read from, and the documents begun since
+        )
         self._earlier_bad_records = earlier_bad_records
         self._file = -1 if start.position is None else start.position.file
         self._next_index = start.index_in_file  # of the next document, in its file

@@ -122,9 +122,8 @@ class MapFunction:
         new_columns: dict[str, Any] = {self.output: [ids.view(np.int32) for ids in encoded]}
         if self.length:
             new_columns[self.length] = encoded.lengths
-        return (
-            batch.assign(**new_columns) if hasattr(batch, "assign") else new_columns
-        )  # `map` adds a dict to the batch, not a frame
+        # `map` adds a dict to the batch, not a frame.
+        return batch.assign(**new_columns) if hasattr(batch, "assign") else new_columns
 
     def encode_table(self, batch: Any, threads: int | None = None) -> Any:
         """Encode an Arrow table or record batch on a number of threads; None is one per core, as for `encode_batch`.

@@ -174,9 +174,8 @@ def hash_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) 
     eight = np.lib.stride_tricks.sliding_window_view(padded, 8)
     used_bits = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
     shift = np.uint64(64) - used_bits
-    first_bytes = (
-        np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift
-    )  # without the next word's bytes
+    # Without the next word's bytes.
+    first_bytes = np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift
     last_bytes = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
     hashes = (first_bytes ^ (last_bytes * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
     part: NDArray[np.int64] = ((hashes >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)

@@ -69,9 +69,9 @@ cdef class PieceEncoder:
     ) except -1 nogil:
         """Merge a piece that is in no table, and enter its value if there is room; else leave 0.
 
-        A piece without a value is merged again when its ids are written (`emit_uncached`). This includes a
-        part of a longer piece that, as a whole word, is a token that merging does not give. `lo` and `hi` are the
-        keys; for a long word, `lo` is the hash.
+        A piece without a value is merged again when its ids are written (`emit_uncached`). So is a
+        part of a split piece whose bytes are also a whole word with another id: the key in the cache would be equal.
+        `lo` and `hi` are the keys; for a long word, `lo` is the hash.
         """
         cdef Cache* cache = select_cache(self, space, part)
         cdef size_t n_before = space.out.n

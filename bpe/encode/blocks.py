@@ -308,9 +308,8 @@ class _Blocks:
             bos_positions = bos_positions[:0]
         if eos is None:
             eos_positions = eos_positions[:0]
-        positions = np.concatenate(
-            (eos_positions, bos_positions)
-        )  # at equal positions the id after a document precedes the next one's
+        # At equal positions the id after a document precedes the next one's.
+        positions = np.concatenate((eos_positions, bos_positions))
         ids = np.repeat([eos or 0, bos or 0], [len(eos_positions), len(bos_positions)])
         new_firsts = (
             firsts + np.searchsorted(bos_positions, firsts) + np.searchsorted(eos_positions, firsts, side="right")

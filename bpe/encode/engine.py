@@ -143,6 +143,7 @@ class Engine:
             )
             if all_known:
                 return self._merge_words(ids)
+            # The general way, below, raises the error for the unknown symbol.
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))

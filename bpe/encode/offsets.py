@@ -258,10 +258,11 @@ class OffsetEncoder:
         token_starts = token_ends - lengths
         last_word = np.searchsorted(bounds, token_ends, side="left") - 1
         first_word = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last_word)
+        # If `ends_word` is wrong.
         first_word, last_word = (
             np.minimum(first_word, len(starts) - 1),
             np.minimum(last_word, len(starts) - 1),
-        )  # if `ends_word` is wrong
+        )
         return np.stack(
             (
                 starts[first_word] + token_starts - bounds[first_word],
@@ -492,10 +493,11 @@ def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozense
 def _truncate_by_trying(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
     """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
     full_text = text if isinstance(text, (str, bytes)) else to_bytes(text)
+    # The prefix of length `n_enough` has few enough tokens, that of length `n_too_many` too many.
     n_enough, n_too_many = (
         0,
         len(full_text),
-    )  # the prefix of length `n_enough` has few enough tokens, that of length `n_too_many` too many
+    )
     if len(engine.encode(full_text, allowed)) <= max_tokens:
         return text
     while n_too_many - n_enough > 1:

@@ -69,8 +69,8 @@ class WordModel:
     def measure(self, text: bytes) -> int:
         """Measure a text in bytes, by which tokens have their spans.
 
-        If bytes without a token are left out, it is that of the letters that stand for its bytes: spans then begin too
-        early after such a byte, by the letter's own bytes, as in `tokenizers`.
+        With `drop_unknown`, the GPT-2 letters of these bytes are measured instead: after a dropped byte, spans begin
+        too early by the letter's own bytes, as in `tokenizers`.
         """
         return len(spell_token_in_letters(text).encode()) if self.counts_letters else len(text)
 

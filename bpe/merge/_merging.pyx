@@ -42,8 +42,8 @@ cdef Py_ssize_t write_symbols(
     """Write the symbols of a piece; their number.
 
     A symbol that is not in the alphabet becomes the tokens of its bytes, if all of them have one; else the unknown
-    token, else NO_TOKEN, or nothing. As in Hugging Face's `tokenizers`, an unknown token is written when the next
-    symbol of the alphabet or another unknown token follows: after the bytes of symbols between them.
+    token, else NO_TOKEN, or nothing. As in Hugging Face's `tokenizers`, an unknown token is held back until the
+    next symbol of the alphabet or the next unknown one, so that byte tokens in between come before it.
     """
     cdef Py_ssize_t pos = 0, length = 1, n = 0, start, capacity = size + 1
     cdef uint32_t code

@@ -1,7 +1,7 @@
 """Preparation: what happens to a text before its pretokens are merged.
 
-Special tokens are found, the text between them is normalized, those special tokens are found that are sought in
-normalized text, and the rest is split into pretokens. This is the only place that knows that order: encoding, offsets,
+Special tokens are found, the text between them is normalized, special tokens flagged "normalized" are then found in
+the result, and the rest is split into pretokens. This is the only place that knows that order: encoding, offsets,
 streams, dropout and counting take segments. Each segment knows where it came from, if a convention for spans is given.
 """
 
@@ -89,7 +89,7 @@ class TextPreparer:
         return piece if self._normalizer is None else self._normalizer.on_bytes(piece)
 
     def normalize_and_prefix(self, piece: bytes) -> Bytes:
-        """Change text between special tokens as its pretokens are found in it, where a scanner finds them."""
+        """Normalize text between special tokens and put the prefix space before it: the text that a scanner reads."""
         piece = self.normalize(piece)
         return piece if self._text_changer is None else self._text_changer.put_prefix(piece)
 
@@ -104,7 +104,7 @@ class TextPreparer:
     def _prepare_traced(
         self, piece: bytes, start: int, names_after: frozenset[str], convention: Convention | None
     ) -> Iterator[Segment]:
-        """Prepare text between special tokens whose characters' origins are needed, or that has more such tokens."""
+        """Prepare text that needs the origins of its characters, or may have special tokens of the normalized text."""
         begins_text = start == 0
         text, aligned, origins = self._normalize_traced(escape(piece), begins_text, convention)
         parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])

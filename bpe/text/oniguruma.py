@@ -247,11 +247,12 @@ class _Parser:
             if self.pattern.startswith("?", self.position):
                 self.refuse("a possessive interval is lazy")
             return int(max_times), min_times, "+"
+        # {n}? is a repeated repeat.
         return (
             min_times,
             max_times,
             "?" if (match[2] or match[4]) and self.take("?") else "",
-        )  # {n}? is a repeated repeat
+        )
 
     def apply_repeat(self, part: _Part, min_times: int, max_times: float, kind: str) -> _Part:
         """Repeat a part."""

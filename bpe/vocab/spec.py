@@ -51,12 +51,12 @@ class TokenizerSpec:
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, if several merges share one
             (rank files with tokens that have several splits). Merges of equal rank are applied from left to right.
         word_merges: with merges across words (BoundlessBPE), the number of merges within words, which come first; the
-            others merge neighbouring pretokens that are one token each, and what they make. None: all are within words.
+            others join neighbouring pretokens of one token each, then the results of such joins. None: no others.
         events: the merges and the deletions of a PickyBPE tokenizer, which then has no `merges`; else None.
         pretokenizer: the rule that splits text into words, or None; a name is accepted too.
         normalizer: the function applied to text before that, or None; a name is accepted too.
-        special_tokens: name → id. All of them are in the vocabulary as SPECIAL, or as ORDINARY if text can become them
-            too, as an added token of a tokenizer.json that is part of a merge.
+        special_tokens: name → id. All of them are in the vocabulary as SPECIAL, or as ORDINARY if merging can make
+            them too: a tokenizer.json may list an added token among its merges.
         token_flags: name → flags, for special tokens with flags. They are those of added tokens in a tokenizer.json:
             "ordinary" (matched in every text, whether allowed or not), "lstrip" and "rstrip" (the white space before or
             after the token is part of the match), "single_word" (matched only where no letter or digit is adjacent),
@@ -310,9 +310,8 @@ def check_word_merges(spec: TokenizerSpec) -> None:
     if (spec.vocabulary.kinds[pairs] != ORDINARY).any() or (spec.vocabulary.kinds[results] != ORDINARY).any():
         raise ValueError("a merge across words has a special token; special tokens take part in no merge")
     indices = np.arange(len(results))
-    first_merge = np.full(
-        spec.vocabulary.limit, -1, dtype=np.int64
-    )  # by supertoken: the first of these merges that makes it
+    # By supertoken: the first of these merges that makes it.
+    first_merge = np.full(spec.vocabulary.limit, -1, dtype=np.int64)
     first_merge[results[::-1]] = indices[::-1]
     is_repeated = (first_merge[spec.merge_results[:n_within_words]] >= 0).any() or (
         first_merge[results] != indices

@@ -276,7 +276,8 @@ class SpecialTokens:
     ) -> Iterator[tuple[int, Bytes, int | None]]:
         """Yield each piece with its start.
 
-        A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
+        If the white space that a match absorbed ("lstrip", "rstrip") contains the next token, the next match begins
+        before the last one ends, as in `tokenizers`.
         """
         plan = self._get_plan(names)
         original_search = self._get_search(names, "original") if plan.original else None

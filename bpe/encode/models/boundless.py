@@ -41,9 +41,8 @@ class SecondIds:
         """Find the last split point after a pretoken that has no second id, so that no run crosses it; else `start`."""
         end = self.kernel.find_last_split(data, start)
         while end > start:
-            pretoken_start = self.kernel.find_last_split(
-                data[: end - 1], 0
-            )  # where the last pretoken begins, or earlier
+            # Where the last pretoken begins, or earlier.
+            pretoken_start = self.kernel.find_last_split(data[: end - 1], 0)
             if pretoken_start <= 0:
                 return start
             ids = self.kernel.encode(bytes(data[pretoken_start:end]))[0]
