@@ -37,6 +37,12 @@ def test_an_invalid_amount_is_refused(value: str) -> None:
         bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "9" * 400 + "K"])
+def test_an_amount_beyond_all_numbers_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match=r"it must be less than 2\*\*1024 bytes"):
+        bpe.train(counts={"ab": 1}, num_merges=1, max_memory=value)
+
+
 @pytest.mark.parametrize("value", [1.5, b"2G", True])
 def test_an_amount_of_another_type_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="max_memory is"):

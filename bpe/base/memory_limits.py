@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -61,7 +62,10 @@ def parse_byte_count(name: str, value: int | str, min_value: int) -> int:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
         if match is None:
             raise ValueError(f"{name} is {short_repr(value)}; it must be a number of bytes, or one with a unit: '2G'")
-        value = int(float(match[1]) * _BYTE_UNITS[match[2].upper()])
+        number = float(match[1]) * _BYTE_UNITS[match[2].upper()]
+        if number == math.inf:
+            raise ValueError(f"{name} is {short_repr(value)}; it must be less than 2**1024 bytes")
+        value = int(number)
     return check_int(name, value, min_value)
 
 

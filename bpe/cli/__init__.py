@@ -71,7 +71,8 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
         if arguments[0] not in COMMANDS:
             build_program_parser().parse_args(arguments)  # prints help or the version, or refuses
-        command, args = COMMANDS[arguments[0]], build_parser(arguments[0]).parse_args(arguments[1:])
+        command, parser = COMMANDS[arguments[0]], build_parser(arguments[0])
+        args = parser.parse_args(arguments[1:])
         identities.update((path, identify(path)) for path in list_outputs(args))
         with _log_to_stderr(args.quiet):
             status = command.run(args)
@@ -89,7 +90,7 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
         return 0
     except OSError as error:
         if isinstance(error, TimeoutError):
-            return _fail(f"error: {replace_with_flags(str(error), args.parser)}")
+            return _fail(f"error: {replace_with_flags(str(error), parser)}")
         prefix = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         return _fail(f"error: {prefix}{error.strerror or error}")
     except MemoryError:
@@ -99,7 +100,7 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     except (ValueError, OverflowError) as error:
         # Text from a file may look like an argument, so names are replaced only in advice.
         quotes_file = isinstance(error, FormatError) and not _ADVICE_PATTERN.search(error.message)
-        return _fail(f"error: {error if quotes_file else replace_with_flags(str(error), args.parser)}")
+        return _fail(f"error: {error if quotes_file else replace_with_flags(str(error), parser)}")
 
 
 def _flush_stdout(status: int) -> int:

@@ -338,12 +338,14 @@ class ThreadTables:
             table = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
             table = WordTable(self._slots)
+        is_full = False
         try:
             yield table
+            is_full = self._limit is not None and table.memory > self._limit
         finally:
-            self._idle.append(table)
-        if self._limit is not None and table.memory > self._limit:
-            self._idle.remove(table)
+            if not is_full:  # a table that was given back belongs to the next thread at once
+                self._idle.append(table)
+        if is_full:
             spill = self._start_spill()
             spill.add(table)
             if self._check_excess is not None:

@@ -48,6 +48,7 @@ from bpe.training.checkpoint import Checkpoint
         ("train - - -o t.json --vocab-size 300", "stdin.* only once"),
         ("train a.txt -o - --vocab-size 300", "to a file, not to stdout"),
         ("train a.txt -o t.json --vocab 300", "unrecognized arguments: --vocab; did you mean --vocab-size"),
+        (f"train a.txt -o t.json --vocab-size 300 --max-memory {'9' * 5000}", "it must be less than 2"),
         ("count-words -o w.counts", "required: FILE"),
         ("count-words a.txt", "required: -o/--output"),
         ("count-words a.txt -o -", "to a file, not to stdout"),

@@ -11,7 +11,7 @@ import pytest
 import bpe
 from bpe.base.offsets import compute_offsets
 from bpe.count._word_table import WordTable
-from bpe.count.counting import count_into
+from bpe.count.counting import ThreadTables, count_into
 from bpe.count.spilling import N_PARTS, Spill
 
 WORDS = [
@@ -41,6 +41,24 @@ def counted(budget: int | None, threads: int) -> bpe.WordCounts:
 def test_any_budget_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch, budget: int, threads: int) -> None:
     monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
     assert counted(budget, threads) == counted(None, 1)
+
+
+def test_a_full_table_is_given_to_no_other_thread() -> None:
+    """Another thread may take a table as soon as it is back; a full one goes to disk instead."""
+
+    class TakenAtOnce(list[WordTable]):
+        def append(self, table: WordTable, /) -> None:
+            """Have another thread take the table."""
+
+    tables = ThreadTables(2, 8, 1)
+    tables._idle = TakenAtOnce()
+    with tables.lend() as table:
+        table.add_arrays(
+            np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2]), np.array([3, 4]), np.arange(2, dtype="u8")
+        )
+    assert tables._spill is not None
+    assert tables.snapshot()[2].tolist() == [3, 4]
+    tables.close()
 
 
 def test_spilled_counts_support_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
