@@ -206,7 +206,7 @@ cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
 cdef Py_ssize_t find_split(
     FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
 ) except -1 nogil:
-    """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.make_safe_cut`."""
+    """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none (`blocks.make_safe_cut`)."""
     cdef Py_ssize_t max_length = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), limit = end - max_length + 1
     low = max(low - max_length - 3, <Py_ssize_t>0)        # the text may end within a string or a character
     while limit > low:

@@ -20,9 +20,9 @@ cdef inline bint is_white(byte_t byte) noexcept nogil:
 
 cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t position) noexcept nogil:
     """Whether all tokenizers allow a cut; `LOOKAHEAD_BYTES` bytes after it can be read."""
-    cdef Py_ssize_t i, end, split
+    cdef Py_ssize_t i, end, split, sure_end = position + LOOKAHEAD_BYTES - 1
     for i in range(encoders.n):
-        if (<Encoder>encoders.kernels[i]).find_last_split_in(text, position - 1, position + LOOKAHEAD_BYTES - 1) < position:
+        if (<Encoder>encoders.kernels[i]).find_last_split_in(text, position - 1, sure_end) < position:
             return False                                   # as nearly everywhere
         end, split = position, 0
         while split < position:

@@ -8,6 +8,6 @@ def count_symbols(
     offsets: NDArray[np.int64],
     counts: NDArray[np.int64],
     chars: bool,
-    inner: NDArray[np.int64],
-    last: NDArray[np.int64],
+    inner_counts: NDArray[np.int64],
+    last_counts: NDArray[np.int64],
 ) -> tuple[int, bool]: ...
