@@ -278,7 +278,7 @@ class TrainConfig:
     # As the kernels read it -------------------------------------------------------------------------------------------
 
     @property
-    def tie_rule(self) -> int:
+    def tie_break_index(self) -> int:
         """The index of `rules.tie_break` in TIE_BREAKS."""
         return TIE_BREAKS.index(self.rules.tie_break)
 
