@@ -316,10 +316,8 @@ def make_safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) 
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         # The text may end within a string or a character.
-        limit, low = (
-            end - max_length + 1,
-            max(low - max_length - 3, 0),
-        )
+        limit = end - max_length + 1
+        low = max(low - max_length - 3, 0)
         with memoryview(buffer) as view, view[:end] as text:
             while limit > low:
                 with text[:limit] as part:

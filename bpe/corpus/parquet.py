@@ -248,7 +248,7 @@ def _count_bytes(file: SourceFile, array: Any, row: int, n_file_rows: int) -> in
 
 
 def _divide_part(part: Documents, valid: NDArray[np.bool_] | None, context: RecordContext, row: int) -> Iterator[Block]:
-    """The documents of one array in blocks; nulls, and in some cases bad UTF-8, are left out or an error."""
+    """Yield the documents of one array in blocks; nulls, and in some cases bad UTF-8, are left out or an error."""
     n_done = 0
     for group in part.groups(blocks.BLOCK):
         n = len(group)
@@ -269,7 +269,7 @@ def _divide_part(part: Documents, valid: NDArray[np.bool_] | None, context: Reco
 
 
 def _check_block(block: Block, context: RecordContext, row: int) -> Block:
-    """The block, with bytes that are not UTF-8 handled, or to be checked by the thread that takes it."""
+    """Return the block with bytes that are not UTF-8 handled, or to be checked by the thread that takes it."""
     assert isinstance(block.text, memoryview)
     if context.encoding_errors == "bytes":
         return block

@@ -248,7 +248,9 @@ def read_text(
     remainder, buffer = b"", bytearray()  # read, but not in a block yet
     grown = 0  # the bytes in `buffer`, if it was lengthened because no cut was found; else 0
     searched = 0  # there is no position to cut at up to here
-    bytes_read, begins_document, at_end = _skip(fill, stream.skip), True, False
+    bytes_read = _skip(fill, stream.skip)
+    begins_document = True
+    at_end = False
     offset = stream.offset + bytes_read
     while not at_end:
         start = grown or len(remainder)

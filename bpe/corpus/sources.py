@@ -186,14 +186,14 @@ class Sources:
     @property
     def size(self) -> int | None:
         """The bytes on disk, or None if unknown before they are read."""
-        sizes = [unit.size for unit in self._list_units()]
+        sizes = [unit.size for unit in self._list_units_to_read()]
         return None if None in sizes else sum(size for size in sizes if size is not None) or None
 
     @property
     def text_size(self) -> int | None:
         """An estimate of the bytes of text, from the sizes of the files."""
         total = 0
-        for unit in self._list_units():
+        for unit in self._list_units_to_read():
             file = self.files[unit.file]
             if unit.size is None:
                 return None
@@ -206,7 +206,7 @@ class Sources:
         return all(file.kind == "file" for file in self._list_used_files())
 
     def size_before(self, position: Position) -> int:
-        """The bytes on disk before a position, about."""
+        """Estimate the bytes on disk before a position."""
         file = self.files[position.file]
         bytes_before = sum(earlier.size or 0 for earlier in self.files[: position.file])
         return bytes_before + (min(position.offset, file.size or 0) if file.compression is None else 0)
@@ -291,8 +291,8 @@ class Sources:
         return again
 
     def one_file(self, index: int) -> Sources:
-        """The sources restricted to one file, with the same numbering of files."""
-        return self._restrict(tuple(unit for unit in self._list_units() if unit.file == index))
+        """Restrict the sources to one file, with the same numbering of files."""
+        return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file == index))
 
     def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
         """A copy that reads some units, and shares the count of skipped records."""
@@ -301,14 +301,14 @@ class Sources:
         part._part = units
         return part
 
-    def _list_units(self) -> list[Unit]:
-        """The units to read; whole files unless the sources are a part."""
+    def _list_units_to_read(self) -> list[Unit]:
+        """List the units to read; whole files unless the sources are a part."""
         if self._part is not None:
             return list(self._part)
         return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
 
     def _list_used_files(self) -> list[SourceFile]:
-        return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units())]
+        return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units_to_read())]
 
     def _divide_file(self, index: int) -> list[Unit]:
         file = self.files[index]
@@ -375,7 +375,7 @@ class Sources:
         unsplittable: list[bytes] | None = None,
         step: int = KERNEL_READ_BYTES,
     ) -> Generator[Any, None, None]:
-        """The documents in blocks for `threads` threads, from a position on. Close the generator.
+        """Read the documents in blocks for `threads` threads, from a position on. Close the generator.
 
         A block of text ends where `cut` allows; blocks of other formats have whole documents. Any thread may take the
         next block if the sources are `regular`, otherwise only the caller's.
@@ -395,7 +395,7 @@ class Sources:
             ValueError: for a position that is not in these sources.
 
         """
-        units = self._list_units()
+        units = self._list_units_to_read()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
         schedule = Schedule(self.size if seekable and start is None else None, threads)
         shared = ReadState(cut, schedule, unsplittable, step, skipped=self.skipped)
@@ -428,7 +428,7 @@ class Sources:
                 block.release()
 
     def documents(self, start: Position | None = None) -> Generator[bytes, None, None]:
-        """The documents one by one, empty ones included, from a position on.
+        """Read the documents one by one, empty ones included, from a position on.
 
         Raises:
             FormatError, OSError: as for `blocks`; for text that is not UTF-8.
@@ -441,7 +441,7 @@ class Sources:
                     yield bytes(block.text[first:last])
 
     def count_between(self, file: int, start: int, end: int | None) -> int | None:
-        """The documents from one offset of a file to another, or to its end if that is None.
+        """Read the documents from one offset of a file to another, or to its end if that is None.
 
         None for a pipe or a file of another machine, and where offsets are those of changed text.
 
@@ -467,13 +467,13 @@ class Sources:
             return sum(len(starts) for _, starts, _ in blocks)
 
     def hash_documents(self, file: int, count: int) -> str | None:
-        """The SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
+        """Compute the SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
 
         None if there are fewer than `count`, or reading is of a kind that cannot be repeated.
         """
         import hashlib
 
-        unit = next((unit for unit in self._list_units() if unit.file == file), None)
+        unit = next((unit for unit in self._list_units_to_read() if unit.file == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
         part = self._restrict((Unit(file, unit.start, None, None),))
@@ -492,7 +492,7 @@ class Sources:
         return None if count else digest.hexdigest()
 
     def _find_units(self, units: list[Unit], start: Position) -> list[Unit]:
-        """The units from a position on."""
+        """List the units from a position on."""
         for index, unit in enumerate(units):
             if unit.file > start.file:
                 break
@@ -508,7 +508,7 @@ class Sources:
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
     def _read_records(self, unit: Unit, shared: ReadState) -> Iterator[Block]:
-        """The documents of a unit that is no text in blocks."""
+        """Read the documents of a unit that is no text, in blocks."""
         file = self.files[unit.file]
         shared.skipped = self.skipped
         context = RecordContext(
@@ -531,7 +531,7 @@ class Sources:
         return read_blocks(context)
 
     def _read_text(self, unit: Unit, shared: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
-        """The documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
+        """Read the documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
         from bpe.corpus.streams import open_stream
 
         file = self.files[unit.file]
@@ -593,7 +593,7 @@ class Sources:
 
 
 def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
-    """The position after the first separator at or after `start`; None if it would be the end of the file."""
+    """Find the position after the first separator at or after `start`; None if it would be the end of the file."""
     file.seek(start)
     unsearched = b""
     while data := file.read(1 << 20):
@@ -608,7 +608,7 @@ def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int)
 
 
 def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
-    """The blocks of one file, without the empty document that would follow a separator at its end.
+    """Yield the blocks of one file, without the empty document that would follow a separator at its end.
 
     A block that ends with a separator but not with a document has an empty document open. It is closed without that
     document, and the next block begins one. Empty documents before the end of the file are kept:
@@ -641,7 +641,7 @@ def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
 
 
 def _drop_open_document(block: Block, *, begins: bool, is_last: bool) -> Block:
-    """The block, without an empty document after its last separator if that document is open, or `is_last`."""
+    """Return the block without an empty document after its last separator if that document is open, or `is_last`."""
     if begins and not block.begins:
         block = replace(block, begins=True)
     if (is_last or not block.ends_document) and _ends_with_separator(block):
@@ -657,7 +657,7 @@ def _ends_with_separator(block: Block) -> bool:
 
 
 def _drop_invalid(blocks: Iterator[Block], bad_records: BadRecords) -> Generator[Block, None, None]:
-    """The blocks of whole documents, without the documents that are not UTF-8, which are counted."""
+    """Yield the blocks of whole documents without those that are not UTF-8, which are counted."""
     for block in blocks:
         skipped = bad_records.skipped
         assert isinstance(block.text, memoryview)
@@ -676,7 +676,7 @@ def _drop_invalid(blocks: Iterator[Block], bad_records: BadRecords) -> Generator
 
 
 def _skip_documents(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:
-    """The blocks without their first `count` documents."""
+    """Yield the blocks without their first `count` documents."""
     n_left, dropping = count, True
     for block in blocks:
         if not dropping:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
-#: Block i of a corpus, or the file of reader i, begins at position i * POSITIONS_PER_BLOCK, i from 1; words that were
-#: counted before come first. Positions only order the first appearances of words.
-POSITIONS_PER_BLOCK = 1 << 36
+#: Words are ordered by where they were first seen. Block i (from 1), or the file of reader i, has the numbers from
+#: i * FIRST_SEEN_PER_BLOCK on; smaller ones are for words counted before.
+FIRST_SEEN_PER_BLOCK = 1 << 36
 
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MAX_INITIAL_SLOTS: growing a table
 #: costs threads most of their waiting time.
@@ -117,16 +117,17 @@ def count_into(
     *,
     utf8: bool = False,
     max_memory: int | None = None,
-    saving: CountStore | None = None,
-    excess: ExcessCheck | None = None,
+    count_store: CountStore | None = None,
+    memory_check: MemoryCheck | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
     Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
     depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
-    bytes. Where there is `saving`, the source is regular files: counting goes on from what it holds, and from time to
-    time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
+    bytes. Where there is a `count_store`, the source is regular files: counting goes on from what the store holds, and
+    from time to time all threads wait while the words so far are saved. Counting ends with a ValueError when
+    `memory_check` gives a reason.
     """
     splitter = Splitter(counts)
     files = _as_sources(source)
@@ -134,44 +135,44 @@ def count_into(
         source = files = files.for_one_call()
     total, text = (None, None) if files is None else (files.size, files.text_size)
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MAX_INITIAL_SLOTS) if max_memory is None else 0
-    tables = ThreadTables(threads, slots, max_memory, excess)
+    tables = ThreadTables(threads, slots, max_memory, memory_check)
 
-    def count(positioned: tuple[int, Block | FileReader]) -> int:
-        position, block = positioned
+    def count(numbered_block: tuple[int, Block | FileReader]) -> int:
+        first_seen, block = numbered_block
         if isinstance(block, FileReader):
             assert splitter.scanner is not None
             with tables.lend() as table:
-                return table.count_file(splitter.scanner, block, position)
+                return table.count_file(splitter.scanner, block, first_seen)
         block.check()
         with tables.lend() as table:
-            splitter.count(table, block.text, *block.documents(), position)
+            splitter.count(table, block.text, *block.documents(), first_seen)
         size = block.size or len(block.text)
         block.release()
         return size
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     map_blocks = map_unordered if files is not None and files.regular else map_ordered
-    earlier = (None if saving is None else saving.take_partial_counts()) or NO_COUNTS
+    earlier = (None if count_store is None else count_store.take_partial_counts()) or NO_COUNTS
     try:
         if files is not None:
-            files.add_skipped(earlier.skipped)
+            files.add_skipped(earlier.n_bad_records)
         tables.load(earlier.words)
         with (
             progress_bar(progress, "count", total, "B", earlier.bytes) as bar,
             # closes the file after an error
-            closing(_read_blocks(source, splitter, threads, earlier.position, utf8=utf8)) as blocks,
+            closing(_read_blocks(source, splitter, threads, earlier.resume, utf8=utf8)) as blocks,
         ):
-            rounds = _BlockRounds(_place_blocks(blocks), saving, tables)
+            rounds = _BlockRounds(_number_blocks(blocks), count_store, tables)
             while not rounds.ended:
                 for n_read in map_blocks(count, rounds.take_round(), threads):
                     if n_read:  # else another thread has read the rest of a file
                         rounds.bytes += n_read
                         bar(n_read)
-                if saving is not None and (position := rounds.find_position()) is not None:
+                if count_store is not None and (resume := rounds.find_position()) is not None:
                     assert files is not None
                     n_bytes = earlier.bytes + rounds.bytes
-                    saving.save_counts(
-                        counts, PartialCounts(tables.snapshot(), position, rounds.count_skipped(files), n_bytes)
+                    count_store.save_counts(
+                        counts, PartialCounts(tables.snapshot(), resume, rounds.count_skipped(files), n_bytes)
                     )
                 if tables.excess is not None and not rounds.ended:
                     raise ValueError(tables.excess)
@@ -198,15 +199,15 @@ class PartialCounts:
 
     Attributes:
         words: the words, in order of first appearance.
-        position: where the rest begins; in a text, also between two words of a document. None for the beginning.
-        skipped: the bad records before it.
-        bytes: the bytes of files that were read before it.
+        resume: where the rest begins; in a text, also between two words of a document. None for the beginning.
+        n_bad_records: the bad records before that position.
+        bytes: the bytes of files that were read before that position.
 
     """
 
     words: Arrays
-    position: Position | None
-    skipped: int
+    resume: Position | None
+    n_bad_records: int
     bytes: int
 
 
@@ -214,9 +215,9 @@ class PartialCounts:
 NO_COUNTS = PartialCounts((np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64)), None, 0, 0)
 
 
-#: Called with some of the distinct words, as one array and its offsets, and the factor from this sample to all words,
-#: about; returns why they are too many, or None.
-ExcessCheck: TypeAlias = "Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]"
+#: Called as check(blob, offsets, factor) with a sample of the distinct words; all words are about `factor` times as
+#: many. Returns why they are too many, or None.
+MemoryCheck: TypeAlias = "Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]"
 
 
 class CountStore(Protocol):
@@ -242,19 +243,19 @@ class _BlockRounds:
     """
 
     def __init__(
-        self, blocks: Iterator[tuple[int, Block | FileReader]], saving: CountStore | None, tables: ThreadTables
+        self, blocks: Iterator[tuple[int, Block | FileReader]], count_store: CountStore | None, tables: ThreadTables
     ) -> None:
-        self._blocks, self._saving, self._tables = blocks, saving, tables
-        self._following: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
+        self._blocks, self._count_store, self._tables = blocks, count_store, tables
+        self._next_round_block: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
         self.ended, self.bytes = False, 0
 
     def take_round(self) -> Iterator[tuple[int, Block | FileReader]]:
         """Take the blocks of the next round."""
-        while self._following:
-            yield self._following.pop()
+        while self._next_round_block:
+            yield self._next_round_block.pop()
         for block in self._blocks:
             yield block
-            if self._tables.excess is not None or (self._saving is not None and self._saving.is_due()):
+            if self._tables.excess is not None or (self._count_store is not None and self._count_store.is_due()):
                 return
         self.ended = True
 
@@ -262,17 +263,17 @@ class _BlockRounds:
         """Find where the next round begins, when all blocks of the last one are done; None if there is no more."""
         from bpe.corpus.blocks import Position
 
-        following = None if self.ended else next(self._blocks, None)
-        if following is None:
+        next_block = None if self.ended else next(self._blocks, None)
+        if next_block is None:
             self.ended = True
             return None
-        self._following = [following]
-        block = following[1]
+        self._next_round_block = [next_block]
+        block = next_block[1]
         return Position(block.file_index, block.position) if isinstance(block, FileReader) else block.resume
 
     def count_skipped(self, source: Sources) -> int:
         """Count the bad records before that position."""
-        block = self._following[0][1]
+        block = self._next_round_block[0][1]
         return source.skipped if isinstance(block, FileReader) else block.skipped
 
 
@@ -298,13 +299,13 @@ def _read_blocks(
     return make_row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
 
 
-def _place_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
-    """Give blocks their positions in the corpus; a reader, which comes again and again, has one for its file."""
+def _number_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
+    """Number blocks by `FIRST_SEEN_PER_BLOCK`; a reader, which comes again and again, has one number for its file."""
     first_of_file, previous = 1, None
     for i, block in enumerate(blocks, 1):
         if block is not previous:
             first_of_file, previous = i, block
-        yield first_of_file * POSITIONS_PER_BLOCK, block
+        yield first_of_file * FIRST_SEEN_PER_BLOCK, block
 
 
 class ThreadTables:
@@ -321,7 +322,7 @@ class ThreadTables:
 
     """
 
-    def __init__(self, threads: int, slots: int, max_memory: int | None, check: ExcessCheck | None = None) -> None:
+    def __init__(self, threads: int, slots: int, max_memory: int | None, check: MemoryCheck | None = None) -> None:
         self._check_excess, self.excess = check, cast("str | None", None)
         self._threads = threads
         self._slots = slots

@@ -252,10 +252,8 @@ class _GroupBlocks(Iterator[Block]):
         self._next_block: Block | None = None  # read already, and of the next group
         self._limit = FIRST_GROUP_BYTES
         # The last position to read from, and the documents begun since.
-        self._resume_from, self._n_begun_since = (
-            start,
-            0,
-        )
+        self._resume_from = start
+        self._n_begun_since = 0
         self._earlier_bad_records = earlier_bad_records
         self._file = -1 if start.position is None else start.position.file
         self._next_index = start.index_in_file  # of the next document, in its file

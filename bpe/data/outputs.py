@@ -1,10 +1,10 @@
 """Groups of documents to shards: in source order, or shuffled by way of buckets.
 
-Shards that are finished together are recorded as one *step* in one line of the journal: one shard, or, with a
-train/validation split, one of each, made from the same part of the sources, so that one position says where to go
-on. In source order, a step ends after the first document with which it has `shard_size` tokens or more: where shards
-end depends on the documents alone, not on how they are grouped. Shuffled documents go to buckets on disk first
-(`shuffling.py`), and then shard by shard out of them.
+Shards that are finished together are recorded as one *step* in one line of the journal. A step is one shard; with a
+validation split, one of each, from the same part of the sources, so that one position resumes both. In source order, a
+step ends after the first document with which it has `shard_size` tokens or more: where shards end depends on the
+documents alone, not on how they are grouped. Shuffled documents go to buckets on disk first (`shuffling.py`), and then
+shard by shard out of them.
 """
 
 from __future__ import annotations
@@ -161,17 +161,17 @@ class OrderedOutput(ShardOutput):
             )
             crash_point("written")
             if is_full:
-                self._end_step(group.find_resume_point(next_row))
+                self._finish_ordered_step(group.find_resume_point(next_row))
             row, token_start = next_row, token_end
 
-    def _end_step(self, next_point: ResumePoint | None, skipped: int = 0) -> None:
+    def _finish_ordered_step(self, next_point: ResumePoint | None, skipped: int = 0) -> None:
         """Finish the shards of the step; reading goes on at `next_point`."""
         self._finish_step(first=self._first_document, **_make_source_fields(self._last_file + 1, next_point, skipped))
         self._first_document, self._last_file = None, -1
 
     def end(self, skipped: int) -> None:
         """Finish the last step, after all groups; `skipped` bad records were left out in all runs."""
-        self._end_step(None, skipped)
+        self._finish_ordered_step(None, skipped)
 
 
 class ShuffledOutput(ShardOutput):

@@ -120,7 +120,7 @@ def check_sizes(
 
 def check_part(rank: object, world: object) -> tuple[int, int] | None:
     """Check the arguments `rank` and `world`: the number of a part and the number of parts; None if both are."""
-    if rank is world is None:
+    if rank is None and world is None:
         return None
     if rank is None or world is None:
         given_name, missing_name = ("world", "rank") if rank is None else ("rank", "world")

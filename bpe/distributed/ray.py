@@ -113,11 +113,11 @@ def encode(
     cores = _count_cores(dataset)
     import ray
 
-    function = map_function(tokenizer, column, **options)
-    columns = dataset if function.keep_columns else dataset.select_columns([column])
+    encode = map_function(tokenizer, column, **options)
+    columns = dataset if encode.keep_columns else dataset.select_columns([column])
     return columns.map_batches(
         _EncodeActor,
-        fn_constructor_args=(ray.put(function),),
+        fn_constructor_args=(ray.put(encode),),
         batch_format="pyarrow",
         batch_size=None,
         compute=_make_pool(concurrency, cores),
@@ -142,14 +142,14 @@ class _CountActor:
 class _EncodeActor:
     """An actor with a tokenizer."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, encode: Any) -> None:
         import ray
 
-        self.function: MapFunction = ray.get(function)
+        self.encode: MapFunction = ray.get(encode)
 
     def __call__(self, block: Any) -> Any:
         """Encode a block."""
-        return encode_batch(block, self.function)
+        return encode_batch(block, self.encode)
 
 
 def _merge_part(rows: Any, min_count: int) -> Any:
@@ -171,12 +171,12 @@ def hash_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) 
     """
     lengths = np.diff(offsets).astype(np.uint64)
     padded = np.concatenate([np.zeros(8, np.uint8), blob, np.zeros(8, np.uint8)])
-    eight = np.lib.stride_tricks.sliding_window_view(padded, 8)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 8)
     used_bits = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
     shift = np.uint64(64) - used_bits
     # Without the next word's bytes.
-    first_bytes = np.ascontiguousarray(eight[offsets[:-1] + 8]).view("<u8").ravel() << shift
-    last_bytes = np.ascontiguousarray(eight[offsets[1:]]).view("<u8").ravel() >> shift
+    first_bytes = np.ascontiguousarray(windows[offsets[:-1] + 8]).view("<u8").ravel() << shift
+    last_bytes = np.ascontiguousarray(windows[offsets[1:]]).view("<u8").ravel() >> shift
     hashes = (first_bytes ^ (last_bytes * np.uint64(0x9E3779B97F4A7C15)) ^ lengths) * np.uint64(0xBF58476D1CE4E5B9)
     part: NDArray[np.int64] = ((hashes >> np.uint64(33)) % np.uint64(parts)).astype(np.int64)
     return part

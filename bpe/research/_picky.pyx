@@ -25,7 +25,7 @@ from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport Learner
 from bpe.training._pair_heap cimport push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, hash_pair, subtract_pair_count
-from bpe.training._symbol_array cimport find_class, write_symbols
+from bpe.training._symbol_array cimport find_count_class, write_symbols
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
@@ -123,7 +123,7 @@ cdef class PickyLearner(Learner):
             token = self.begins[p]
             if token == NO_TOKEN:
                 continue
-            k = find_class(&self.state.symbols, <cell_t>p, k)
+            k = find_count_class(&self.state.symbols, <cell_t>p, k)
             count = self.state.symbols.counts[k]
             self.states[token].count += count
             if self.begins[p + 1] != NO_TOKEN:
@@ -265,7 +265,7 @@ cdef class PickyLearner(Learner):
             prefetch(&self.ends[p - 1])
             p = self.work_positions[i]
             if self.begins[p] == a and self.begins[p + self.state.tokens.width[a]] == b:
-                k = find_class(&self.state.symbols, <cell_t>p, k)
+                k = find_count_class(&self.state.symbols, <cell_t>p, k)
                 count = self.state.symbols.counts[k]
                 self.merge_at(p, a, b, c, count)
                 n_merged += count
@@ -334,7 +334,7 @@ cdef class PickyLearner(Learner):
         n_parts = self.find_parts(token)
         for i in range(n):
             if self.begins[self.work_positions[i]] == token:
-                k = find_class(&self.state.symbols, self.work_positions[i], k)
+                k = find_count_class(&self.state.symbols, self.work_positions[i], k)
                 self.split_at(self.work_positions[i], token, n_parts, self.state.symbols.counts[k])
         count = state.count
         n_added = count * <count_t>(n_parts - 1)

@@ -239,17 +239,19 @@ def _learn_across(
         trainer, n_runs = _start_trainer(job, counted_runs, words.spec, config, max_merges)
         del counted_runs
     word_merge_counts = np.full(n_words, SEED_COUNT) if two_stages else words.counts
-    n_supers = 0
+    n_supermerges = 0
     if n_runs:
-        n_words, n_supers = _compete(trainer, word_merge_counts, max_merges, config.on_merge, config.progress)
-    spec = _make_spec(words.spec, trainer, n_words, n_supers)
+        n_words, n_supermerges = _interleave_merges(
+            trainer, word_merge_counts, max_merges, config.on_merge, config.progress
+        )
+    spec = _make_spec(words.spec, trainer, n_words, n_supermerges)
     stopped = None
-    if n_words + n_supers < max_merges:
+    if n_words + n_supermerges < max_merges:
         stopped = STOP_REASONS.get(trainer.stop, STOP_REASONS[1])
-        learned, size = pluralize(n_words + n_supers, "merge"), pluralize(len(spec.vocabulary), "token")
+        learned, size = pluralize(n_words + n_supermerges, "merge"), pluralize(len(spec.vocabulary), "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
     seconds = words.training.seconds + time.perf_counter() - start_time
-    return spec, Training(stopped, n_words + n_supers, words.training.words, seconds)
+    return spec, Training(stopped, n_words + n_supermerges, words.training.words, seconds)
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------
@@ -269,53 +271,55 @@ def _start_trainer(
     return trainer, len(runs.counts)
 
 
-def _compete(
+def _interleave_merges(
     trainer: Trainer, word_counts: NDArray[np.int64], max_merges: int, on_merge: OnMerge | None, progress: ProgressLike
 ) -> tuple[int, int]:
     """Count the word merges and the supermerges of the result, `max_merges` together; learn these supermerges."""
-    remaining_counts, n_words, n_supers = word_counts.tolist(), 0, 0
-    supers: list[tuple[int, int, int, int]] = []
+    remaining_counts, n_words, n_supermerges = word_counts.tolist(), 0, 0
+    supermerges: list[tuple[int, int, int, int]] = []
     vocab_limit = trainer.n_tokens + max_merges
     with team_threads(trainer.team), progress_bar(progress, "merge", max_merges, "merges") as bar:
-        while n_words + n_supers < max_merges:
-            if n_supers == len(supers) and not trainer.stop:
-                supers += trainer.run(MERGES_PER_CALL, vocab_limit)
-            count = supers[n_supers][3] if n_supers < len(supers) else 0
+        while n_words + n_supermerges < max_merges:
+            if n_supermerges == len(supermerges) and not trainer.stop:
+                supermerges += trainer.run(MERGES_PER_CALL, vocab_limit)
+            count = supermerges[n_supermerges][3] if n_supermerges < len(supermerges) else 0
             if n_words < len(remaining_counts) and remaining_counts[n_words] >= count:
                 n_words += 1
             elif count:
-                n_supers += 1
-                left, right, token, _ = supers[n_supers - 1]
+                n_supermerges += 1
+                left, right, token, _ = supermerges[n_supermerges - 1]
                 if on_merge is not None:
                     parts = trainer.spell_token(left), trainer.spell_token(right)
-                    on_merge(n_supers, *parts, trainer.spell_token(token), count)
+                    on_merge(n_supermerges, *parts, trainer.spell_token(token), count)
             else:
                 break
             bar(1)
-    return n_words, n_supers
+    return n_words, n_supermerges
 
 
-def _make_spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supers: int) -> TokenizerSpec:
+def _make_spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supermerges: int) -> TokenizerSpec:
     """Make the tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
     blob, offsets, _ = trainer.list_tokens()
     n_old = len(spec.vocabulary)
     base, first_id = n_old - len(spec.merges), spec.vocabulary.limit - n_old
     n_kept = base + n_words
-    supers = slice(int(offsets[n_old]), int(offsets[n_old + n_supers]))
+    super_bytes = slice(int(offsets[n_old]), int(offsets[n_old + n_supermerges]))
     lengths = np.concatenate(
         (
             np.zeros(first_id, dtype=np.int64),
             np.diff(offsets[: n_kept + 1]),
-            np.diff(offsets[n_old : n_old + n_supers + 1]),
+            np.diff(offsets[n_old : n_old + n_supermerges + 1]),
         )
     )
     kinds = np.full(len(lengths), ORDINARY, dtype=np.uint8)
     kinds[: first_id + n_kept] = spec.vocabulary.kinds[: first_id + n_kept]
-    learned = trainer.list_merges()[:n_supers, :3]
+    learned = trainer.list_merges()[:n_supermerges, :3]
     learned = np.where(learned >= n_old, learned - (n_old - n_kept), learned) + first_id
     return replace(
         spec,
-        vocabulary=Vocabulary.from_arrays(blob[: int(offsets[n_kept])] + blob[supers], compute_offsets(lengths), kinds),
+        vocabulary=Vocabulary.from_arrays(
+            blob[: int(offsets[n_kept])] + blob[super_bytes], compute_offsets(lengths), kinds
+        ),
         merges=np.concatenate((spec.merges[:n_words], learned[:, :2])).astype(np.int32),
         merge_results=np.concatenate((spec.merge_results[:n_words], learned[:, 2])).astype(np.int32),
         word_merges=n_words,

@@ -140,11 +140,11 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[LearnedS
     spec, config = begin_with_seeds(seeds, make_initial_spec(first_counts, words_by_language, config), config)
     del words_by_language
     start_time, n_initial = time.perf_counter(), len(spec.merges)
-    starter = _Starter(job, spec, config)
+    factory = _TrainerFactory(job, spec, config)
     with progress_note(config.progress, "index"):
-        trainer, n_words, bytes_and_tokens = starter.start(counts, rule)
+        trainer, n_words, bytes_and_tokens = factory.start(counts, rule)
     run_merges(trainer, config, config.vocab_size, checkpoint, n_words)
-    spec = extend_spec(spec, starter.ids, trainer)
+    spec = extend_spec(spec, factory.ids, trainer)
     return [(spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config).after(n_initial))]
 
 
@@ -358,18 +358,17 @@ class ParityTrainer:
 
     def _choose_language(self) -> int | None:
         """Choose the language of the next merge; None if all are exhausted."""
-        candidates = [
-            (language.compute_priority(), -i) for i, language in enumerate(self.languages) if not language.is_exhausted
-        ]
+        priorities = {
+            i: language.compute_priority() for i, language in enumerate(self.languages) if not language.is_exhausted
+        }
+        candidates = list(priorities)
         if not candidates:
             return None
         size = self._rule.window_size
         if size is not None:
             max_share = self._rule.alpha / len(self.languages)
-            candidates = [
-                (priority, i) for priority, i in candidates if self._picks[-i] / size <= max_share
-            ] or candidates
-        return -max(candidates)[1]
+            candidates = [i for i in candidates if self._picks[i] / size <= max_share] or candidates
+        return max(candidates, key=lambda i: (priorities[i], -i))
 
     @property
     def n_tokens(self) -> int:
@@ -405,7 +404,7 @@ def _merge_counts(counts: Mapping[str, WordCounts]) -> WordCounts:
     return merged
 
 
-class _Starter:
+class _TrainerFactory:
     """Starts the trainers of a training, which share its memory.
 
     Attributes:
@@ -416,7 +415,7 @@ class _Starter:
     def __init__(self, job: TrainingJob, spec: TokenizerSpec, config: TrainConfig) -> None:
         self._job, self._spec, self._config = job, spec, config
         self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != NONE)
-        self._surplus = 1.0  # how many times the memory that it needs a trainer may take
+        self._memory_factor = 1.0  # a trainer may take this many times the memory that it needs
 
     def start(self, counts: Mapping[str, WordCounts], rule: Parity) -> tuple[ParityTrainer, int, tuple[int, int]]:
         """Start the trainers of all languages: (them in step, the number of words, their bytes and tokens)."""
@@ -433,11 +432,9 @@ class _Starter:
                 dev_trainer, _, (_, length) = self._start_trainer(dev[name])
             ratio = None if rule.ratios is None else float(rule.ratios[name])
             languages.append(Language(trainer, dev_trainer, length, length, ratio))
-            n_words, n_bytes, n_tokens = (
-                n_words + n_language_words,
-                n_bytes + bytes_and_tokens[0],
-                n_tokens + bytes_and_tokens[1],
-            )
+            n_words += n_language_words
+            n_bytes += bytes_and_tokens[0]
+            n_tokens += bytes_and_tokens[1]
         return ParityTrainer(languages, rule, self._config.min_frequency, global_trainer), n_words, (n_bytes, n_tokens)
 
     def _share_memory(self, counts: Sequence[WordCounts], merged_counts: Sequence[WordCounts]) -> None:
@@ -459,7 +456,7 @@ class _Starter:
                 f"max_memory is {format_bytes(max_memory)}, but parity-aware training on these words needs "
                 f"{format_bytes(resident_bytes + needed)}; raise it to that, or train on less text"
             )
-        self._surplus = (max_memory - resident_bytes) / needed
+        self._memory_factor = (max_memory - resident_bytes) / needed
 
     def _start_trainer(
         self, counts: WordCounts, *, track_all_pairs: bool = True
@@ -468,7 +465,7 @@ class _Starter:
         max_memory = (
             None
             if self._job.max_memory is None
-            else measure_memory() + int(_estimate_trainer_memory(counts) * self._surplus)
+            else measure_memory() + int(_estimate_trainer_memory(counts) * self._memory_factor)
         )
         config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
         n_new = config.vocab_size - len(self._spec.vocabulary)

@@ -105,7 +105,7 @@ def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
     start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
         words = build_words(counts, config)
-        job.free_counts(counts)
+        job.clear_own_counts(counts)
         initial = make_initial_tokens(words, config)
         n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
         vocab_limit = choose_vocab_limit(initial, config)

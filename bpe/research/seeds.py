@@ -17,11 +17,11 @@ from bpe.text.character_sets import compile_char_class
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import CorpusOptions, TrainConfig
-from bpe.training.extend import learn_more
+from bpe.training.extend import continue_merges
 from bpe.training.job import TrainingJob
 from bpe.training.kernel_input import build_words, list_digit_codes
 from bpe.training.superwords import SuperWords
-from bpe.training.train import learn_words
+from bpe.training.train import train_plain_or_superwords
 from bpe.training.trainer import learn_merges, make_initial_spec
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -131,7 +131,7 @@ def train_seeded(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_job(config, seeds).run(partial(learn_words, superwords))
+    return make_job(config, seeds).run(partial(train_plain_or_superwords, superwords))
 
 
 def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
@@ -149,7 +149,7 @@ def _learn_after_seeds(
     """Learn merges after the seeds, whose merges have the count SEED_COUNT; otherwise as `learn_merges`."""
     spec, config = begin_with_seeds(seeds, make_initial_spec(words, [build_words(words, config)], config), config)
     n_seeds = len(spec.merges)
-    spec, training, counts = learn_more(job, words, spec, config, checkpoint)
+    spec, training, counts = continue_merges(job, words, spec, config, checkpoint)
     return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, SEED_COUNT), counts))
 
 

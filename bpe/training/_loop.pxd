@@ -49,9 +49,9 @@ cdef class Learner:
     cdef Entry make_entry(self, uint32_t pair_id) noexcept nogil
     cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil
     cdef token_t find_result_token(self, token_t left, token_t right) except? 0xFFFFFFFF nogil
-    cdef token_t ask_rules(self, uint32_t pair_id) except? 0xFFFFFFFF nogil
+    cdef token_t approve_or_refuse(self, uint32_t pair_id) except? 0xFFFFFFFF nogil
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil
-    cdef int set_stop(self) except -1 nogil
+    cdef int set_stop_reason(self) except -1 nogil
     cdef tuple record_merge(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
     cdef object read_rows(self)
     cdef tuple read_all_tokens(self)

@@ -64,7 +64,7 @@ cdef class Learner:
 
     cdef int begin_learning(self, initial, config) except -1:
         """Take the first tokens of an `InitialTokens` and the rules for the next merge of a `TrainConfig`."""
-        self.tie_break = <TieBreak><int>config.tie_rule
+        self.tie_break = <TieBreak><int>config.tie_break_index
         self.state.policy.threshold = max(<count_t>config.min_frequency, 1)
         self.state.policy.max_length = config.max_length
         self.state.policy.count_non_overlapping = config.count_non_overlapping
@@ -149,7 +149,7 @@ cdef class Learner:
             return <token_t>tokens.n
         return existing if self.is_reusable(existing, second.ends_word) else NO_TOKEN
 
-    cdef token_t ask_rules(self, uint32_t pair_id) except? 0xFFFFFFFF nogil:
+    cdef token_t approve_or_refuse(self, uint32_t pair_id) except? 0xFFFFFFFF nogil:
         """Find the token of a pair as `find_result_token` does, and ask the veto by Python.
 
         NO_TOKEN if the pair must not be merged; then it is refused for good, and its count is not used any more.
@@ -182,7 +182,7 @@ cdef class Learner:
             tokens.items[token].length = length
         return 0
 
-    cdef int set_stop(self) except -1 nogil:
+    cdef int set_stop_reason(self) except -1 nogil:
         """Stop, since no pair can be merged any more."""
         self.stop = ONLY_RARE_PAIRS if self.has_rare_pairs() else NO_PAIRS
         return 0
@@ -208,10 +208,10 @@ cdef class Learner:
                 token = NO_TOKEN
                 pair_id = self.pop_best_pair()
                 if pair_id == NO_PAIR:
-                    self.set_stop()
+                    self.set_stop_reason()
                 else:
                     pair = self.state.pairs.items[pair_id]
-                    token = self.ask_rules(pair_id)
+                    token = self.approve_or_refuse(pair_id)
                     if token != NO_TOKEN:
                         self.step(pair_id, token, &removed)
             if token != NO_TOKEN:

@@ -37,7 +37,7 @@ from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_table cimport (
     NO_LIST, TrackedPair, TrackedPairs, add_pair, free_pairs, hash_pair, prefetch_pair, subtract_pair_count,
 )
-from bpe.training._symbol_array cimport N_ANCHORS, Symbols, find_class, free_symbols, id_t
+from bpe.training._symbol_array cimport N_ANCHORS, Symbols, find_count_class, free_symbols, id_t
 from bpe.training._token_table cimport Tokens, free_tokens
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
@@ -60,13 +60,13 @@ cdef struct Merge:            # the pair (a, b) becomes c
     size_t k                  # the class of that occurrence
     bint is_last_pair_counted  # without overlaps: whether the last pair (c, c) of the present run of c counts
 
-cdef struct MergeJob:         # a merge at all occurrences of a pair, done in parts
+cdef struct MergeWalk:        # a merge at all occurrences of a pair, done in parts
     TrainingState* state
     Merge merge
     bint writes_lists         # this is the second walk
     cell_t* positions         # of the pair, or NULL where it has no list
     size_t begins[MAX_PARTS + 1]
-    size_t live[MAX_PARTS]   # positions of a part that are not stale; they are moved to its front
+    size_t n_live[MAX_PARTS]  # positions of a part that are not stale; they are moved to its front
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ cdef size_t merge_positions(
     id_t* cells, const Symbols* symbols, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
 ) noexcept nogil:
     """Merge at those of n ascending positions that are not stale, and move these to the front; returns their number."""
-    cdef size_t i, live = 0, position, middle, end, k = merge.k
+    cdef size_t i, n_live = 0, position, middle, end, k = merge.k
     cdef size_t class_end = symbols.starts[k + 1], merged_until = merge.merged_until
     cdef count_t count = symbols.counts[k]
     cdef id_t a = <id_t>merge.a, b = <id_t>merge.b, c = <id_t>merge.c, none = <id_t>NO_TOKEN, left, right
@@ -194,10 +194,10 @@ cdef size_t merge_positions(
         middle = position + merge.width_a
         if cells[position] != a or cells[middle] != b:
             continue
-        positions[live] = <cell_t>position
-        live += 1
+        positions[n_live] = <cell_t>position
+        n_live += 1
         if position >= class_end:
-            k = find_class(symbols, <cell_t>position, k)
+            k = find_count_class(symbols, <cell_t>position, k)
             class_end, count = symbols.starts[k + 1], symbols.counts[k]
         end = position + merge.width
         left, right = cells[position - 1], cells[end]
@@ -213,7 +213,7 @@ cdef size_t merge_positions(
         if right != none and not (right == a and cells[end + merge.width_a] == b):
             add_neighbour(neighbours, RIGHT, right, 1, count)
     merge.k, merge.merged_until = k, merged_until
-    return live
+    return n_live
 
 
 cdef inline bint is_even_run(
@@ -233,8 +233,8 @@ cdef void count_overlaps(
 ) noexcept nogil:
     """Count, at n ascending positions of the new token, the pairs of equal tokens that are neither lost nor gained.
 
-    A run of r equal tokens has r // 2 pairs: it loses one with its end only if r is even, so r - 1 odd. In a run of the
-    new token, every other pair overlaps the one before it.
+    A run of r equal tokens has r // 2 pairs. If it loses its last token, r - 1 are left, with (r - 1) // 2 pairs: one
+    fewer only if r is even. In a run of the new token, every other pair overlaps the one before it.
     """
     cdef const Symbols* symbols = &state.symbols
     cdef size_t i, position, end
@@ -246,16 +246,16 @@ cdef void count_overlaps(
         if left == <id_t>merge.c:
             merge.is_last_pair_counted = not merge.is_last_pair_counted
             if not merge.is_last_pair_counted:
-                neighbours.overlaps[CHAIN] += symbols.counts[find_class(symbols, <cell_t>position, 0)]
+                neighbours.overlaps[CHAIN] += symbols.counts[find_count_class(symbols, <cell_t>position, 0)]
             left = <id_t>NO_TOKEN
         else:
             merge.is_last_pair_counted = False
         if equal:
             continue
         if left == <id_t>merge.a and is_even_run(cells, position - 1, merge.a, merge.width_a, True):
-            neighbours.overlaps[LEFT] += symbols.counts[find_class(symbols, <cell_t>position, 0)]
+            neighbours.overlaps[LEFT] += symbols.counts[find_count_class(symbols, <cell_t>position, 0)]
         if right == <id_t>merge.b and is_even_run(cells, end, merge.b, merge.width - merge.width_a, False):
-            neighbours.overlaps[RIGHT] += symbols.counts[find_class(symbols, <cell_t>position, 0)]
+            neighbours.overlaps[RIGHT] += symbols.counts[find_count_class(symbols, <cell_t>position, 0)]
 
 
 cdef size_t merge_and_count(
@@ -263,14 +263,14 @@ cdef size_t merge_and_count(
 ) noexcept nogil:
     """Merge at n positions, and add up what pairs (a, a), some of which overlap, and counts without overlaps need."""
     cdef const Symbols* symbols = &state.symbols
-    cdef size_t i, k = 0, live = merge_positions(cells, symbols, merge, neighbours, positions, n)
+    cdef size_t i, k = 0, n_live = merge_positions(cells, symbols, merge, neighbours, positions, n)
     if merge.a == merge.b:
-        for i in range(live):
-            k = find_class(symbols, positions[i], k)
+        for i in range(n_live):
+            k = find_count_class(symbols, positions[i], k)
             neighbours.removed += symbols.counts[k]
     if state.policy.count_non_overlapping:
-        count_overlaps(cells, state, merge, neighbours, positions, live)
-    return live
+        count_overlaps(cells, state, merge, neighbours, positions, n_live)
+    return n_live
 
 
 cdef inline void append_position(cell_t* pool, Neighbour* item, size_t position) noexcept nogil:
@@ -300,7 +300,7 @@ cdef void list_positions(
             append_position(pool, &neighbours.items[RIGHT][neighbours.slot[RIGHT][right] - 1], position)
 
 
-cdef void merge_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
+cdef void merge_cells(id_t* cells, MergeWalk* job, int part) noexcept nogil:
     """Do one of the two walks over a part of the pair's list, or over all cells where it has none."""
     cdef TrainingState* state = job.state
     cdef Neighbours* neighbours = &state.neighbours[part]
@@ -311,10 +311,10 @@ cdef void merge_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
     if job.positions != NULL:
         positions = job.positions + job.begins[part]
         if job.writes_lists:
-            list_positions(cells, state, &merge, neighbours, positions, job.live[part])
+            list_positions(cells, state, &merge, neighbours, positions, job.n_live[part])
         else:
             n = job.begins[part + 1] - job.begins[part]
-            job.live[part] = merge_and_count(cells, state, &merge, neighbours, positions, n)
+            job.n_live[part] = merge_and_count(cells, state, &merge, neighbours, positions, n)
         return
     while n == CHUNK_POSITIONS:
         if job.writes_lists:
@@ -327,7 +327,7 @@ cdef void merge_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
 
 
 cdef int merge_part(void* data, int part) except -1 nogil:
-    cdef MergeJob* job = <MergeJob*>data
+    cdef MergeWalk* job = <MergeWalk*>data
     if job.state.symbols.wide:
         merge_cells(<uint32_t*>job.state.symbols.cells, job, part)
     else:
@@ -345,7 +345,7 @@ cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, co
     return <uint64_t>tokens.items[left].length + tokens.items[right].length <= state.policy.max_length
 
 
-cdef int add_pair_count(TrainingState* state, token_t left, token_t right, Neighbour* item) except -1 nogil:
+cdef int enter_new_pair(TrainingState* state, token_t left, token_t right, Neighbour* item) except -1 nogil:
     """Enter a new pair with its complete count and make room for its list, if it is to be tracked."""
     cdef Pool* pool = &state.pool
     cdef TrackedPair* pair
@@ -376,25 +376,25 @@ cdef int update_counts(TrainingState* state, const Merge* merge) except -1 nogil
     for i in range(n):
         prefetch_pair(pairs, hash_pair(items[min(i + PREFETCH_DISTANCE, n - 1)].token, merge.a))
         subtract_pair_count(pairs, items[i].token, merge.a, items[i].count)
-        add_pair_count(state, items[i].token, merge.c, &items[i])
+        enter_new_pair(state, items[i].token, merge.c, &items[i])
     items, n = neighbours.items[RIGHT], neighbours.n[RIGHT]
     for i in range(n):
         prefetch_pair(pairs, hash_pair(merge.b, items[min(i + PREFETCH_DISTANCE, n - 1)].token))
         subtract_pair_count(pairs, merge.b, items[i].token, items[i].count)
-        add_pair_count(state, merge.c, items[i].token, &items[i])
+        enter_new_pair(state, merge.c, items[i].token, &items[i])
     if neighbours.chain.n > 0:
         subtract_pair_count(pairs, merge.b, merge.a, neighbours.chain.count)
     if state.policy.count_non_overlapping:
         subtract_pair_count(pairs, merge.a, merge.a, -neighbours.overlaps[LEFT])
         subtract_pair_count(pairs, merge.b, merge.b, -neighbours.overlaps[RIGHT])
         neighbours.chain.count -= neighbours.overlaps[CHAIN]
-    add_pair_count(state, merge.c, merge.c, &neighbours.chain)
+    enter_new_pair(state, merge.c, merge.c, &neighbours.chain)
     return 0
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------
 
-cdef void divide_list(MergeJob* job, size_t n, int parts) noexcept nogil:
+cdef void divide_list(MergeWalk* job, size_t n, int parts) noexcept nogil:
     """Divide a list at anchors into parts of about the same length, so that no word is in two parts."""
     cdef const cell_t* anchors = &job.state.symbols.anchors[0]
     cdef size_t anchor
@@ -451,7 +451,7 @@ cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, 
     Returns by how many tokens the corpus gets shorter; of overlapping occurrences, as in `aaa`, every other one counts.
     Where `pool.full` is set afterwards, counts and lists are incomplete: a recount must follow.
     """
-    cdef MergeJob job
+    cdef MergeWalk job
     cdef Merge* merge = &job.merge
     cdef TrackedPair pair = state.pairs.items[pair_id]
     cdef uint32_t* width = state.tokens.width

@@ -29,7 +29,7 @@ from bpe.training._pair_table cimport (
     NO_LIST, NO_PAIR, TrackedPair, TrackedPairs, add_pair, clear_pairs, enter_pair, find_pair, free_pairs, grow_slots,
     has_pair, hash_pair, prefetch_pair,
 )
-from bpe.training._symbol_array cimport Symbols, find_class, find_part_start, id_t
+from bpe.training._symbol_array cimport Symbols, find_count_class, find_part_start, id_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
@@ -260,7 +260,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
     """
     cdef const Symbols* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
-    cdef size_t k = find_class(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
+    cdef size_t k = find_count_class(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
     cdef count_t count
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
     cdef Tally* table = job.tables[part]
@@ -374,7 +374,7 @@ cdef void filter_cells(const id_t* cells, Recount* job, int part) noexcept nogil
     """Add the count of every pair of a part to its sum in a filter; sums stay at the greatest number that fits."""
     cdef const Symbols* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
-    cdef size_t k = find_class(symbols, <cell_t>i, 0), mask = job.n_sums - 1
+    cdef size_t k = find_count_class(symbols, <cell_t>i, 0), mask = job.n_sums - 1
     cdef uint32_t count, total
     cdef uint32_t* sums = <uint32_t*>job.state.pool.cells + part * job.n_sums
     cdef uint32_t* sum_slot
@@ -428,7 +428,7 @@ cdef CellReader begin_reading(const Recount* job, int part) noexcept nogil:
     cdef const Symbols* symbols = &job.state.symbols
     cdef CellReader reader
     reader.index, reader.end = find_part_start(symbols, part, job.parts), find_part_start(symbols, part + 1, job.parts)
-    reader.k, reader.counted = find_class(symbols, <cell_t>reader.index, 0), 0
+    reader.k, reader.counted = find_count_class(symbols, <cell_t>reader.index, 0), 0
     return reader
 
 
@@ -448,7 +448,7 @@ cdef void read_block(
             bit = pair_hash >> 40 & mask
             if bits[bit >> 6] >> (bit & 63) & 1:
                 if i >= symbols.starts[reader.k + 1]:
-                    reader.k = find_class(symbols, <cell_t>i, reader.k)
+                    reader.k = find_count_class(symbols, <cell_t>i, reader.k)
                 block.positions[n] = <cell_t>(i - 1)
                 block.hashes[n] = pair_hash
                 block.counts[n] = (

@@ -42,7 +42,7 @@ cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil
 
 
-cdef inline size_t find_class(const Symbols* symbols, cell_t position, size_t first_class) noexcept nogil:
+cdef inline size_t find_count_class(const Symbols* symbols, cell_t position, size_t first_class) noexcept nogil:
     """Find the class of a position in class `first_class` or a later one, by galloping and then bisection."""
     cdef const cell_t* starts = symbols.starts
     cdef size_t last_class = symbols.n_classes - 1, step = 1, low = first_class

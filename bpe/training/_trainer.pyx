@@ -181,10 +181,10 @@ cdef class Trainer(Learner):
             with nogil:
                 pair_id = self.pop_best_pair()
                 if pair_id == NO_PAIR:
-                    self.set_stop()
+                    self.set_stop_reason()
                     break
                 pair = self.state.pairs.items[pair_id]
-                if self.ask_rules(pair_id) == NO_TOKEN:
+                if self.approve_or_refuse(pair_id) == NO_TOKEN:
                     continue
                 push(&self.heap, self.make_entry(pair_id))
             return pair.left, pair.right, pair.count

@@ -4,8 +4,8 @@ A checkpoint at `path` is two files, each replaced whole or not at all. `path` h
 the description of the corpus that determine the result, and a fingerprint of the counts. `path` + ".counts" holds the
 counts of files in the format of `WordCounts.save`. The first is written before counting, without merges. While files
 are counted, the counts of those read so far are written every `SAVE_EVERY` seconds, with the position where reading
-goes on; at the end all counts are. Then the first file is rewritten every `SAVE_EVERY` seconds. While it has no merges,
-other options than those that the counts depend on may change, and without counts any: it holds nothing of them.
+goes on; at the end all counts are. Then the first file is rewritten every `SAVE_EVERY` seconds. Until there
+are merges, options that the counts do not depend on may change; until there are counts, all may.
 
 Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
 the merges as int64 (left, right, token, count), and the SHA-256 of everything before it.
@@ -144,11 +144,11 @@ class Checkpoint:
 
     def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
-        start_time, position = time.monotonic(), counted.position
+        start_time, position = time.monotonic(), counted.resume
         assert position is not None
         part = empty_like(settings)
         fill_counts(part, counted.words)
-        unfinished = [position.file, position.offset, position.documents, counted.skipped, counted.bytes]
+        unfinished = [position.file, position.offset, position.documents, counted.n_bad_records, counted.bytes]
         try:
             write_counts(part, self.counts_path, unfinished)
         except OSError as error:
@@ -199,7 +199,7 @@ class Checkpoint:
         elif our_files is not None and saved_files is not None and os.path.exists(self.counts_path):
             self._partial_counts = None if header["counts"] is not None else self._read_partial_counts()
             if self._partial_counts is not None:  # the files that it was not made of may have been mended since
-                position = self._partial_counts.position
+                position = self._partial_counts.resume
                 assert position is not None
                 n_read = position.file + bool(position.offset or position.documents)
                 header["files"] = [*saved_files[:n_read], *our_files[n_read:]]
@@ -234,7 +234,7 @@ class Checkpoint:
                     f"{name}={short_repr(value)} is requested; pass the same value to resume it; {START_OVER}"
                 )
         if header["files"] is None or self._header["files"] is None:
-            return  # `begin` compares the counts
+            return  # `record_counts` compares the counts
         for saved_file, file in zip(header["files"], self._header["files"], strict=False):
             if saved_file != file:
                 raise ValueError(

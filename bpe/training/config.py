@@ -255,8 +255,16 @@ class TrainConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return what determines the merges, as name → JSON value, for a checkpoint."""
-        names = "vocab_size num_merges model end_of_word end_of_word_glued unk_token min_frequency"
-        values = {name: getattr(self, name) for name in names.split()}
+        names = (
+            "vocab_size",
+            "num_merges",
+            "model",
+            "end_of_word",
+            "end_of_word_glued",
+            "unk_token",
+            "min_frequency",
+        )
+        values = {name: getattr(self, name) for name in names}
         values["special_tokens"] = list(self.special_tokens)
         alphabet = self.alphabet
         values["initial_alphabet"] = (
@@ -270,7 +278,7 @@ class TrainConfig:
     # As the kernels read it -------------------------------------------------------------------------------------------
 
     @property
-    def tie_rule(self) -> int:
+    def tie_break_index(self) -> int:
         """The index of `rules.tie_break` in TIE_BREAKS."""
         return TIE_BREAKS.index(self.rules.tie_break)
 
@@ -294,8 +302,8 @@ class TrainConfig:
     def keeps_digits_apart(self) -> bool:
         """Whether no merge may join a character that is a number with another: with `split_digits` in a byte model.
 
-        The bytes of one may be merged. So that none ever is merged with a neighbour's, merges join whole characters, or
-        the bytes of one.
+        The bytes of one number may be merged with each other. To keep them from a neighbour's, a merge joins whole
+        characters, or bytes of one character.
         """
         return self.split_digits and not self.chars
 

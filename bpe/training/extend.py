@@ -109,11 +109,11 @@ def extend(
     if superwords is not None:
         spec = make_second_stage_base(spec, words, superwords)
     job = TrainingJob(config, learn_merges)
-    learned, training, _ = learn_more(job, words, spec, config, None)
+    learned, training, _ = continue_merges(job, words, spec, config, None)
     return Tokenizer(replace(learned, training=training))
 
 
-def learn_more(
+def continue_merges(
     job: TrainingJob, counts: WordCounts, spec: TokenizerSpec, config: TrainConfig, checkpoint: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """Learn merges that follow those of a tokenizer, up to `config.vocab_size` tokens.
@@ -215,19 +215,19 @@ def make_continuing_trainer(
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
     words = build_words(counts, config)
-    job.free_counts(counts)
-    unmergeable = _find_digit_tokens(vocabulary, config)
+    job.clear_own_counts(counts)
+    unknown_tokens = _find_digit_tokens(vocabulary, config)
     byte_tokens = find_word_symbols(spec).of_bytes
     if byte_tokens is not None:
-        unmergeable += byte_tokens[byte_tokens != NO_TOKEN].tolist()
+        unknown_tokens += byte_tokens[byte_tokens != NO_TOKEN].tolist()
     n_bytes, _ = words.count_bytes_and_tokens(config)
-    words = _encode_words(words, spec, ids, unmergeable, job.threads, max_memory)
+    words = _encode_words(words, spec, ids, unknown_tokens, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _measure_tokens(spec)
-    unmerged = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
+    is_reserved = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
     tokens = [
-        (token, bool(ends[token_id]), bool(unmerged[token_id]), int(lengths[token_id]))
+        (token, bool(ends[token_id]), bool(is_reserved[token_id]), int(lengths[token_id]))
         for token_id, token in vocabulary.items()
     ]
     initial = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
@@ -241,20 +241,20 @@ def _encode_words(
     words: WordArrays,
     spec: TokenizerSpec,
     ids: NDArray[np.int64],
-    unmergeable: list[int],
+    unknown_tokens: list[int],
     threads: int,
     max_memory: int | None,
 ) -> WordArrays:
     """Encode the words by the tokenizer, as uint32 token numbers.
 
-    NO_TOKEN stands for an unknown symbol, and for the tokens in `unmergeable`. Numbers that take much of `max_memory`
-    are written to a temporary file, since the words, and then the symbols, are in memory too.
+    NO_TOKEN stands for an unknown symbol, and for the tokens in `unknown_tokens`. Numbers that take much of
+    `max_memory` are written to a temporary file, since the words, and then the symbols, are in memory too.
     """
     vocabulary = spec.vocabulary
     token_numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
     token_numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     token_numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
-    token_numbers[unmergeable] = NO_TOKEN
+    token_numbers[unknown_tokens] = NO_TOKEN
     tokens = ArraySpool(None if max_memory is None else max(max_memory - measure_memory(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
     for word_ids, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):

@@ -18,14 +18,14 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import make_changed_error
 from bpe.corpus.sources import Sources
-from bpe.count.counting import ExcessCheck, count_into
+from bpe.count.counting import MemoryCheck, count_into
 from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
 from bpe.errors import pluralize
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, describe_count_settings, identify_files
 from bpe.training.config import TrainConfig, choose_default_pretokenizer
-from bpe.training.kernel_input import MAX_16BIT_TOKENS, WordArrays
+from bpe.training.kernel_input import WIDE_FROM_TOKENS, WordArrays
 from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -121,8 +121,8 @@ class TrainingJob:
                 config.progress,
                 utf8=config.chars,
                 max_memory=self.max_memory,
-                saving=checkpoint if files is not None else None,
-                excess=None if self.max_memory is None else make_excess_check(config, self.max_memory),
+                count_store=checkpoint if files is not None else None,
+                memory_check=None if self.max_memory is None else make_memory_check(config, self.max_memory),
             )
         if checkpoint is not None:
             with progress_note(config.progress, "write"):
@@ -138,7 +138,7 @@ class TrainingJob:
         checkpoint.record_counts(counts)
         return checkpoint
 
-    def free_counts(self, counts: WordCounts) -> None:
+    def clear_own_counts(self, counts: WordCounts) -> None:
         """Clear counts that are not the caller's, to save memory."""
         if any(counts is owned for owned in self._owned_counts):
             counts.clear()
@@ -231,44 +231,46 @@ def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_
 
     """
     resident_bytes = measure_memory()
-    arrays = words.memory
-    length = words.n_symbols + 2 * len(words.counts) + 1
+    word_bytes = words.memory
+    n_cells = words.n_symbols + 2 * len(words.counts) + 1
     # While symbols are widened, both arrays exist: 2 + 4 bytes each.
-    symbols = length * (2 if max_tokens < MAX_16BIT_TOKENS else 4 if n_initial >= MAX_16BIT_TOKENS else 6)
-    needed = _estimate_memory(resident_bytes - arrays, arrays, len(words.counts), symbols)
+    symbol_bytes = n_cells * (2 if max_tokens < WIDE_FROM_TOKENS else 4 if n_initial >= WIDE_FROM_TOKENS else 6)
+    # The process already has the words: `_estimate_memory` adds them to the rest.
+    needed = _estimate_memory(resident_bytes - word_bytes, word_bytes, len(words.counts), symbol_bytes)
     if needed > max_memory:
-        # `needed + arrays`, up to a whole MB: with more memory, counting spills less and holds more of the words.
-        suggested = (needed + arrays >> 20) + 1 << 20
+        # `needed + word_bytes`, up to a whole MB: with more memory, counting spills less and holds more of the words.
+        suggested = (needed + word_bytes >> 20) + 1 << 20
         raise ValueError(
             f"max_memory is {format_bytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
             f"{pluralize(words.n_symbols, 'symbol')} need {format_bytes(suggested)}; raise it to that (saved counts, "
             "also in a checkpoint, are not counted again), or train on less text"
         )
-    return (max_memory - resident_bytes + arrays - symbols) // 2
+    return (max_memory - resident_bytes + word_bytes - symbol_bytes) // 2
 
 
-def _estimate_memory(other_bytes: int, arrays: int, n_words: int, symbols: int) -> int:
-    """Estimate the bytes that training needs: `other_bytes`, the words in arrays, and the symbols of the kernel."""
-    layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
-    return other_bytes + max(arrays + layout, 2 * MIN_PAIR_MEMORY + symbols)
+def _estimate_memory(other_bytes: int, word_bytes: int, n_words: int, symbol_bytes: int) -> int:
+    """Estimate the bytes that training needs: `other_bytes`, the words, and the symbols of the kernel."""
+    # With the order of the words, and while they are sorted.
+    layout_bytes = max(symbol_bytes + 8 * n_words, 18 * n_words)
+    return other_bytes + max(word_bytes + layout_bytes, 2 * MIN_PAIR_MEMORY + symbol_bytes)
 
 
-def make_excess_check(config: TrainConfig, max_memory: int) -> ExcessCheck:
+def make_memory_check(config: TrainConfig, max_memory: int) -> MemoryCheck:
     """Make a function that tells, while words are counted, whether training on them needs more than `max_memory`."""
     other_bytes = measure_memory()
-    width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6
+    bytes_per_symbol = 2 if (config.vocab_size or config.num_merges or 0) < WIDE_FROM_TOKENS else 6
 
-    def check_excess(blob: NDArray[np.uint8], offsets: NDArray[np.int64], times: int) -> str | None:
-        n_words = times * (len(offsets) - 1)
-        n_symbols = times * int(np.count_nonzero(blob & 0xC0 != 0x80) if config.chars else len(blob))
-        arrays = times * len(blob) + 16 * n_words
-        needed = _estimate_memory(other_bytes, arrays, n_words, width * (n_symbols + 2 * n_words))
+    def check_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], sampling_factor: int) -> str | None:
+        n_words = sampling_factor * (len(offsets) - 1)
+        n_symbols = sampling_factor * int(np.count_nonzero(blob & 0xC0 != 0x80) if config.chars else len(blob))
+        word_bytes = sampling_factor * len(blob) + 16 * n_words
+        needed = _estimate_memory(other_bytes, word_bytes, n_words, bytes_per_symbol * (n_symbols + 2 * n_words))
         if needed - other_bytes < SAMPLING_ERROR * (max_memory - other_bytes):
             return None
         return (
             f"max_memory is {format_bytes(max_memory)}, but the words counted so far, about {n_words} of "
-            f"{n_symbols} symbols, need {format_bytes(needed + arrays)}; raise it beyond that (a checkpoint keeps the "
-            "counts so far), or train on less text"
+            f"{n_symbols} symbols, need {format_bytes(needed + word_bytes)}; raise it beyond that (a checkpoint "
+            "keeps the counts so far), or train on less text"
         )
 
-    return check_excess
+    return check_words

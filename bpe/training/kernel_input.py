@@ -21,8 +21,8 @@ from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
 
 SYMBOL_LIMIT = 2**32 - 2
-#: Token count at which the kernel's symbols become 32 bits wide, from 16.
-MAX_16BIT_TOKENS = 65000
+#: With this many tokens, the kernel's symbols go from 16 to 32 bits.
+WIDE_FROM_TOKENS = 65000
 #: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
 SPELLED_BY_TOKENS = 2
 

@@ -16,7 +16,7 @@ from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, identify_files
 from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
-from bpe.training.extend import learn_more
+from bpe.training.extend import continue_merges
 from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, check_superwords, make_second_stage_base
@@ -149,10 +149,10 @@ def train(
     """
     # Must be the first statement: locals() are the arguments only.
     config = TrainConfig(**{name: value for name, value in list(locals().items()) if name != "superwords"})
-    return TrainingJob(config, learn_merges).run(partial(learn_words, superwords))
+    return TrainingJob(config, learn_merges).run(partial(train_plain_or_superwords, superwords))
 
 
-def learn_words(superwords: SuperWords | None, job: TrainingJob) -> list[LearnedSpec]:
+def train_plain_or_superwords(superwords: SuperWords | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on words, or with superwords."""
     if superwords is not None:
         return _learn_superwords(superwords, job)
@@ -180,5 +180,5 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedS
     words, checkpoint = count(2, second_counts, ".stage2")
     check_unchanged(source, files_before)
     spec = make_second_stage_base(spec, words, superwords)
-    spec, second_record, _ = learn_more(job, words, spec, superwords.limit_config(config), checkpoint)
+    spec, second_record, _ = continue_merges(job, words, spec, superwords.limit_config(config), checkpoint)
     return [(spec, second_record.after(first_record.merges, first_record.curve, first_record.stopped))]

@@ -23,7 +23,7 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import MIN_PAIR_MEMORY, TrainingJob, compute_pair_memory
-from bpe.training.kernel_input import MAX_16BIT_TOKENS, InitialTokens, WordArrays, build_words, make_initial_tokens
+from bpe.training.kernel_input import WIDE_FROM_TOKENS, InitialTokens, WordArrays, build_words, make_initial_tokens
 from bpe.vocab.after_encoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -36,8 +36,8 @@ STOP_REASONS = {NO_PAIRS: "no pairs left", ONLY_RARE_PAIRS: "min_frequency"}
 #: the number after each call that took less than SHORT_CALL_SECONDS, so that progress is reported in time.
 MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL_SECONDS = 1_000_000, 0.1
-#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * MIN_PAIR_MEMORY. All training puts
-#: at most three positions in lists for each symbol, of 4 bytes each; a small machine would refuse more memory.
+#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * MIN_PAIR_MEMORY. A training lists at
+#: most three positions of 4 bytes for each symbol, so more is never used, and a small machine may refuse to reserve it.
 MAX_BYTES_PER_SYMBOL = 64
 
 
@@ -96,7 +96,7 @@ def learn_merges(
     start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
         words = build_words(counts, config)
-        job.free_counts(counts)
+        job.clear_own_counts(counts)
         initial = make_initial_tokens(words, config)
         n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
         vocab_limit = choose_vocab_limit(initial, config)
@@ -210,7 +210,7 @@ def make_trainer(
         "memory": memory,
         "strict": max_memory is not None,
         "threads": threads,
-        "max_16bit_tokens": MAX_16BIT_TOKENS,
+        "max_16bit_tokens": WIDE_FROM_TOKENS,
     }
     return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(tuning | tuning_for_tests))
 

@@ -30,7 +30,7 @@ from bpe.research import runs
 from bpe.training import trainer
 from bpe.training.config import TrainConfig
 from bpe.training.job import TrainingJob
-from bpe.training.train import learn_words
+from bpe.training.train import train_plain_or_superwords
 from bpe.vocab.spec import TokenizerSpec
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -240,7 +240,7 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(trainer, "tuning_for_tests", tuning)
-            TrainingJob(config, trainer.learn_merges).run(partial(learn_words, None))
+            TrainingJob(config, trainer.learn_merges).run(partial(train_plain_or_superwords, None))
         assert found == expected
 
 

@@ -94,7 +94,7 @@ class Blocks(ShardRows):
         return hash_values(self.length, "Blocks", self.shards.fingerprint, self._order.chunk, self._tail)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
-        """The batch of the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
+        """Read the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
         rows = np.empty(len(numbers), dtype=np.int64)
         for epoch, indices, in_epoch in self._split_by_epoch(numbers):
             rows[in_epoch] = self._order.rows(indices, epoch)
@@ -104,7 +104,7 @@ class Blocks(ShardRows):
         return self._reader.batch(spans, len(rows), self.row_format)
 
     def _find_spans(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
-        """The spans of each document in these rows."""
+        """Find the spans of each document in these rows."""
         ends = starts + lengths
         first, last = self.shards.documents_at(np.concatenate([starts, ends - 1])).reshape(2, -1)
         counts = last - first + 1

@@ -100,7 +100,7 @@ class Mixture(Rows):
         return frozenset().union(*(dataset.tokenizers for dataset in self.datasets))
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
-        """The batch of the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
+        """Read the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
         owners, inner = self.sources(numbers)
         parts, rows = [], []
         for owner in dict.fromkeys(owners.tolist()):
@@ -109,7 +109,7 @@ class Mixture(Rows):
         return join_batches(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
 
     def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which dataset the rows with these numbers are from, and their numbers in its own sequence of epochs."""
+        """Find the dataset of each of the rows with these numbers, and the row in its own sequence of epochs."""
         rounds, positions = np.divmod(numbers, ROUND)
         owners, nth = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
         for round_index in dict.fromkeys(rounds.tolist()):
@@ -119,7 +119,7 @@ class Mixture(Rows):
         return owners, rounds * self._counts[owners] + nth
 
     def _order_round(self, round_index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The datasets of a round's rows, and how many rows before each one are of the same dataset."""
+        """List the datasets of a round's rows, and how many rows before each one are of the same dataset."""
         order = self._rounds.get(round_index)
         if order is None:
             owners = self._owners[permute(np.arange(ROUND), ROUND, make_round_keys(self.seed, round_index))]
@@ -131,7 +131,7 @@ class Mixture(Rows):
         return order
 
     def _find_end(self, owner: int, size: int) -> int:
-        """The mixture's row at which the epoch of a dataset ends, by `stopping`."""
+        """Find the mixture's row at which the epoch of a dataset ends, by `stopping`."""
         stops_at_first = self._stopping == "first_exhausted"
         rounds, nth = divmod(size if stops_at_first else size - 1, int(self._counts[owner]))
         owners, _ = self._order_round(rounds)
@@ -139,7 +139,7 @@ class Mixture(Rows):
 
 
 def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
-    """The datasets as a list, if they can be mixed."""
+    """Return the datasets as a list, if they can be mixed."""
     check_iterable("datasets", datasets, "a sequence of Blocks, Packed or Mixture")
     dataset_list = list(datasets)
     for dataset in dataset_list:
@@ -171,7 +171,7 @@ def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
 
 
 def divide_round(weights: Sequence[float], n: int) -> NDArray[np.int64]:
-    """The rows of each dataset in a round: the shares of the weights, by largest remainder.
+    """Count the rows of each dataset in a round: the shares of the weights, by largest remainder.
 
     >>> divide_round([2, 1], 2).tolist()
     [10923, 5461]

@@ -49,7 +49,7 @@ WINDOW = 4096
 
 
 def make_round_keys(*numbers: int) -> list[int]:
-    """The keys of the rounds, from any non-negative numbers, such as a seed and an epoch."""
+    """Make the keys of the rounds, from any non-negative numbers, such as a seed and an epoch."""
     state = 0
     for number in numbers:
         state = _mix((state + number + GOLDEN) & _WORD_MASK)
@@ -86,7 +86,7 @@ def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, invers
 
 
 def _run_network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], inverse: bool) -> NDArray[np.uint64]:
-    """One pass of all rounds over numbers below 2**bits."""
+    """Run one pass of all rounds over numbers below 2**bits."""
     low_bits = np.uint64(bits - bits // 2)
     masks = np.uint64((1 << bits // 2) - 1), np.uint64((1 << int(low_bits)) - 1)
     halves = [numbers >> low_bits, numbers & masks[1]]
@@ -137,7 +137,7 @@ class Order:
     )
 
     def rows(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
-        """The rows at these indices of an epoch: int64. Indices below 0 or from n on raise IndexError."""
+        """Find the rows at these indices of an epoch: int64. Indices below 0 or from n on raise IndexError."""
         if len(indices) == 0:
             return np.empty(0, dtype=np.int64)
         first, last = int(indices.min()), int(indices.max())

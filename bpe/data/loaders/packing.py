@@ -145,7 +145,7 @@ class Packed(ShardRows):
         return hash_values(self.length, "Packed", self.shards.fingerprint, *choices)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
-        """The batch of the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
+        """Read the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
         columns_read = []
         for epoch, indices, in_epoch in self._split_by_epoch(numbers):
             windows, firsts = self._order_windows(epoch)
@@ -161,7 +161,7 @@ class Packed(ShardRows):
         return self._reader.batch(Spans(*map(np.concatenate, columns)), len(numbers), self.row_format)
 
     def _order_windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The windows in the order of an epoch, and the index of the first row of each."""
+        """List the windows in the order of an epoch, and the index of the first row of each."""
         order = self._orders.get(epoch)
         if order is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
@@ -172,7 +172,7 @@ class Packed(ShardRows):
     # Packing ----------------------------------------------------------------------------------------------------------
 
     def _find_window(self, index: int) -> PackedWindow:
-        """The rows of a window, packed again unless it was one of the last ones."""
+        """Return the rows of a window, packed again unless it was one of the last ones."""
         window = self._kept.get(index)
         if window is None:
             window = self._pack(index)
@@ -198,7 +198,7 @@ class Packed(ShardRows):
         return bounds[non_empty], np.diff(bounds)[non_empty], first + non_empty
 
     def _count_rows(self, index: int) -> int:
-        """The rows of a window; adds its numbers to the statistics."""
+        """Pack the rows of a window; adds its numbers to the statistics."""
         packed, (_, lengths, documents) = self._pack(index), self._bound_documents(index)
         spans, rows = packed.spans, packed.order.n
         first = index * self._window
@@ -307,19 +307,19 @@ PACKERS = {"concat": pack_concat, "best-fit": pack_best_fit, "best-fit-crop": pa
 
 
 def _find_positions(row: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions in their rows of spans that are ordered by row and follow each other."""
+    """Compute the positions in their rows of spans that are ordered by row and follow each other."""
     ids_before = compute_offsets(lengths)[:-1]
     first = np.flatnonzero(np.diff(row, prepend=-1))
     return ids_before - np.repeat(ids_before[first], np.diff(first, append=len(row)))
 
 
 def _sort_stably(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The stable order of non-negative values; NumPy sorts 16-bit numbers by radix, 8 times as fast."""
+    """Compute the stable order of non-negative values; NumPy sorts 16-bit numbers by radix, 8 times as fast."""
     return np.argsort(values.astype(np.uint16) if values.max(initial=0) < 1 << 16 else values, kind="stable")
 
 
 def join_ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of several ranges, joined.
+    """Join the numbers of several ranges.
 
     >>> join_ranges(np.array([3, 7]), np.array([5, 8])).tolist()
     [3, 4, 7]

@@ -87,13 +87,13 @@ class Rows(ABC):
 
     @abstractmethod
     def read(self, numbers: NDArray[np.int64]) -> Batch:
-        """The batch of the rows with these numbers, each `epoch * len(rows) + index`: int64 arrays (n, length)."""
+        """Read the rows with these numbers, each `epoch * len(rows) + index`: int64 arrays (n, length)."""
 
     def __getitem__(self, key: int | tuple[int, int]) -> Batch:
         return self.__getitems__([key])[0]
 
     def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> RowList:
-        """The rows of several keys, each a dict of views of one batch: PyTorch's DataLoader calls this."""
+        """Read the rows of several keys, each a dict of views of one batch: PyTorch's DataLoader calls this."""
         return RowList(self.read(self._parse_keys(keys)))
 
     def __iter__(self) -> Iterator[Batch]:
@@ -128,7 +128,7 @@ class Rows(ABC):
         return Batches(self, BatchPlan(self, size, rank, world, epochs, drop_last), self.row_of_state(state))
 
     def row_of_state(self, state: Mapping[str, Any] | None) -> int:
-        """The number of the next row of a run in this state; a state of other rows raises ValueError."""
+        """Find the number of the next row of a run in this state; a state of other rows raises ValueError."""
         if state is None:
             return 0
         if not isinstance(state, Mapping) or not {"version", "fingerprint", "seed", "epoch", "position"} <= set(state):
@@ -153,13 +153,13 @@ class Rows(ABC):
         return check_int("the state's epoch", state["epoch"], 0) * len(self) + position
 
     def state_at(self, row: int) -> State:
-        """The state of a run whose next row has this number."""
+        """Make the state of a run whose next row has this number."""
         epoch, position = divmod(row, max(len(self), 1))
         seed, fingerprint = self.seed, self.fingerprint
         return {"version": VERSION, "fingerprint": fingerprint, "seed": seed, "epoch": epoch, "position": position}
 
     def _parse_keys(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
-        """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
+        """Compute the numbers of keys: indices of epoch 0, or pairs of epoch and index."""
         pairs: list[Any] = list(keys)
         if set(map(type, keys)) != {tuple}:
             pairs = [key if isinstance(key, tuple) else (0, key) for key in keys]
@@ -221,7 +221,7 @@ class ShardRows(Rows):
 
 
 def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:
-    """The arguments `size`, `rank` and `world`, if the rows of a global batch can be divided among the ranks."""
+    """Check the arguments `size`, `rank` and `world`: the ranks must get equal parts of a global batch."""
     size, world = check_int("size", size, 1, 1 << 31), check_int("world", world, 1, 1 << 31)
     rank = check_int("rank", rank, 0, world - 1)
     if size % world:
@@ -265,7 +265,7 @@ class BatchPlan:
         return next_row if self.end is None else min(next_row, self.end)
 
     def part(self, start: int) -> tuple[int, int]:
-        """The rows of this rank in the global batch that begins at a row: the first, and the one after the last."""
+        """Find the rows of this rank in the global batch that begins at a row: (the first, the one after the last)."""
         count = (self.size if self.end is None else min(self.size, self.end - start)) // self.world
         return start + count * self.rank, start + count * (self.rank + 1)
 

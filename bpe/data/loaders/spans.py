@@ -97,7 +97,7 @@ class Spans:
     document: NDArray[np.int64]
 
     def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """The five arrays."""
+        """Return the five arrays."""
         return self.row, self.column, self.start, self.length, self.document
 
 

@@ -154,7 +154,7 @@ class StreamingEncoder:
         return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state, epochs, ended)
 
     def groups(self, part: tuple[int, int], start: list[int] | None) -> Iterator[Group]:
-        """The ids of a part's documents, in groups, from a resume point on."""
+        """Yield the ids of a part's documents, in groups, from a resume point on."""
         point = ResumePoint() if start is None else ResumePoint.from_json(start)
         if not isinstance(self._sources, Sources):
             yield from self._encode_texts(self._sources, part, point)
@@ -165,7 +165,7 @@ class StreamingEncoder:
         yield from groups.encode(resolve_threads(self._threads))
 
     def _encode_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint) -> Iterator[Group]:
-        """The ids of the texts of a part, whose resume points count the texts of the part."""
+        """Yield the ids of the texts of a part, whose resume points count the texts of the part."""
         rank, world = part
         first = start.documents_to_skip + (0 if start.position is None else start.position.offset)
         pending_texts: list[TextLike] = []

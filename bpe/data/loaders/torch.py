@@ -196,7 +196,7 @@ class BatchStream:
                 self._shared[index] = value
 
     def _find_start(self) -> tuple[int, Any]:
-        """The row with which the next iteration begins, and the plan with its end."""
+        """Find the row with which the next iteration begins, and the plan with its end."""
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
         plan.end = None if end < 0 else end
@@ -210,7 +210,7 @@ class BatchStream:
         return WorkerBatches(self, worker, workers)
 
     def begin(self, worker: int, workers: int, state: Mapping[str, Any] | None) -> Any:
-        """The batches of one worker, from its state or else from the beginning of the next iteration."""
+        """Yield the batches of one worker, from its state or else from the beginning of the next iteration."""
         if not isinstance(self._source, Rows):
             rank, world = self._options["rank"] * workers + worker, self._options["world"] * workers
             size, epochs = self._options["size"] // self._options["world"], self._options["epochs"]
@@ -332,7 +332,7 @@ def torch_collate(rows: Sequence[Batch]) -> Batch:
 
 
 def check_rows(rows: object) -> Rows:
-    """The argument `rows`; TypeError if it is no dataset of this package."""
+    """Check the argument `rows`; TypeError if it is no dataset of this package."""
     if not isinstance(rows, Rows):
         raise TypeError(f"rows is {describe(rows)}; it must be a Blocks, Packed or Mixture")
     return rows
