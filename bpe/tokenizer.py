@@ -347,8 +347,8 @@ class Tokenizer:
         bos_eos = self._bos_eos(prepend, append, template)
         n_threads, policy = resolve_threads(threads), (allowed_special, disallowed_special)
         if probability := self._spec.dropout if dropout is None else dropout:
-            sampling = check_dropout(self._spec, probability, seed)
-            batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, bos_eos)
+            dropout_and_seed = check_dropout(self._spec, probability, seed)
+            batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, dropout_and_seed, bos_eos)
         else:
             batch = encode_texts(self._exact_engine, texts, n_threads, policy, bos_eos)
         if template and self._spec.template is not None:

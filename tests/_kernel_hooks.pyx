@@ -31,8 +31,8 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
         uint64_t* value
-        uint16_t* not_short
-        size_t n_not_short
+        uint16_t* without_short_key
+        size_t n_without_short_key
         uint16_t* missed
         uint64_t* missed_key
         size_t n_missed
@@ -126,12 +126,13 @@ def pieces_without_key(bytes text, list sizes):
     cdef uint32_t start[RUN]
     cdef uint32_t end[RUN]
     cdef uint64_t value[RUN + 8]
-    cdef uint16_t not_short[RUN + 8]
+    cdef uint16_t without_short_key[RUN + 8]
     cdef uint16_t missed[RUN + 8]
     cdef uint64_t missed_key[RUN + 8]
     cdef PieceRun run = PieceRun(text=text, start=&start[0], end=&end[0], n=len(sizes))
     cdef LookupResult found = LookupResult(
-        first=0, value=&value[0], not_short=&not_short[0], n_not_short=0, missed=&missed[0], missed_key=&missed_key[0],
+        first=0, value=&value[0], without_short_key=&without_short_key[0], n_without_short_key=0,
+        missed=&missed[0], missed_key=&missed_key[0],
         n_missed=0,
     )
     cdef Cache cache
@@ -143,7 +144,7 @@ def pieces_without_key(bytes text, list sizes):
     open_front(&cache, 0)
     bpe_look_up(&run, cache.front, cache.front_shift, &found)
     free(cache.front)
-    return [not_short[i] for i in range(found.n_not_short)]
+    return [without_short_key[i] for i in range(found.n_without_short_key)]
 
 
 def split_points(SplitFilter split not None, const byte_t[::1] text):
@@ -202,6 +203,6 @@ def cache_state(Encoder encoder):
         "kept": table.words.n_kept,
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
-        "parts": table.parts.n_entries + table.parts.n_longs,
+        "parts": table.earlier_parts.n_entries + table.earlier_parts.n_longs,
         "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.size,
     }

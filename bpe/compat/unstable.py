@@ -50,7 +50,7 @@ class Completer:
         """Encode bytes that are not split into words."""
         ids = self._engine.encode_pretoken(data)
         if NO_TOKEN in ids:
-            self._engine.refuse_unknown(data)
+            self._engine.raise_for_unknown(data)
         return ids
 
     @cached_property

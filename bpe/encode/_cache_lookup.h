@@ -33,14 +33,15 @@ typedef struct {
 
 /* The results, in the arrays of a chunk; the first piece of the run is number `first` of the chunk.
  *
- * `value` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_key` their keys; `not_short`
- * gets the numbers of words of more than 8 bytes, which have no key. All arrays have room for 8 more elements.
+ * `value` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_key` their keys;
+ * `without_short_key` gets the numbers of words of more than 8 bytes, which have no key. All arrays have
+ * room for 8 more elements.
  */
 typedef struct {
     size_t first;
     uint64_t *value;
-    uint16_t *not_short;
-    size_t n_not_short;
+    uint16_t *without_short_key;
+    size_t n_without_short_key;
     uint16_t *missed;
     uint64_t *missed_key;
     size_t n_missed;
@@ -79,7 +80,7 @@ enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is
 
 /* No branch depends on the words, since it would be mispredicted for half of them. */
 static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
-    size_t n_missed = out->n_missed, n_not_short = out->n_not_short;
+    size_t n_missed = out->n_missed, n_without_short_key = out->n_without_short_key;
     uint64_t keys[BPE_AHEAD];
     const bpe_line *line_of[BPE_AHEAD];
     for (size_t i = 0; i < run->n; i += BPE_AHEAD) {
@@ -92,8 +93,8 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
             keys[k] = key | (is_short - 1);
             line_of[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];
             __builtin_prefetch(line_of[k]);
-            out->not_short[n_not_short] = (uint16_t)(first + k);
-            n_not_short += is_short ^ 1;
+            out->without_short_key[n_without_short_key] = (uint16_t)(first + k);
+            n_without_short_key += is_short ^ 1;
         }
         for (size_t k = 0; k < m; k++) {
             uint64_t key = keys[k], found = 0, is_short = key != ~(uint64_t)0;
@@ -106,7 +107,7 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
         }
     }
     out->n_missed = n_missed;
-    out->n_not_short = n_not_short;
+    out->n_without_short_key = n_without_short_key;
 }
 
 static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
@@ -218,16 +219,16 @@ BPE_TARGET_AVX2 static inline void bpe_keys_of_four(
         _mm256_permutevar8x32_epi32(offset, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6))));
 }
 
-/* Look up four keys: the result is a mask of those without a value, and `not_short` gets a mask of words without a key. */
+/* Look up four keys: the result is a mask of those without a value. `long_words` gets a mask of words without a key. */
 BPE_TARGET_AVX2 static inline unsigned bpe_find_four(
-    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *not_short) {
+    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *long_words) {
     __m256i match[4], value, is_long = _mm256_cmpeq_epi64(
         _mm256_loadu_si256((const __m256i *)keys), _mm256_set1_epi64x(-1));
     for (int k = 0; k < 4; k++) match[k] = bpe_match_avx2((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
     value = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
     value = _mm256_andnot_si256(is_long, value);
     _mm256_storeu_si256((__m256i *)values, value);
-    *not_short = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_long));
+    *long_words = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_long));
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(value, _mm256_setzero_si256())));
 }
 
@@ -256,7 +257,7 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
             unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
             zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
             low |= high << 4;
-            bpe_append_indexes(found.not_short, &found.n_not_short, number, low & any);
+            bpe_append_indexes(found.without_short_key, &found.n_without_short_key, number, low & any);
             for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
                 unsigned bit = (unsigned)__builtin_ctz(missed);
                 found.missed[found.n_missed] = (uint16_t)(number + bit);
@@ -265,7 +266,7 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
         }
     }
     out->n_missed = found.n_missed;
-    out->n_not_short = found.n_not_short;
+    out->n_without_short_key = found.n_without_short_key;
 }
 
 /* Four values with one permutation; in a group with spilled ids, the values between those. */
@@ -347,10 +348,11 @@ BPE_TARGET_AVX512 static inline void bpe_find_eight(
     __m512i missed_keys = _mm512_maskz_compress_epi64(missed, _mm512_loadu_si512((const void *)keys));
     __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
     _mm512_storeu_si512((void *)(out->value + number), value);
-    _mm_storeu_si128((__m128i *)(out->not_short + out->n_not_short), _mm_maskz_compress_epi16(other, numbers));
+    _mm_storeu_si128(
+        (__m128i *)(out->without_short_key + out->n_without_short_key), _mm_maskz_compress_epi16(other, numbers));
     _mm_storeu_si128((__m128i *)(out->missed + out->n_missed), _mm_maskz_compress_epi16(missed, numbers));
     _mm512_storeu_si512((void *)(out->missed_key + out->n_missed), missed_keys);
-    out->n_not_short += (size_t)__builtin_popcount(other);
+    out->n_without_short_key += (size_t)__builtin_popcount(other);
     out->n_missed += (size_t)__builtin_popcount(missed);
 }
 
@@ -372,7 +374,7 @@ BPE_TARGET_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_l
         }
     }
     out->n_missed = found.n_missed;
-    out->n_not_short = found.n_not_short;
+    out->n_without_short_key = found.n_without_short_key;
 }
 #endif
 

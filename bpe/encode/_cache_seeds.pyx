@@ -62,7 +62,7 @@ cdef class CacheSeeds:
         for token in range(limit):
             if self.kinds[token] != NO_SEED:
                 word, size = get_word(self, token), measure_word(self, token)
-                words[n] = &table.words if self.kinds[token] == SEED else &table.parts
+                words[n] = &table.words if self.kinds[token] == SEED else &table.earlier_parts
                 lo[n], hi[n] = short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
                 if size > SHORT_WORD:
                     hi[n] = short_key(word + SHORT_WORD, size - SHORT_WORD, end)

@@ -4,7 +4,7 @@
        |  pretokenize/_scanner.pyx finds pieces (pretokens), as bounds or as starts and ends
     Feed             up to 512 pieces; in scripts without spaces they are split into parts
        |  fill (_chunk_filler.pyx) looks each up in the front table of the word cache
-    Chunk            a value for each; `missed` and `not_short` list the pieces that are not in the front table
+    Chunk            a value for each; `missed` and `without_short_key` list the pieces that are not in the front table
        |  _piece_ids.pyx looks those up in the shared tables, and merges new ones
     ids              emit_values writes them
 
@@ -14,7 +14,7 @@ next reads it. For "the theory of everything", if the front table has " the" and
     piece       0 "the"   1 " theory"   2 " of"   3 " everything"
     value       0         0             ids       0
     missed      0, 1                                                 short words: at most 8 bytes
-    not_short                                     3                  longer words, with two keys or a hash
+    without_short_key                             3                  longer words, with two keys or a hash
 
 A `FragmentEnd` marks where a fragment ends in a chunk: before piece 4 here.
 """
@@ -30,8 +30,8 @@ cdef enum:
     MAX_IDS = 31              # of a piece that `emit_values` writes
     MAX_BYTES_PER_WIDE_CHAR = 24  # text is not split if fewer than one byte in 24 starts a character of three bytes
 
-cdef enum:                    # which part of a piece it is; _split_filter.h has the same numbers
-    ALL = 0                   # the whole piece
+cdef enum:                    # the role of a piece in the chunk; _split_filter.h has the same numbers
+    WHOLE = 0                 # the whole piece
     LAST = 1                  # the last of several parts
     EARLIER = 2               # a part before the last: with an end-of-word mark, its ids may differ from a whole word's
 
@@ -79,18 +79,18 @@ cdef struct FragmentEnd:      # the end of a fragment in a chunk
 
 cdef struct Chunk:
     Py_ssize_t n              # pieces in it
-    byte_t part[MAX_PIECES + 64]  # of each: ALL, LAST or EARLIER
+    byte_t role[MAX_PIECES + 64]  # of each: WHOLE, LAST or EARLIER
     uint64_t value[MAX_PIECES + 8]  # of each: its ids as the word cache has them, or 0
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[MAX_PIECES + 8]  # which pieces they are, in order
     uint64_t missed_key[MAX_PIECES + 8]  # and their keys
-    size_t n_not_short        # words without a key of 64 bits: longer ones, and those that end in 0xFF
-    uint16_t not_short[MAX_PIECES + 8]  # which pieces they are, in order, as in the five arrays below
+    size_t n_without_short_key  # words without a key of 64 bits: longer ones, and those that end in 0xFF
+    uint16_t without_short_key[MAX_PIECES + 8]  # which pieces they are, in order, as in the five arrays below
     const byte_t* word[MAX_PIECES]
     Py_ssize_t size[MAX_PIECES]  # in bytes
     uint64_t key[2 * MAX_PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[MAX_PIECES]  # of the two keys, or of the bytes of a long word
-    uint64_t first_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `not_short`; or 0
+    uint64_t shared_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `without_short_key`; or 0
     Py_ssize_t units[MAX_PIECES]  # of a superword vocabulary: the first pieces of units, in order
     Py_ssize_t n_units
     Py_ssize_t next_unit      # the first one that is not written

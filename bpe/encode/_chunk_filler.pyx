@@ -30,8 +30,8 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
         uint64_t* value
-        uint16_t* not_short
-        size_t n_not_short
+        uint16_t* without_short_key
+        size_t n_without_short_key
         uint16_t* missed
         uint64_t* missed_key
         size_t n_missed
@@ -78,7 +78,7 @@ cdef void fill(
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
     chunk.n = chunk.n_fragment_ends = chunk.n_units = chunk.next_unit = 0
-    chunk.n_missed = chunk.n_not_short = 0
+    chunk.n_missed = chunk.n_without_short_key = 0
     while chunk.n < MIN_FREE_PIECES and chunk.n_fragment_ends < MAX_PIECES:
         if feed.next == feed.n_found:
             if not feed.is_open and not open_fragment(chunk, feed):
@@ -171,14 +171,14 @@ cdef inline void move_pieces(
     """Move found pieces to the chunk while there is room."""
     cdef Py_ssize_t n
     if feed.is_splitting:
-        n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.part[chunk.n])
+        n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.role[chunk.n])
         if earlier == cache:
             add_any(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, earlier)
         return
     n = min(feed.n_found - feed.next, MAX_PIECES - chunk.n)
-    memset(&chunk.part[chunk.n], 0, n)
+    memset(&chunk.role[chunk.n], 0, n)
     if feed.has_bounds:
         add_pieces(
             chunk, feed, feed.cursor.text + feed.base, &feed.bounds[feed.next], &feed.bounds[feed.next + 1], n, cache
@@ -208,12 +208,12 @@ cdef void add_any(
 
 cdef void add_parts(Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier) noexcept nogil:
     """Add n parts of split pieces, where those before the last have a cache of their own."""
-    cdef const byte_t* part = &chunk.part[chunk.n]
+    cdef const byte_t* role = &chunk.role[chunk.n]
     cdef Py_ssize_t i, at
     for i in range(n):
         at = feed.part_start[i]
         add_piece(
-            chunk, feed.cursor.text + at, feed.part_end[i] - at, feed.readable, earlier if part[i] == EARLIER else cache
+            chunk, feed.cursor.text + at, feed.part_end[i] - at, feed.readable, earlier if role[i] == EARLIER else cache
         )
 
 
@@ -223,7 +223,7 @@ cdef inline void add_pieces(
 ) noexcept nogil:
     """Add n pieces within 4 GiB: piece i is from `text + start[i]` to `text + end[i]`."""
     cdef Py_ssize_t n_near = n                             # from here on, 8 bytes from a start are not all readable
-    cdef size_t i, k, n_missed = chunk.n_missed, n_not_short = chunk.n_not_short
+    cdef size_t i, k, n_missed = chunk.n_missed, n_without_short_key = chunk.n_without_short_key
     cdef PieceRun run
     cdef LookupResult result
     while n_near > 0 and (feed.contains_0xFF or feed.readable - text - start[n_near - 1] < 8):
@@ -231,16 +231,16 @@ cdef inline void add_pieces(
     if n_near:
         run.text, run.start, run.end, run.n = text, start, end, n_near
         result.first, result.value = chunk.n, chunk.value
-        result.not_short, result.n_not_short = chunk.not_short, n_not_short
+        result.without_short_key, result.n_without_short_key = chunk.without_short_key, n_without_short_key
         result.missed, result.missed_key, result.n_missed = chunk.missed, chunk.missed_key, n_missed
         bpe_look_up(&run, cache.front, cache.front_shift, &result)
         for i in range(n_missed, result.n_missed):
             prefetch_line(cache.words, hash_word(chunk.missed_key[i], EMPTY_KEY))
-        for i in range(n_not_short, result.n_not_short):
-            k = chunk.not_short[i] - chunk.n
+        for i in range(n_without_short_key, result.n_without_short_key):
+            k = chunk.without_short_key[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
         chunk.n += n_near
-        chunk.n_missed, chunk.n_not_short = result.n_missed, result.n_not_short
+        chunk.n_missed, chunk.n_without_short_key = result.n_missed, result.n_without_short_key
     for n_near in range(n_near, n):
         add_piece(chunk, text + start[n_near], end[n_near] - start[n_near], feed.readable, cache)
 
@@ -254,9 +254,9 @@ cdef void add_piece(
     chunk.n += 1
     chunk.value[n] = 0
     if size > SHORT_WORD or word[size - 1] == 0xFF:
-        chunk.not_short[chunk.n_not_short] = <uint16_t>n
-        set_keys(chunk, chunk.n_not_short, word, size, readable, cache)
-        chunk.n_not_short += 1
+        chunk.without_short_key[chunk.n_without_short_key] = <uint16_t>n
+        set_keys(chunk, chunk.n_without_short_key, word, size, readable, cache)
+        chunk.n_without_short_key += 1
         return
     key = short_key(word, size, readable)
     chunk.value[n] = find_front(cache, key)

@@ -21,8 +21,8 @@ cdef class Encoder:
     """The tables of one tokenizer, and encoding with them; immutable but for the word table and idle workspaces."""
 
     cdef PieceEncoder piece_encoder
-    cdef Merger merger        # all merges; `piece_encoder.merger` has those of the first stage if there are `high` ones
-    cdef readonly HighMerges high  # of a superword vocabulary, or None
+    cdef Merger merger        # all merges; `piece_encoder.merger` has the low ones if there are `high_merges`
+    cdef readonly HighMerges high_merges  # of a superword vocabulary, or None
     cdef PieceRules rules     # where text is cut into pieces then, or None
     cdef SplitFilter splits
     cdef CacheSeeds seeds

@@ -13,7 +13,7 @@ CACHE_MEMORY: int
 
 class Encoder:
     pool: ResultPool
-    high: HighMerges | None
+    high_merges: HighMerges | None
     def __new__(
         cls,
         merger: Merger,

@@ -26,7 +26,7 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
 from bpe.encode._cache_seeds cimport CacheSeeds
-from bpe.encode._chunk cimport ALL, EARLIER, MAX_IDS, Chunk, Feed, Fragment
+from bpe.encode._chunk cimport EARLIER, MAX_IDS, WHOLE, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport PieceEncoder, select_cache, merge_piece
 from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_split, find_last_split
@@ -77,7 +77,7 @@ cdef class Encoder:
         self.merger = merger
         if superwords is not None:
             merger, high, self.rules = superwords
-            self.high = high if high.n else None
+            self.high_merges = high if high.n else None
         self.piece_encoder = PieceEncoder(merger, tokens.ends_word is not None)
         self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
         self.splits = SplitFilter(merger.can_split)
@@ -105,13 +105,13 @@ cdef class Encoder:
                         keep[i] = not tree.reachable[ids[i]]
                         continue
                     space.out.n = 0
-                    merge_piece(self.piece_encoder, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
+                    merge_piece(self.piece_encoder, space, data + offsets[i], offsets[i + 1] - offsets[i], WHOLE)
                     keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
         word_indices = np.flatnonzero(is_kept).astype(np.int64)  # intp is another type on some systems
         if not len(word_indices):
             return
-        self.piece_encoder.whole = WholeWords(blob, offsets, ids, word_indices)
-        self.seeds.leave_out(self.piece_encoder.whole)
+        self.piece_encoder.whole_words = WholeWords(blob, offsets, ids, word_indices)
+        self.seeds.leave_out(self.piece_encoder.whole_words)
         if self.splits.bits_left:
             self.splits.add(list_word_pairs(blob, np.asarray(offsets), word_indices))
 
@@ -301,8 +301,8 @@ cdef class Encoder:
         cdef Workspace space = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
-            if self.piece_encoder.whole is not None:
-                token = self.piece_encoder.whole.find(piece, len(piece))
+            if self.piece_encoder.whole_words is not None:
+                token = self.piece_encoder.whole_words.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
             self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
@@ -369,19 +369,19 @@ cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end
 cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t piece) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
     cdef Chunk* chunk = space.chunk
-    cdef size_t index = first_from(chunk.not_short, chunk.n_not_short, <uint16_t>piece)
+    cdef size_t index = first_from(chunk.without_short_key, chunk.n_without_short_key, <uint16_t>piece)
     cdef const byte_t* word
     cdef Py_ssize_t size
     cdef token_t token = NO_TOKEN
-    if index < chunk.n_not_short and chunk.not_short[index] == piece:
+    if index < chunk.n_without_short_key and chunk.without_short_key[index] == piece:
         word, size = chunk.word[index], chunk.size[index]
     else:
         index = first_from(chunk.missed, chunk.n_missed, <uint16_t>piece)
         word, size = <const byte_t*>&chunk.missed_key[index], key_size(chunk.missed_key[index])
-    if encoder.piece_encoder.whole is not None and chunk.part[piece] == ALL:
-        token = encoder.piece_encoder.whole.find(word, size)
+    if encoder.piece_encoder.whole_words is not None and chunk.role[piece] == WHOLE:
+        token = encoder.piece_encoder.whole_words.find(word, size)
     if token == NO_TOKEN:
-        return merge_piece(encoder.piece_encoder, space, word, size, chunk.part[piece])
+        return merge_piece(encoder.piece_encoder, space, word, size, chunk.role[piece])
     return append_id(&space.out, token)
 
 
@@ -393,17 +393,19 @@ cdef int emit_pieces(
     Those of a superword vocabulary are merged on; unless a text ends with them, the last low tokens stay in `low`.
     """
     cdef size_t n_merged
-    if encoder.high is None:
+    if encoder.high_merges is None:
         return emit(encoder, space, start, end)
-    space.out, space.low = space.low, space.out
+    space.out, space.pending_low = space.pending_low, space.out
     try:
         emit_units(encoder, space, start, end)
     finally:
-        space.out, space.low = space.low, space.out
-    n_merged = encoder.high.merge(space.low.data, space.low.n, &space.n_known, text_ends, &space.scratch, &space.out)
-    space.low.n -= n_merged
-    if n_merged and space.low.n:
-        memmove(space.low.data, space.low.data + n_merged, space.low.n * sizeof(token_t))
+        space.out, space.pending_low = space.pending_low, space.out
+    n_merged = encoder.high_merges.merge(
+        space.pending_low.data, space.pending_low.n, &space.n_in_open_run, text_ends, &space.scratch, &space.out
+    )
+    space.pending_low.n -= n_merged
+    if n_merged and space.pending_low.n:
+        memmove(space.pending_low.data, space.pending_low.data + n_merged, space.pending_low.n * sizeof(token_t))
     return 0
 
 
@@ -465,11 +467,11 @@ cdef int encode_units(
 
 cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
     """Return the split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
-    if encoder.high is not None:
+    if encoder.high_merges is not None:
         return NULL
     if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:
         return NULL
-    return &encoder.splits.tables if encoder.piece_encoder.whole is None else NULL
+    return &encoder.splits.tables if encoder.piece_encoder.whole_words is None else NULL
 
 
 # The word table -------------------------------------------------------------------------------------------------------
@@ -488,7 +490,7 @@ cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
         else:
             copy_words(&table.words, &old.words)
             if marks_word_ends:
-                copy_words(&table.parts, &old.parts)
+                copy_words(&table.earlier_parts, &old.earlier_parts)
     return table
 
 

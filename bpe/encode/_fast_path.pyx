@@ -12,7 +12,7 @@ from bpe.base._id_lists cimport make_list
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
-from bpe.encode._chunk cimport ALL, MAX_PIECES, Feed, Fragment, is_split
+from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder
 from bpe.encode._pieces cimport split_each
@@ -244,7 +244,7 @@ cdef bint append_short(
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
     cdef bint is_splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
-    if encoder.high is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
+    if encoder.high_merges is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
@@ -252,7 +252,7 @@ cdef bint append_short(
     n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
-        n = split_each(feed, &encoder.splits.tables, MAX_PIECES, space.chunk.part)
+        n = split_each(feed, &encoder.splits.tables, MAX_PIECES, space.chunk.role)
         start, end = feed.part_start, feed.part_end
     for i in range(n):                                     # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
@@ -272,7 +272,7 @@ cdef bint append_short(
                 value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.piece_encoder.merge_and_cache(
-                    space, word, length, space.chunk.part[i] if is_splitting else ALL, lo[i], hi[i], &value
+                    space, word, length, space.chunk.role[i] if is_splitting else WHOLE, lo[i], hi[i], &value
                 )
         if value == 0:
             space.out.n = n_before

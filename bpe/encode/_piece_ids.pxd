@@ -20,23 +20,23 @@ cdef class PieceEncoder:
     """Computes the ids of pieces. Immutable once the whole words are set."""
 
     cdef Merger merger
-    cdef WholeWords whole     # or None
+    cdef WholeWords whole_words  # or None
     cdef bint marks_word_ends  # ends of words are marked, by a symbol or by a suffix
     cdef bint keeps_pretokens_whole  # no pretoken is split, so that the cache may have whole words
 
     cdef int look_up(self, Workspace space) except -1 nogil
     cdef int merge_and_cache(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(
-    PieceEncoder encoder, Workspace space, const byte_t* piece, Py_ssize_t size, int part
+    PieceEncoder encoder, Workspace space, const byte_t* piece, Py_ssize_t size, int role
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
-    return encoder.merger.merge(piece, size, part == EARLIER, &space.scratch, &space.out, &space.unknown)
+    return encoder.merger.merge(piece, size, role == EARLIER, &space.scratch, &space.out, &space.unknown)
 
 
-cdef inline Cache* select_cache(PieceEncoder encoder, Workspace space, int part) noexcept nogil:
+cdef inline Cache* select_cache(PieceEncoder encoder, Workspace space, int role) noexcept nogil:
     """Select the cache for pieces, or for earlier parts of them if ends of words are marked."""
-    return &space.earlier if encoder.marks_word_ends and part == EARLIER else &space.cache
+    return &space.earlier if encoder.marks_word_ends and role == EARLIER else &space.cache

@@ -6,11 +6,11 @@ mark and have a cache of their own.
 """
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.encode._chunk cimport ALL, EARLIER, Chunk
+from bpe.encode._chunk cimport EARLIER, WHOLE, Chunk
 from bpe.encode._word_cache cimport (
     EMPTY_KEY, LONG_WORD, MIDDLE_WORD, SHORT_WORD, Cache, Words, enter_long, enter_word, prefetch_kept,
     prefetch_spilled, find_middles, find_shared, find_short, find_shorts, has_capacity, hash_word, is_keyed, key_size,
-    put_front, value_of,
+    put_front, make_value,
 )
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
@@ -34,38 +34,38 @@ cdef class PieceEncoder:
         cdef Py_ssize_t piece
         cdef uint64_t key, value
         new.n = 0
-        memset(chunk.first_values, 0, chunk.n_missed * sizeof(uint64_t))
+        memset(chunk.shared_values, 0, chunk.n_missed * sizeof(uint64_t))
         if earlier == cache:                               # else some pieces are in the other table
-            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.first_values)
+            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.shared_values)
         for i in range(chunk.n_missed):
-            key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.first_values[i]
+            key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.shared_values[i]
             if value:
                 put_front(cache, key, value)
             else:
-                value = find_short(earlier if chunk.part[piece] == EARLIER else cache, key)
+                value = find_short(earlier if chunk.role[piece] == EARLIER else cache, key)
             chunk.value[piece] = value
             if value == 0:
                 add_new_word(
                     self, space, &new, piece, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
                 )
             prefetch_spilled(cache, chunk.value[piece])
-        memset(chunk.first_values, 0, chunk.n_not_short * sizeof(uint64_t))
+        memset(chunk.shared_values, 0, chunk.n_without_short_key * sizeof(uint64_t))
         if earlier == cache:
-            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_not_short, chunk.first_values)
-        for i in range(chunk.n_not_short):
+            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_without_short_key, chunk.shared_values)
+        for i in range(chunk.n_without_short_key):
             if chunk.size[i] > MIDDLE_WORD:
                 prefetch_kept(cache, chunk.hash[i])
-        for i in range(chunk.n_not_short):
-            piece = chunk.not_short[i]
-            chunk.value[piece] = chunk.first_values[i]
-            if chunk.first_values[i] == 0:
+        for i in range(chunk.n_without_short_key):
+            piece = chunk.without_short_key[i]
+            chunk.value[piece] = chunk.shared_values[i]
+            if chunk.shared_values[i] == 0:
                 find_long_word(self, space, i, &new)
             prefetch_spilled(cache, chunk.value[piece])
         merge_new_words(self, space, &new)
         return 0
 
     cdef int merge_and_cache(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace space, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil:
         """Merge a piece that is in no table, and enter its value if there is room; else leave 0.
 
@@ -73,23 +73,23 @@ cdef class PieceEncoder:
         part of a split piece whose bytes are also a whole word with another id: the key in the cache would be equal.
         `lo` and `hi` are the keys; for a long word, `lo` is the hash.
         """
-        cdef Cache* cache = select_cache(self, space, part)
+        cdef Cache* cache = select_cache(self, space, role)
         cdef size_t n_before = space.out.n
         cdef token_t token = NO_TOKEN
         if space.unknown:
             return 0
-        if self.whole is not None:
-            token = self.whole.find(word, size)
+        if self.whole_words is not None:
+            token = self.whole_words.find(word, size)
         if token != NO_TOKEN:
-            value[0] = token + <uint64_t>1 if part == ALL else 0
+            value[0] = token + <uint64_t>1 if role == WHOLE else 0
             if not self.keeps_pretokens_whole:             # a part of a pretoken may have the same key
                 return 0
         if not has_capacity(cache.words):
             return 0
         if token == NO_TOKEN:
-            merge_piece(self, space, word, size, part)
+            merge_piece(self, space, word, size, role)
             if not space.unknown:
-                value[0] = value_of(cache.words, space.out.data + n_before, space.out.n - n_before)
+                value[0] = make_value(cache.words, space.out.data + n_before, space.out.n - n_before)
             space.out.n = n_before
             space.unknown = False                          # set again when its ids are written
         enter(cache, word, size, lo, hi, value[0])
@@ -103,13 +103,13 @@ cdef int find_long_word(PieceEncoder encoder, Workspace space, size_t i, NewWord
     """
     cdef Chunk* chunk = space.chunk
     cdef const byte_t* word = chunk.word[i]
-    cdef Py_ssize_t piece = chunk.not_short[i], size = chunk.size[i]
+    cdef Py_ssize_t piece = chunk.without_short_key[i], size = chunk.size[i]
     cdef uint64_t lo = chunk.hash[i], hi = 0
     if size > LONG_WORD:
         return 0
     if is_keyed(word, size):
         lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-    chunk.value[piece] = find_shared(select_cache(encoder, space, chunk.part[piece]).words, word, size, lo, hi)
+    chunk.value[piece] = find_shared(select_cache(encoder, space, chunk.role[piece]).words, word, size, lo, hi)
     return 0 if chunk.value[piece] else add_new_word(encoder, space, new, piece, word, size, lo, hi)
 
 
@@ -119,8 +119,8 @@ cdef int add_new_word(
 ) except -1 nogil:
     """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
     cdef Chunk* chunk = space.chunk
-    if encoder.marks_word_ends or encoder.whole is not None or not encoder.merger.fits_row(word, size):
-        return encoder.merge_and_cache(space, word, size, chunk.part[piece], lo, hi, &chunk.value[piece])
+    if encoder.marks_word_ends or encoder.whole_words is not None or not encoder.merger.fits_row(word, size):
+        return encoder.merge_and_cache(space, word, size, chunk.role[piece], lo, hi, &chunk.value[piece])
     if not has_capacity(space.cache.words):
         return 0
     new.word[new.n], new.size[new.n], new.piece[new.n] = word, size, piece
@@ -143,7 +143,7 @@ cdef void merge_new_words(PieceEncoder encoder, Workspace space, NewWords* new) 
         lo, hi = new.keys[i][0], new.keys[i][1]
         value = find_shared(words, new.word[i], new.size[i], lo, hi)
         if value == 0:                                 # else the same word stood earlier in this list
-            value = value_of(space.cache.words, ids, copy_row_tokens(&rows[i], ids))
+            value = make_value(space.cache.words, ids, copy_row_tokens(&rows[i], ids))
             enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
         space.chunk.value[new.piece[i]] = value
     new.n = 0

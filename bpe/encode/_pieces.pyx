@@ -5,7 +5,7 @@ The parts are then looked up as pieces of their own.
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
-from bpe.encode._chunk cimport ALL, EARLIER, LAST, Feed
+from bpe.encode._chunk cimport EARLIER, LAST, WHOLE, Feed
 from bpe.encode._split_filter cimport SplitTables, are_three_byte_chars, filter_allows_split
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
@@ -17,7 +17,7 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
     ctypedef struct SplitParts "bpe_split_parts":
         Py_ssize_t* start
         Py_ssize_t* end
-        byte_t* part
+        byte_t* role
         size_t capacity
         Py_ssize_t at
         uint64_t starts_piece
@@ -32,16 +32,16 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
 follow_vector_level(use_level_split_filter)
 
 
-cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* part) noexcept nogil:
+cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
     """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; the number of parts.
 
-    `part` gets ALL, LAST or EARLIER for each; up to 64 more elements may be written after `capacity`.
+    `role` gets WHOLE, LAST or EARLIER for each; up to 64 more elements may be written after `capacity`.
     """
-    cdef Py_ssize_t n = split_slice(feed, splits, capacity, part) if feed.is_gapless else 0
-    return n if n else split_each(feed, splits, capacity, part)
+    cdef Py_ssize_t n = split_slice(feed, splits, capacity, role) if feed.is_gapless else 0
+    return n if n else split_each(feed, splits, capacity, role)
 
 
-cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* part) noexcept nogil:
+cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
     """Split the pieces in the next slice of text together; the number of parts, 0 if none ends in the slice.
 
     Safe positions and ends of pieces are bit masks of the text from the first piece on. Going through the pieces one by
@@ -64,7 +64,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
         pos = feed.end[i] - start
         ends[pos >> 6] |= <uint64_t>1 << (pos & 63)
         i += 1
-    parts.start, parts.end, parts.part, parts.capacity = feed.part_start, feed.part_end, part, capacity
+    parts.start, parts.end, parts.role, parts.capacity = feed.part_start, feed.part_end, role, capacity
     parts.at, parts.starts_piece = start, feed.n_bytes_taken == 0
     parts.n = parts.n_ended = 0
     bpe_list_parts(safe, ends, words, start, &parts)
@@ -74,17 +74,17 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
     return parts.n
 
 
-cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* part) noexcept nogil:
+cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
     """Split found pieces one by one while there is room; the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < capacity:
         start, end = feed.start[feed.next], feed.end[feed.next]
         if end - start <= 4:
             feed.part_start[n], feed.part_end[n] = start, end
-            part[n] = ALL
+            role[n] = WHOLE
             n += 1
         else:
-            n = split_one(feed, splits, start, end, n, capacity, part)
+            n = split_one(feed, splits, start, end, n, capacity, role)
             if feed.n_bytes_taken:                         # no room for all of it
                 return n
         feed.next += 1
@@ -100,7 +100,7 @@ cdef inline Py_ssize_t char_length(byte_t lead) noexcept nogil:
 
 cdef inline Py_ssize_t split_one(
     Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t capacity,
-    byte_t* part,
+    byte_t* role,
 ) noexcept nogil:
     """Add the parts of the piece from `start` to `end` to the n that are listed; the new number.
 
@@ -114,7 +114,7 @@ cdef inline Py_ssize_t split_one(
     while pos + 3 <= end and n < capacity:
         is_safe = are_three_byte_chars(text + pos - 3) and filter_allows_split(splits, text + pos)
         feed.part_start[n], feed.part_end[n] = part_start, pos
-        part[n] = EARLIER
+        role[n] = EARLIER
         n += is_safe
         part_start = pos if is_safe else part_start
         if text[pos] & 0xF0 == 0xE0:                       # predicted, so that the next load need not wait
@@ -125,6 +125,6 @@ cdef inline Py_ssize_t split_one(
         feed.n_bytes_taken = part_start - start
         return n
     feed.part_start[n], feed.part_end[n] = part_start, end
-    part[n] = LAST if part_start > start else ALL
+    role[n] = LAST if part_start > start else WHOLE
     feed.n_bytes_taken = 0
     return n + 1

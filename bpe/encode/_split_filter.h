@@ -94,7 +94,7 @@ static void bpe_find_splits_plain(const uint8_t *slice, size_t words, const bpe_
 typedef struct {
     ptrdiff_t *start;
     ptrdiff_t *end;
-    uint8_t *part;         /* of each: 0 for a whole piece, 1 for the last part of one, 2 for an earlier part */
+    uint8_t *role;         /* of each: 0 for a whole piece, 1 for the last part of one, 2 for an earlier part */
     size_t capacity;
     ptrdiff_t at;          /* start of the next part */
     uint64_t starts_piece; /* 1 if a piece starts there too, else 0 */
@@ -115,7 +115,7 @@ static void bpe_list_parts_plain(
             if (parts->n == parts->capacity) return;
             parts->start[parts->n] = parts->at;
             parts->end[parts->n] = parts->at = text + (ptrdiff_t)(64 * i) + bit;
-            parts->part[parts->n++] = (uint8_t)(last ? ~parts->starts_piece & 1 : 2);
+            parts->role[parts->n++] = (uint8_t)(last ? ~parts->starts_piece & 1 : 2);
             parts->starts_piece = last;
             parts->n_ended += last;
         }
@@ -205,7 +205,7 @@ BPE_TARGET_AVX2 static void bpe_list_parts_avx2(
         uint64_t found = safe[i] | ends[i], left = found, before = parts->starts_piece, last;
         size_t count = (size_t)__builtin_popcountll(found);
         ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
-        uint8_t *part = parts->part + parts->n;
+        uint8_t *role = parts->role + parts->n;
         if (count == 0) continue;
         if (count > parts->capacity - parts->n) break;
         start[0] = parts->at;
@@ -214,7 +214,7 @@ BPE_TARGET_AVX2 static void bpe_list_parts_avx2(
                 uint64_t bit = _tzcnt_u64(left); /* 64 after the last one */
                 end[j] = start[j + 1] = text + (ptrdiff_t)bit;
                 last = ends[i] >> (bit & 63) & 1;
-                part[j] = (uint8_t)(2 - last - (last & before));
+                role[j] = (uint8_t)(2 - last - (last & before));
                 before = last;
                 left &= left - 1;
             }
@@ -312,9 +312,9 @@ BPE_TARGET_AVX512 static void bpe_list_parts_avx512(
             _mm512_storeu_si512((void *)(parts->start + n + k + 1), eight);
             indexes = _mm512_alignr_epi64(indexes, indexes, 1);
         }
-        __m512i part = _mm512_andnot_si512(_mm512_movm_epi8(last & (last << 1 | starts_piece)), _mm512_set1_epi8(1));
-        part = _mm512_sub_epi8(part, _mm512_movm_epi8(~last));
-        _mm512_storeu_si512((void *)(parts->part + n), part);
+        __m512i role = _mm512_andnot_si512(_mm512_movm_epi8(last & (last << 1 | starts_piece)), _mm512_set1_epi8(1));
+        role = _mm512_sub_epi8(role, _mm512_movm_epi8(~last));
+        _mm512_storeu_si512((void *)(parts->role + n), role);
         starts_piece = last >> (count - 1) & 1;
         n_ended += (size_t)__builtin_popcountll(last);
         n += count;

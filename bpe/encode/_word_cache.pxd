@@ -84,7 +84,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     )
     uint64_t find_long "bpe_find_long"(const Words* words, const byte_t* word, size_t size, uint64_t hashed)
     void enter_long "bpe_enter_long"(Words* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
-    uint64_t value_of "bpe_value_of"(Words* words, const token_t* ids, size_t n)
+    uint64_t make_value "bpe_make_value"(Words* words, const token_t* ids, size_t n)
     void copy_words "bpe_copy_words"(Words* to, const Words* old)
     bint has_capacity "bpe_has_capacity"(Words* words)
     int state_of "bpe_state_of"(const Words* words)
@@ -100,7 +100,7 @@ cdef class SharedWordTable:
     """The words of one tokenizer, shared by its threads until it is replaced by another table."""
 
     cdef Words words
-    cdef Words parts          # parts of words, except last ones, if ends of words are marked
+    cdef Words earlier_parts  # parts of words, except last ones, if ends of words are marked
     cdef int state
     cdef int size             # log2 of the number of lines
     cdef int largest          # `size` at most, by the memory given

@@ -187,7 +187,7 @@ static inline void bpe_enter_long(bpe_words *words, const uint8_t *word, size_t 
  * Spilled ids lie at multiples of 32 bytes: up to 7 with their number are in one cache line, and copying all 7 reads nothing
  * that another thread writes.
  */
-static inline uint64_t bpe_value_of(bpe_words *words, const uint32_t *ids, size_t n) {
+static inline uint64_t bpe_make_value(bpe_words *words, const uint32_t *ids, size_t n) {
     size_t at, size = (n + 8) & ~(size_t)7;
     if (n == 0) return 0;
     if (n <= 2) return ((uint64_t)ids[0] + 1) | (n > 1 ? ((uint64_t)ids[1] + 1) << 32 : 0);
@@ -201,7 +201,7 @@ static inline uint64_t bpe_value_of(bpe_words *words, const uint32_t *ids, size_
 static inline uint64_t bpe_copy_value(bpe_words *to, const bpe_words *from, const uint64_t *entry) {
     uint64_t value = BPE_ACQUIRE(*entry);
     const uint32_t *ids = from->spilled + (value >> 32);
-    return value == 0 || (uint32_t)value ? value : bpe_value_of(to, ids + 1, *ids);
+    return value == 0 || (uint32_t)value ? value : bpe_make_value(to, ids + 1, *ids);
 }
 
 /* Enter all words of a table, which other threads may use meanwhile, into an empty one that no other thread has. */

@@ -19,8 +19,8 @@ cdef class Workspace:
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
-    cdef Ids low              # of a superword vocabulary: tokens of its first stage, of the last unit
-    cdef size_t n_known       # of these, tokens at the start that are in one segment
+    cdef Ids pending_low      # of a superword vocabulary: tokens of its first stage, of the last unit
+    cdef size_t n_in_open_run  # of these, tokens at the start known to be one run, still open
     cdef ResultPool pool      # lends memory for a large output, or None
     cdef Block block          # that memory
     cdef Workspace next       # in the chain of idle ones

@@ -38,8 +38,8 @@ cdef class Workspace:
         free(self.feed)
         if not self.out.lent:
             free(self.out.data)
-        if not self.low.lent:
-            free(self.low.data)
+        if not self.pending_low.lent:
+            free(self.pending_low.data)
         if self.block.data != NULL:
             self.pool.take_back(self.block)
 
@@ -47,7 +47,7 @@ cdef class Workspace:
         """Look words up in this table from now on; forget the values of another one."""
         if table is not self.table:
             self.table = table
-            self.cache.words, self.earlier.words = &table.words, &table.parts
+            self.cache.words, self.earlier.words = &table.words, &table.earlier_parts
             empty_front(&self.cache)
             if self.earlier.front != NULL:
                 empty_front(&self.earlier)
@@ -55,7 +55,7 @@ cdef class Workspace:
 
     cdef int reset(self) noexcept nogil:
         """Prepare for the next call; the recent words stay."""
-        self.out.n = self.low.n = self.n_known = 0
+        self.out.n = self.pending_low.n = self.n_in_open_run = 0
         self.unknown = False
         self.unknown_at = -1
         if self.block.data != NULL:
@@ -66,9 +66,9 @@ cdef class Workspace:
         if self.out.capacity > 2 * LARGE:
             free(self.out.data)
             self.out.data, self.out.capacity = NULL, 0
-        if self.low.capacity > MAX_KEPT_SYMBOLS:
-            free(self.low.data)
-            self.low.data, self.low.capacity = NULL, 0
+        if self.pending_low.capacity > MAX_KEPT_SYMBOLS:
+            free(self.pending_low.data)
+            self.pending_low.data, self.pending_low.capacity = NULL, 0
         if max(self.scratch.symbols_capacity, self.scratch.links_capacity) > MAX_KEPT_SYMBOLS:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))

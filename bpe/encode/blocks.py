@@ -1,7 +1,7 @@
 """Blocks of files to ids: each is read, checked, divided at special tokens and encoded by one of several threads.
 
-The threads run in `bpe/encode/_file_blocks.pyx`, which calls `_Blocks` for what one block needs in Python. Blocks may
-end within documents, where the engine says that ids do not depend on what follows.
+The threads run in `bpe/encode/_file_blocks.pyx`, which calls `_BlockPreparer` for what one block needs in Python.
+Blocks may end within documents, where the engine says that ids do not depend on what follows.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def encode_blocks(
 ) -> Iterator[BlockIds]:
     """Encode all blocks of files, in parts of about `max_bytes` bytes."""
     for first in blocks:  # a job without blocks would start threads for nothing
-        part = encode_some_blocks(
+        part = encode_next_blocks(
             engine,
             chain((first,), blocks),
             threads,
@@ -89,7 +89,7 @@ def encode_blocks(
             yield part
 
 
-def encode_some_blocks(
+def encode_next_blocks(
     engine: Engine,
     blocks: Iterator[Any],
     threads: int,
@@ -120,7 +120,7 @@ def encode_some_blocks(
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
     """
-    preparer = _Blocks(engine, allowed, disallowed, bos_eos)
+    preparer = _BlockPreparer(engine, allowed, disallowed, bos_eos)
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
     if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
@@ -193,18 +193,18 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
     begun, begins = n_documents - continued, not continued[0]
     continued[0] = False
     if continued.any():
-        firsts = (np.cumsum(n_documents) - n_documents)[continued]
-        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
+        first_items = (np.cumsum(n_documents) - n_documents)[continued]
+        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
     n_bytes, size = records[:, 3:].sum(axis=0).tolist()
     return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun)
 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     """Merge across words in each document, if the model does so."""
-    step = engine.parts.across_words
-    if step is None or part is None:
+    word_merger = engine.parts.across_words
+    if word_merger is None or part is None:
         return part
-    ids, lengths = step.merge(part.ids, compute_offsets(part.lengths))
+    ids, lengths = word_merger.merge(part.ids, compute_offsets(part.lengths))
     return replace(part, ids=ids, lengths=lengths)
 
 
@@ -216,8 +216,8 @@ def _take(blocks: Iterator[Block], max_bytes: int) -> Iterator[Block]:
         yield block
 
 
-class _Blocks:
-    """Checks each block of a file and divides it into rows for the kernel."""
+class _BlockPreparer:
+    """Checks each block of a file and divides it into items for the kernel."""
 
     def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], bos_eos: BosEos) -> None:
         self._engine, self._specials = engine, engine.specials
@@ -230,42 +230,42 @@ class _Blocks:
         return Finder([name.encode() for name in sorted(self._allowed | self._disallowed)])
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
-        """Divide a block into rows, in the form that `BlockJob` takes."""
-        starts, ends = self._find_documents(block)
-        sizes, firsts = ends - starts, None
+        """Divide a block into items, in the form that `BlockJob` takes."""
+        starts, ends = self._check_and_find_documents(block)
+        sizes, first_items = ends - starts, None
         n_bytes = int(sizes.sum())
         if self._allowed and self._specials.may_occur(block.text, self._allowed):
-            starts, sizes, firsts = self._split_at_specials(block.text, starts, ends)
+            starts, sizes, first_items = self._split_at_specials(block.text, starts, ends)
         if self._bos_eos != NO_BOS_EOS:
-            starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
+            starts, sizes, first_items = self._surround(block, starts, sizes, first_items)
         assert isinstance(block.text, memoryview)
         buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
-        return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
+        return buffer, starts, sizes, (block, starts, sizes, first_items, n_bytes)
 
-    def finish(self, context: Any, lengths: NDArray[np.int64], unknown_row: int) -> BlockIds:
-        """Make the record of a block whose rows are encoded, without the ids."""
-        block, starts, sizes, firsts, n_bytes = context
-        if unknown_row >= 0:
+    def finish(self, context: Any, lengths: NDArray[np.int64], unknown_item: int) -> BlockIds:
+        """Make the record of a block whose items are encoded, without the ids."""
+        block, starts, sizes, first_items, n_bytes = context
+        if unknown_item >= 0:
             with as_format_error(block.source):
-                self._engine.refuse_unknown(
-                    bytes(block.text[starts[unknown_row] : starts[unknown_row] + sizes[unknown_row]])
+                self._engine.raise_for_unknown(
+                    bytes(block.text[starts[unknown_item] : starts[unknown_item] + sizes[unknown_item]])
                 )
-        if firsts is not None and len(firsts):
-            lengths = np.add.reduceat(lengths, firsts)
+        if first_items is not None and len(first_items):
+            lengths = np.add.reduceat(lengths, first_items)
         begins, ends = block.begins, block.ends_document
         block.release()
         return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes, block.size)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
         """Encode a block of whole documents whose text changes before the kernel encodes it."""
-        starts, ends = self._find_documents(block)
+        starts, ends = self._check_and_find_documents(block)
         texts = [bytes(block.text[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         with as_format_error(block.source):
             batch = self._engine.encode_batch(texts, threads, self._allowed, self._bos_eos)
         block.release()
         return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
 
-    def _find_documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _check_and_find_documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Check a block; returns the starts and ends of its documents."""
         block.check()
         starts, ends = block.documents(empty=True)
@@ -278,29 +278,29 @@ class _Blocks:
     def _split_at_specials(
         self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Make rows for documents that contain special tokens: (starts, sizes, the first row of each document)."""
-        rows: list[tuple[int, int]] = []
-        firsts: list[int] = []
+        """Make items for documents that contain special tokens: (starts, sizes, the first item of each document)."""
+        items: list[tuple[int, int]] = []
+        first_items: list[int] = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            firsts.append(len(rows))
+            first_items.append(len(items))
             position = start
             for piece, special in self._specials.split(text[start:end], self._allowed):
-                rows.append((position, len(piece)) if special is None else (special, -1))
+                items.append((position, len(piece)) if special is None else (special, -1))
                 position += len(piece)
             if start == end:
-                rows.append((start, 0))
-        table = np.array(rows, dtype=np.int64).reshape(-1, 2)
-        return table[:, 0].copy(), table[:, 1].copy(), np.array(firsts, dtype=np.int64)
+                items.append((start, 0))
+        table = np.array(items, dtype=np.int64).reshape(-1, 2)
+        return table[:, 0].copy(), table[:, 1].copy(), np.array(first_items, dtype=np.int64)
 
     def _surround(
-        self, block: Block, starts: NDArray[np.int64], sizes: NDArray[np.int64], firsts: NDArray[np.int64] | None
+        self, block: Block, starts: NDArray[np.int64], sizes: NDArray[np.int64], first_items: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Insert rows for the ids before and after each document: (starts, sizes, the first row of each document)."""
-        firsts = np.arange(len(starts)) if firsts is None else firsts
+        """Insert items for the ids before and after each document: (starts, sizes, the first item of each document)."""
+        first_items = np.arange(len(starts)) if first_items is None else first_items
         bos, eos = self._bos_eos
         bos_positions, eos_positions = (
-            firsts[not block.begins :],
-            np.append(firsts[1:], len(starts)) if len(firsts) else firsts,
+            first_items[not block.begins :],
+            np.append(first_items[1:], len(starts)) if len(first_items) else first_items,
         )
         if not block.ends_document:
             eos_positions = eos_positions[:-1]
@@ -311,7 +311,9 @@ class _Blocks:
         # At equal positions the id after a document precedes the next one's.
         positions = np.concatenate((eos_positions, bos_positions))
         ids = np.repeat([eos or 0, bos or 0], [len(eos_positions), len(bos_positions)])
-        new_firsts = (
-            firsts + np.searchsorted(bos_positions, firsts) + np.searchsorted(eos_positions, firsts, side="right")
+        new_first_items = (
+            first_items
+            + np.searchsorted(bos_positions, first_items)
+            + np.searchsorted(eos_positions, first_items, side="right")
         )
-        return np.insert(starts, positions, ids), np.insert(sizes, positions, -1), new_firsts
+        return np.insert(starts, positions, ids), np.insert(sizes, positions, -1), new_first_items

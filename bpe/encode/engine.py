@@ -77,7 +77,9 @@ class Engine:
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
         self.parts = build_model(spec, whole_words, cache_memory) if parts is None else parts
-        self.kernel, self.merger, self.symbols, self.kernel_finds_units = self.parts.tables
+        built = self.parts.built
+        self.kernel, self.merger, self.symbols = built.kernel, built.merger, built.symbols
+        self.kernel_finds_units = built.finds_units
         second_ids = self.parts.second_ids
         self._find_last_split = self.kernel.find_last_split if second_ids is None else second_ids.find_last_split
         pretokenizer = spec.pretokenizer
@@ -124,7 +126,7 @@ class Engine:
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """Encode one text. The special tokens in `allowed` are found; others are encoded as text."""
-        if self.kernel_takes_raw_text and not (allowed and self._may_hold(text, allowed)):
+        if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             if isinstance(text, str) and text.isascii():
                 ids, all_known = self.kernel.encode(text)
             elif isinstance(text, str) and len(text) > LONG_TEXT:
@@ -132,7 +134,7 @@ class Engine:
             else:
                 ids, all_known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
             if not all_known:
-                self.refuse_unknown(text)
+                self.raise_for_unknown(text)
             return self._merge_words(ids)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             data = self.check_text(text)
@@ -180,11 +182,11 @@ class Engine:
         if text_start < len(data):
             yield Segment(data[text_start:], splitter)
 
-    def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
+    def _may_contain_special(self, text: TextLike, allowed: frozenset[str]) -> bool:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
         return not isinstance(text, (str, bytes)) or self.specials.may_occur(text, allowed)
 
-    def _any_may_hold(self, texts: Sequence[TextLike], allowed: frozenset[str]) -> bool:
+    def _any_may_contain_special(self, texts: Sequence[TextLike], allowed: frozenset[str]) -> bool:
         """Whether one of several texts may contain one of the special tokens.
 
         Short texts are searched together, which takes a third of the time.
@@ -193,7 +195,7 @@ class Engine:
             group = texts[group_start : group_start + _TEXTS_PER_SEARCH]
             if all(type(text) is str for text in group) and sum(map(len, group)) <= _MAX_JOINED_CHARS:
                 group = ["\n".join(cast("Sequence[str]", group))]
-            if any(self._may_hold(text, allowed) for text in group):
+            if any(self._may_contain_special(text, allowed) for text in group):
                 return True
         return False
 
@@ -208,13 +210,13 @@ class Engine:
         else:
             ids, all_known = self.kernel.encode_pretokens(segment.data, *segment.bounds())
         if not all_known:
-            self.refuse_unknown(segment.data)
+            self.raise_for_unknown(segment.data)
         return self._merge_words(ids)
 
     def _merge_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Merge across the words of a text, if the model does so."""
-        step = self.parts.across_words
-        return ids if step is None else step.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
+        word_merger = self.parts.across_words
+        return ids if word_merger is None else word_merger.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
     def encode_with_dropout(
         self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int
@@ -245,7 +247,7 @@ class Engine:
         if not all_known and self.spec.drop_unknown:
             ids = ids[ids != NO_TOKEN]
         elif not all_known:
-            self.refuse_unknown(segment.data)
+            self.raise_for_unknown(segment.data)
         return ids, random_state
 
     def find_last_split(self, data: Bytes, start: int) -> int:
@@ -259,7 +261,7 @@ class Engine:
             raise ValueError("this pretokenizer has no scanner, so safe split points are unknown")
         return self._find_last_split(data, start)
 
-    def refuse_unknown(self, text: TextLike) -> None:
+    def raise_for_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
         for piece in self.pretokens_and_specials(text, self.specials.always):
             if isinstance(piece, int):
@@ -283,7 +285,7 @@ class Engine:
         bos_eos: BosEos = NO_BOS_EOS,
     ) -> TokenBatch:
         """Encode many texts. A large batch is encoded by several threads."""
-        unchanged = self.kernel_takes_raw_text and not (allowed and self._any_may_hold(texts, allowed))
+        unchanged = self.kernel_takes_raw_text and not (allowed and self._any_may_contain_special(texts, allowed))
         if (get_scanner(self.spec.pretokenizer) is None and not unchanged) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, bos_eos)
         job = EncodeJob(self.kernel, threads)
@@ -291,17 +293,19 @@ class Engine:
         if unchanged:
             job.add_texts(texts, self.check_text)
         else:
-            rows = [
+            items_of_texts = [
                 [
                     segment.data if segment.token_id is None else segment.token_id
                     for segment in self.prepare(text, allowed)
                 ]
                 for text in texts
             ]
-            job.add_items(chain.from_iterable(rows), compute_offsets([len(row) for row in rows]))
+            job.add_items(
+                chain.from_iterable(items_of_texts), compute_offsets([len(items) for items in items_of_texts])
+            )
         batch, unknown_index = self._run(job, threads)
         if unknown_index >= 0:
-            self.refuse_unknown(texts[unknown_index])
+            self.raise_for_unknown(texts[unknown_index])
         return batch
 
     def encode_documents(
@@ -330,7 +334,7 @@ class Engine:
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends), copies=True)
         batch, unknown_index = self._run(job, threads)
         if unknown_index >= 0:
-            self.refuse_unknown(buffer[int(starts[unknown_index]) : int(ends[unknown_index])])
+            self.raise_for_unknown(buffer[int(starts[unknown_index]) : int(ends[unknown_index])])
         return batch
 
     def visit_documents(
@@ -350,7 +354,7 @@ class Engine:
             return
         unknown_index = visit(self.kernel, visitor, buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         if unknown_index >= 0:
-            self.refuse_unknown(buffer[int(starts[unknown_index]) : int(ends[unknown_index])])
+            self.raise_for_unknown(buffer[int(starts[unknown_index]) : int(ends[unknown_index])])
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
         """Encode words, each as one pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.
@@ -414,7 +418,7 @@ class Engine:
         if self.parts.across_words is None or second_ids is None:
             return ids
         return [
-            int(second_ids.tokens[token_id - second_ids.first]) if token_id >= second_ids.first else token_id
+            int(second_ids.tokens[token_id - second_ids.first_id]) if token_id >= second_ids.first_id else token_id
             for token_id in ids
         ]
 
@@ -430,8 +434,12 @@ class Engine:
         from bpe.vocab.merging import find_unreachable
 
         unreachable = find_unreachable(drop_merges_across_words(self.spec), Engine)
-        step = self.parts.across_words
-        return unreachable if step is None else step.find_unreachable(unreachable, self.spec.vocabulary.limit)
+        word_merger = self.parts.across_words
+        return (
+            unreachable
+            if word_merger is None
+            else word_merger.find_unreachable(unreachable, self.spec.vocabulary.limit)
+        )
 
     def name_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
         """List the symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
@@ -445,5 +453,5 @@ def join_ids(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
 
 def surround_ids(ids: NDArray[np.uint32], bos_eos: BosEos) -> NDArray[np.uint32]:
     """Add ids before and after those of a text."""
-    prefix, suffix = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in bos_eos)
-    return ids if bos_eos == NO_BOS_EOS else np.concatenate((prefix, ids, suffix))
+    prepended, appended = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in bos_eos)
+    return ids if bos_eos == NO_BOS_EOS else np.concatenate((prepended, ids, appended))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bpe.corpus.documents import Documents
 
 #: The arguments `allowed_special` and `disallowed_special`.
-Policy = tuple[Allowed, Allowed]
+SpecialPolicy = tuple[Allowed, Allowed]
 
 
 def encode_spans(
@@ -54,7 +54,7 @@ def encode_spans(
 
 
 def encode_texts(
-    engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, bos_eos: BosEos
+    engine: Engine, texts: Iterable[TextLike], threads: int, policy: SpecialPolicy, bos_eos: BosEos
 ) -> TokenBatch:
     """Encode an iterable of texts or an Arrow array."""
     documents = find_arrow_groups(texts)
@@ -74,15 +74,15 @@ def encode_texts_with_dropout(
     engine: Engine,
     texts: Iterable[TextLike],
     threads: int,
-    policy: Policy,
-    sampling: tuple[float, int],
+    policy: SpecialPolicy,
+    dropout_and_seed: tuple[float, int],
     bos_eos: BosEos,
 ) -> TokenBatch:
     """Encode many texts with random merges left out; text i is encoded with the seed + i."""
     documents = find_arrow_groups(texts)
     text_list = list_texts(texts) if documents is None else [text for group in documents for text in group.texts()]
     allowed = engine.specials.check_texts(text_list, *policy)
-    dropout, seed = sampling
+    dropout, seed = dropout_and_seed
 
     def encode_row(index: int) -> NDArray[np.uint32]:
         return surround_ids(engine.encode_with_dropout(text_list[index], allowed, dropout, seed + index), bos_eos)
@@ -121,7 +121,7 @@ def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
 
 
 def _encode_documents(
-    engine: Engine, groups: Iterable[Documents], threads: int, policy: Policy, bos_eos: BosEos
+    engine: Engine, groups: Iterable[Documents], threads: int, policy: SpecialPolicy, bos_eos: BosEos
 ) -> TokenBatch:
     """Encode texts in buffers; an error names the array that a text comes from."""
     allowed, disallowed = engine.specials.resolve_policy(*policy)
@@ -169,15 +169,15 @@ def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
 
 def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, ...]]) -> TokenBatch:
     """Add a template's ids before and after those of each text."""
-    prefix, suffix = (np.array(part, dtype=np.uint32) for part in template)
-    offsets = batch.offsets + np.arange(len(batch) + 1) * (len(prefix) + len(suffix))
-    prefix_positions, suffix_positions = (
-        offsets[:-1, None] + np.arange(len(prefix)),
-        offsets[1:, None] - np.arange(len(suffix), 0, -1),
+    prepended, appended = (np.array(part, dtype=np.uint32) for part in template)
+    offsets = batch.offsets + np.arange(len(batch) + 1) * (len(prepended) + len(appended))
+    prepended_positions, appended_positions = (
+        offsets[:-1, None] + np.arange(len(prepended)),
+        offsets[1:, None] - np.arange(len(appended), 0, -1),
     )
     ids, is_text_id = np.empty(offsets[-1], dtype=np.uint32), np.ones(offsets[-1], dtype=np.bool_)
-    is_text_id[prefix_positions] = is_text_id[suffix_positions] = False
-    ids[prefix_positions], ids[suffix_positions], ids[is_text_id] = prefix, suffix, batch.ids
+    is_text_id[prepended_positions] = is_text_id[appended_positions] = False
+    ids[prepended_positions], ids[appended_positions], ids[is_text_id] = prepended, appended, batch.ids
     return TokenBatch(ids, offsets)
 
 

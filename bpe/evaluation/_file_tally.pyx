@@ -105,7 +105,7 @@ cdef object tally_block(FileBlock block, adapter, TokenTally tally, bint valid):
                 encoder, tally, block.data, block.n, block.starts, block.sizes, block.n_documents
             ) if block.n_documents else -1
             if unknown >= 0:
-                adapter.engine.refuse_unknown(
+                adapter.engine.raise_for_unknown(
                     bytes(<byte_t[: block.sizes[unknown]]>(block.data + block.starts[unknown]))
                 )
         else:

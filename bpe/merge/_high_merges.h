@@ -7,7 +7,7 @@
  * best merge.
  *
  * Branches on what the text is are mispredicted, and waiting for one look-up after the other takes long. So every step
- * is taken for all pairs or segments of a block before the next one; with AVX-512, for sixteen at a time without
+ * is taken for all pairs or runs of a block before the next one; with AVX-512, for sixteen at a time without
  * branches (_high_merges_avx512.h).
  */
 #ifndef BPE_HIGH_MERGES_H
@@ -24,17 +24,18 @@ enum {
     BPE_RESULT_BITS = 22,
     BPE_NEVER = 0x3FFFFF, /* result: the pair is joined, but its two tokens have no merge */
     BPE_PILOTS = 256,
-    BPE_FEW = 24,         /* tokens of a segment that is merged here, at most */
+    BPE_MAX_RUN = 24,     /* tokens of a run that is merged here, at most */
     BPE_BLOCK = 1024,     /* low tokens of a block */
-    BPE_LANES = 16,       /* of a vector; segments of a group */
-    BPE_SHORT = BPE_BLOCK / 3 + 1, /* segments of three tokens or more, at most */
-    BPE_GROUPS = BPE_SHORT / BPE_LANES + 1,
-    /* Rows of all groups. They are sorted by size: the longest segment of a group is not longer than any of the next one,
+    BPE_LANES = 16,       /* of a vector; runs of a group */
+    BPE_MAX_RUNS = BPE_BLOCK / 3 + 1, /* runs of three tokens or more, at most */
+    BPE_GROUPS = BPE_MAX_RUNS / BPE_LANES + 1,
+    /* Rows of all groups. They are sorted by size: the longest run of a group is not longer than any of the next one,
      * which has sixteen unless it is the last. So but for the last two, they have a sixteenth of the tokens at most. */
-    BPE_ROWS = BPE_BLOCK / BPE_LANES + 2 * BPE_FEW + BPE_GROUPS,
+    BPE_ROWS = BPE_BLOCK / BPE_LANES + 2 * BPE_MAX_RUN + BPE_GROUPS,
 };
 /* In place of a token that was merged with the one before it, or of none; its lower bits are those of no token. */
 #define BPE_HOLE 0xFFFFFFFEu
+#define BPE_UNIT_BREAK BPE_HOLE /* between two units */
 #define BPE_APART 0xFFFFFFFFu /* result: nothing joins the pair */
 
 typedef struct {
@@ -49,9 +50,9 @@ typedef struct {
     uint16_t places[BPE_BLOCK + BPE_LANES]; /* with AVX-512, of those kept: a mask of each sixteen */
 } bpe_high_pairs;
 
-/* Segments of about one size, each in a lane. Row k of their tokens and results has the k-th ones of each. */
+/* Runs of about one size, each in a lane. Row k of their tokens and results has the k-th ones of each. */
 typedef struct {
-    size_t row, size;                           /* the first row, and the most tokens of a segment that goes on */
+    size_t row, size;                           /* the first row, and the most tokens of a run that goes on */
     uint32_t at[BPE_LANES];                     /* where the last round merged two tokens */
     uint32_t left[BPE_LANES], right[BPE_LANES]; /* the tokens beside their result, or HOLE */
 } bpe_high_group;
@@ -61,11 +62,12 @@ typedef struct {
     uint32_t tokens[BPE_BLOCK + BPE_LANES + 1]; /* with holes */
     uint32_t results[BPE_BLOCK + 64];           /* at the place of the left token of a pair: what it merges to */
     uint64_t joined[BPE_BLOCK / 64 + 2];        /* bit i % 64 of word i / 64 + 1: token i is joined with the next */
-    uint16_t starts[BPE_SHORT], sizes[BPE_SHORT]; /* of segments of a few tokens */
-    uint16_t long_starts[BPE_BLOCK / BPE_FEW + 1], long_sizes[BPE_BLOCK / BPE_FEW + 1]; /* of those not merged here */
+    uint16_t starts[BPE_MAX_RUNS], sizes[BPE_MAX_RUNS]; /* of runs of a few tokens */
+    /* Of runs that are not merged here. */
+    uint16_t long_starts[BPE_BLOCK / BPE_MAX_RUN + 1], long_sizes[BPE_BLOCK / BPE_MAX_RUN + 1];
     size_t n_long;
-    size_t last; /* the start of the last segment, which may go on after the block */
-    uint16_t sorted[BPE_SHORT]; /* numbers of segments, by size */
+    size_t last; /* the start of the last run, which may go on after the block */
+    uint16_t sorted[BPE_MAX_RUNS]; /* numbers of runs, by size */
     uint32_t row_tokens[BPE_ROWS][BPE_LANES] __attribute__((aligned(64)));
     uint32_t row_results[BPE_ROWS][BPE_LANES] __attribute__((aligned(64)));
     bpe_high_group groups[BPE_GROUPS];
@@ -134,8 +136,8 @@ static inline size_t bpe_n_joined(const uint64_t *joined, size_t at) {
     }
 }
 
-/* Merge segments of two tokens, and list the longer ones of n tokens; the number of the short ones. */
-static inline size_t bpe_find_segments(bpe_high_block *block, size_t n) {
+/* Merge runs of two tokens, and list the longer ones of n tokens; the number of the short ones. */
+static inline size_t bpe_find_runs(bpe_high_block *block, size_t n) {
     size_t found = 0;
     block->n_long = 0;
     for (size_t i = 0; i < n; i += 64) {
@@ -149,7 +151,7 @@ static inline size_t bpe_find_segments(bpe_high_block *block, size_t n) {
         }
         for (uint64_t bits = word[0] & ~before & after; bits; bits &= bits - 1) {
             size_t at = i + (size_t)__builtin_ctzll(bits), size = bpe_n_joined(block->joined, at) + 1;
-            if (size > BPE_FEW) {
+            if (size > BPE_MAX_RUN) {
                 block->long_starts[block->n_long] = (uint16_t)at;
                 block->long_sizes[block->n_long++] = (uint16_t)size;
                 continue;
@@ -165,7 +167,7 @@ static inline size_t bpe_find_segments(bpe_high_block *block, size_t n) {
 /* In a loop of two or three rounds, which vectors only slow down. */
 #define BPE_AS_WRITTEN __asm__ volatile("")
 
-/* Merge the best pair of each of n segments, and list the new pairs; the number of segments that go on. */
+/* Merge the best pair of each of n runs, and list the new pairs; the number of runs that go on. */
 static inline size_t bpe_merge_best(bpe_high_block *block, size_t n, size_t *n_pairs) {
     bpe_high_pairs *pairs = &block->pairs;
     size_t going_on = 0, listed = 0;
@@ -200,18 +202,18 @@ static inline size_t bpe_merge_best(bpe_high_block *block, size_t n, size_t *n_p
     return going_on;
 }
 
-/* Merge n <= BPE_BLOCK low tokens, but for long segments. */
+/* Merge n <= BPE_BLOCK low tokens, but for long runs. */
 static void bpe_merge_block_plain(const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
     bpe_high_pairs *pairs = &block->pairs;
-    size_t n_segments, n_pairs;
+    size_t n_runs, n_pairs;
     memcpy(block->tokens, low, n * sizeof *low);
     bpe_find_pairs(table, low, low + 1, n - 1, &block->kept, block->results);
     memset(block->results + n - 1, 0xFF, 64 * sizeof *low); /* the last token has no next one */
     memset(block->joined, 0, ((n + 63) / 64 + 2) * sizeof *block->joined);
     for (size_t i = 0; i < n; i++) block->joined[i / 64 + 1] |= (uint64_t)(block->results[i] != BPE_APART) << i % 64;
-    n_segments = bpe_find_segments(block, n);
-    while (n_segments) {
-        n_segments = bpe_merge_best(block, n_segments, &n_pairs);
+    n_runs = bpe_find_runs(block, n);
+    while (n_runs) {
+        n_runs = bpe_merge_best(block, n_runs, &n_pairs);
         bpe_find_pairs(table, pairs->lefts, pairs->rights, n_pairs, &block->kept, pairs->results);
         for (size_t i = 0; i < n_pairs; i++) block->results[pairs->places[i]] = pairs->results[i];
     }

@@ -13,7 +13,7 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
         uint32_t* buckets
         int slot_shift
         int bucket_shift
-    const token_t UNIT_BREAK "BPE_HOLE"  # among low tokens: the end of a unit, which no merge crosses; it gives no id
+    const token_t UNIT_BREAK "BPE_UNIT_BREAK"  # among low tokens: the end of a unit, which no merge crosses
 
 
 cdef class HighMerges:
@@ -29,7 +29,7 @@ cdef class HighMerges:
         self,
         const token_t* low,    # IN (n,)
         size_t n,
-        size_t* n_known,       # IN and OUT: tokens, at the start or of the rest, that are in one segment
+        size_t* n_in_open_run,  # IN and OUT: low tokens at the start known to be one run, still open
         bint text_ends,        # whether their text ends after them
         Scratch* scratch,
         Ids* out,              # IN and OUT: the ids are appended

@@ -2,17 +2,17 @@
 
 When no low merge is left to apply, a row of low tokens is what the high merges go on from. Every token is a row of low
 tokens, its leaves. A high merge joins the last leaf of its left part and the first leaf of its right part; two
-neighbouring low tokens that no high merge joins in this way stay apart, so the row is cut there, into *segments*:
+neighbouring low tokens that no high merge joins in this way stay apart, so the row is cut there, into *runs*:
 
     low tokens   By| the| way|,| he| said|.
-    segments     By the way|, he said|.            if " said" and "." are joined by no high merge
+    runs         By the way|, he said|.            if " said" and "." are joined by no high merge
     tokens       By the way|, he| said|.
 
-A segment is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
+A run is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
 merge makes a low token, which `ordered` says.
 
 Cost: one look-up in a bucket's Bloom filter for each pair of low tokens, one in a slot for each that is joined, and as
-many again for what merging makes new neighbours. So a block of tokens takes each step together, and sixteen segments
+many again for what merging makes new neighbours. So a block of tokens takes each step together, and sixteen runs
 are merged at once.
 """
 
@@ -27,7 +27,8 @@ from bpe.base._types cimport token_t
 from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport Merges, MergeTable
 from bpe.merge._merging cimport (
-    MAX_ROW_SYMBOLS, Row, Scratch, append_row, free_scratch, merge_in_passes, merge_with_heap, fill_row_from_symbols
+    MAX_ROW_SYMBOLS, Row, Scratch, fill_row_from_symbols, free_scratch, merge_and_append_row, merge_in_passes,
+    merge_with_heap,
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -114,7 +115,7 @@ cdef class HighMerges:
         """Merge a unit of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
         cdef Ids out
         cdef Scratch scratch
-        cdef size_t n_known = 0
+        cdef size_t n_in_open_run = 0
         memset(&scratch, 0, sizeof(scratch))
         end_watch(&scratch.watch)
         out = Ids(data=NULL, n=0, capacity=0, lent=False)
@@ -123,18 +124,18 @@ cdef class HighMerges:
         try:
             if low.shape[0]:
                 with nogil:
-                    self.merge(&low[0], low.shape[0], &n_known, True, &scratch, &out)
+                    self.merge(&low[0], low.shape[0], &n_in_open_run, True, &scratch, &out)
             return as_array(&out)
         finally:
             free(out.data)
             free_scratch(&scratch)
 
     cdef size_t merge(
-        self, const token_t* low, size_t n, size_t* n_known, bint text_ends, Scratch* scratch, Ids* out
+        self, const token_t* low, size_t n, size_t* n_in_open_run, bint text_ends, Scratch* scratch, Ids* out
     ) except? 0xFFFFFFFF nogil:
-        """Append the ids of the segments of n low tokens; returns the number of tokens in them.
+        """Append the ids of the runs of n low tokens; returns the number of tokens in them.
 
-        There is a UNIT_BREAK between two units. Unless a text ends, the last segment may go on after them, and a block
+        There is a UNIT_BREAK between two units. Unless a text ends, the last run may go on after them, and a block
         may still be filled: what is left of them waits for more. A block that is half full takes more than half of the
         time of a full one.
         """
@@ -144,13 +145,13 @@ cdef class HighMerges:
             n_block = min(n - position, <size_t>BLOCK)
             merge_block(&self.table, low + position, n_block, &block)
             n_whole = n_block if text_ends and position + n_block == n else block.last
-            if n_whole == 0:                   # one segment
-                end = find_segment_end(self, low, max(position + n_block, n_known[0]), n)
+            if n_whole == 0:                   # one run
+                end = find_run_end(self, low, max(position + n_block, n_in_open_run[0]), n)
                 if end == n and not text_ends:
-                    n_known[0] = end - position
+                    n_in_open_run[0] = end - position
                     return position
-                merge_segment(self, low + position, end - position, scratch, out)
-                position, n_known[0] = end, 0
+                merge_run(self, low + position, end - position, scratch, out)
+                position, n_in_open_run[0] = end, 0
                 continue
             reserve(out, n_block + 16)
             n_written = 0
@@ -160,10 +161,10 @@ cdef class HighMerges:
                     break
                 out.n += copy_without_breaks(block.tokens + n_written, start - n_written, out.data + out.n)
                 n_written = start + block.long_sizes[i]
-                merge_segment(self, low + position + start, n_written - start, scratch, out)
+                merge_run(self, low + position + start, n_written - start, scratch, out)
                 reserve(out, n_block + 16)
             out.n += copy_without_breaks(block.tokens + n_written, n_whole - n_written, out.data + out.n)
-            position, n_known[0] = position + n_whole, 0
+            position, n_in_open_run[0] = position + n_whole, 0
         return position
 
 
@@ -234,20 +235,20 @@ cdef uint32_t choose_pilot(
     return N_PILOTS
 
 
-cdef size_t find_segment_end(HighMerges merges, const token_t* low, size_t end, size_t n) noexcept nogil:
-    """Find the end of a segment that has the token before `end`."""
+cdef size_t find_run_end(HighMerges merges, const token_t* low, size_t end, size_t n) noexcept nogil:
+    """Find the end of a run that has the token before `end`."""
     while end < n and is_joined(&merges.table, low[end - 1], low[end]):
         end += 1
     return end
 
 
-cdef int merge_segment(HighMerges high, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil:
-    """Append the ids of a segment of any length."""
+cdef int merge_run(HighMerges high, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil:
+    """Append the ids of a run of any length."""
     cdef const Merges* merges = &high.merges.merges
     cdef Row row
     if n <= MAX_ROW_SYMBOLS:
         fill_row_from_symbols(&row, merges, low, n)
-        return append_row(merges, &row, out)
+        return merge_and_append_row(merges, &row, out)
     scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, n, sizeof(token_t))
     memcpy(scratch.symbols, low, n * sizeof(token_t))
     if merge_windows(merges, high.tree, NULL, NULL, n, scratch, out):

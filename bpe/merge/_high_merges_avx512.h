@@ -1,6 +1,6 @@
-/* Merging a block of low tokens with AVX-512, for sixteen pairs or segments at a time; included by _high_merges.h.
+/* Merging a block of low tokens with AVX-512, for sixteen pairs or runs at a time; included by _high_merges.h.
  *
- * Segments are sorted by size and put in groups of sixteen. In a round, each segment of a group merges its best pair
+ * Runs are sorted by size and put in groups of sixteen. In a round, each run of a group merges its best pair
  * and lists the new pairs; those of all groups are looked up together. The next round begins by taking the results.
  */
 #define BPE_EACH(value) _mm512_set1_epi32((int)(value))
@@ -69,24 +69,24 @@ BPE_TARGET_AVX512 static inline void bpe_find_pairs_avx512(
     }
 }
 
-/* Number n segments by size. */
-static inline void bpe_sort_segments(bpe_high_block *block, size_t n) {
-    size_t ends[BPE_FEW + 2] = {0};
+/* Number n runs by size. */
+static inline void bpe_sort_runs(bpe_high_block *block, size_t n) {
+    size_t ends[BPE_MAX_RUN + 2] = {0};
     for (size_t k = 0; k < n; k++) ends[block->sizes[k] + 1]++;
-    for (size_t size = 4; size <= BPE_FEW; size++) ends[size] += ends[size - 1];
+    for (size_t size = 4; size <= BPE_MAX_RUN; size++) ends[size] += ends[size - 1];
     for (size_t k = 0; k < n; k++) block->sorted[ends[block->sizes[k]]++] = (uint16_t)k;
 }
 
-/* Put n segments in groups, by size; the number of groups. */
-static inline size_t bpe_group_segments(bpe_high_block *block, size_t n) {
+/* Put n runs in groups, by size; the number of groups. */
+static inline size_t bpe_group_runs(bpe_high_block *block, size_t n) {
     size_t n_groups = 0, row = 0;
-    bpe_sort_segments(block, n);
+    bpe_sort_runs(block, n);
     for (size_t first = 0; first < n; first += BPE_LANES) {
         bpe_high_group *group = &block->groups[n_groups++];
         size_t end = n - first < BPE_LANES ? n : first + BPE_LANES;
         group->row = row;
         group->size = block->sizes[block->sorted[end - 1]];
-        for (size_t i = 0; i < BPE_LANES; i++) group->at[i] = BPE_FEW, group->left[i] = group->right[i] = BPE_HOLE;
+        for (size_t i = 0; i < BPE_LANES; i++) group->at[i] = BPE_MAX_RUN, group->left[i] = group->right[i] = BPE_HOLE;
         for (size_t k = 0; k <= group->size; k++)
             for (size_t i = 0; i < BPE_LANES; i++)
                 block->row_tokens[row + k][i] = BPE_HOLE, block->row_results[row + k][i] = BPE_APART;
@@ -103,7 +103,7 @@ static inline size_t bpe_group_segments(bpe_high_block *block, size_t n) {
     return n_groups;
 }
 
-/* Write the tokens of n segments in groups back to where they were. */
+/* Write the tokens of n runs in groups back to where they were. */
 static inline void bpe_write_groups(bpe_high_block *block, size_t n) {
     for (size_t i = 0; i < n; i++) {
         size_t start = block->starts[block->sorted[i]], size = block->sizes[block->sorted[i]];
@@ -116,10 +116,10 @@ static inline void bpe_write_groups(bpe_high_block *block, size_t n) {
 }
 
 /* Take over the results of the pairs that a group's last round made, which come next in `results`; find where each
- * segment has its best pair, and what this merges to. */
+ * run has its best pair, and what this merges to. */
 BPE_TARGET_AVX512 static inline __m512i bpe_best_lanes(
     bpe_high_block *block, const bpe_high_group *group, const uint32_t **results, __m512i *best) {
-    __m512i at = BPE_EACH(BPE_FEW), was_at = bpe_load_lanes(group->at), place = _mm512_setzero_si512();
+    __m512i at = BPE_EACH(BPE_MAX_RUN), was_at = bpe_load_lanes(group->at), place = _mm512_setzero_si512();
     __m512i was_before = _mm512_sub_epi32(was_at, BPE_EACH(1)), with_left, with_right;
     __mmask16 has_left = _mm512_cmplt_epu32_mask(bpe_load_lanes(group->left), BPE_EACH(BPE_HOLE));
     __mmask16 has_right = _mm512_cmplt_epu32_mask(bpe_load_lanes(group->right), BPE_EACH(BPE_HOLE));
@@ -142,7 +142,7 @@ BPE_TARGET_AVX512 static inline __m512i bpe_best_lanes(
     return at;
 }
 
-/* Merge the best pair of each segment of a group, and list the new pairs; whether there was any to merge. */
+/* Merge the best pair of each run of a group, and list the new pairs; whether there was any to merge. */
 BPE_TARGET_AVX512 static inline int bpe_merge_lanes(
     bpe_high_block *block, bpe_high_group *group, const uint32_t **results, size_t *n_pairs) {
     bpe_high_pairs *pairs = &block->pairs;
@@ -174,7 +174,7 @@ BPE_TARGET_AVX512 static inline int bpe_merge_lanes(
     bpe_store_lanes(group->at, at);
     bpe_store_lanes(group->left, left);
     bpe_store_lanes(group->right, right);
-    group->size--; /* a segment that has merged nothing is done, and needs no rows */
+    group->size--; /* a run that has merged nothing is done, and needs no rows */
     return 1;
 }
 
@@ -182,7 +182,7 @@ BPE_TARGET_AVX512 static void bpe_merge_block_avx512(
     const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
     bpe_high_pairs *pairs = &block->pairs;
     bpe_high_group *groups[BPE_GROUPS];
-    size_t n_segments, n_groups;
+    size_t n_runs, n_groups;
     memcpy(block->tokens, low, n * sizeof *low);
     memset(block->tokens + n, 0xFF, (BPE_LANES + 1) * sizeof *low);
     bpe_find_pairs_avx512(table, block->tokens, block->tokens + 1, n, &block->kept, block->results);
@@ -192,8 +192,8 @@ BPE_TARGET_AVX512 static void bpe_merge_block_avx512(
         __mmask16 apart = _mm512_cmpeq_epi32_mask(bpe_load_lanes(block->results + i), BPE_EACH(BPE_APART));
         block->joined[i / 64 + 1] |= (uint64_t)(uint16_t)~apart << i % 64;
     }
-    n_segments = bpe_find_segments(block, n);
-    n_groups = bpe_group_segments(block, n_segments);
+    n_runs = bpe_find_runs(block, n);
+    n_groups = bpe_group_runs(block, n_runs);
     for (size_t i = 0; i < n_groups; i++) groups[i] = &block->groups[i];
     while (n_groups) {
         const uint32_t *results = pairs->results;
@@ -205,7 +205,7 @@ BPE_TARGET_AVX512 static void bpe_merge_block_avx512(
         n_groups = going_on;
         bpe_find_pairs_avx512(table, pairs->lefts, pairs->rights, n_pairs, &block->kept, pairs->results);
     }
-    bpe_write_groups(block, n_segments);
+    bpe_write_groups(block, n_runs);
 }
 
 BPE_TARGET_AVX512 static size_t bpe_without_holes_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {

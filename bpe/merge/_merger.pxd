@@ -14,7 +14,7 @@ cdef class Merger:
     cdef MergeTable table
     cdef TokenTree tree
     cdef SymbolTokens alphabet
-    cdef SymbolTokens unmarked    # the same for a part that is not the end of its word
+    cdef SymbolTokens inner_alphabet  # the same for a part that is not the end of its word
     cdef bytes prefix             # which the alphabets point to
     cdef bytes suffix
     cdef bint ranks_fit_row

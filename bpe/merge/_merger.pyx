@@ -12,7 +12,8 @@ from bpe.base._types cimport NO_TOKEN, byte_t
 from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
-    MAX_ROW_SYMBOLS, Affix, Row, Scratch, Symbols, SymbolTokens, append_row, fill_row_from_bytes, fill_row_from_symbols,
+    MAX_ROW_SYMBOLS, Affix, Row, Scratch, Symbols, SymbolTokens, fill_row_from_bytes, fill_row_from_symbols,
+    merge_and_append_row,
     merge_in_passes, merge_rows, merge_with_heap, write_symbols,
 )
 from bpe.merge._token_tree cimport TokenTree
@@ -30,8 +31,8 @@ cdef enum:
 cdef inline bint are_byte_tokens(const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
     """Whether the symbols of a piece are the tokens of its bytes; many vocabularies have none for bytes like 0xFF."""
     cdef Py_ssize_t i
-    if alphabet.complete or not alphabet.plain:
-        return alphabet.plain
+    if alphabet.has_all_bytes or not alphabet.one_token_per_byte:
+        return alphabet.one_token_per_byte
     for i in range(size):
         if alphabet.inner.tokens[piece[i]] == NO_TOKEN:
             return False
@@ -62,14 +63,17 @@ cdef class Merger:
         self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
         self.alphabet.drop_unknown = symbols.drop_unknown is True
         self.drops_after_merging = symbols.drop_unknown == AFTER_MERGING
-        self.unmarked = self.alphabet
-        self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
-        self.unmarked.suffix.size = 0
-        self.unmarked.plain = not symbols.chars and np.array_equal(first, symbols.inner)
-        self.alphabet.plain = (
-            self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(symbols.inner, symbols.last)
+        self.inner_alphabet = self.alphabet
+        self.inner_alphabet.last, self.inner_alphabet.only = self.alphabet.inner, self.alphabet.first
+        self.inner_alphabet.mark = NO_TOKEN
+        self.inner_alphabet.suffix.size = 0
+        self.inner_alphabet.one_token_per_byte = not symbols.chars and np.array_equal(first, symbols.inner)
+        self.alphabet.one_token_per_byte = (
+            self.inner_alphabet.one_token_per_byte
+            and symbols.mark == NO_TOKEN
+            and np.array_equal(symbols.inner, symbols.last)
         )
-        self.alphabet.complete = self.unmarked.complete = not np.any(symbols.inner == NO_TOKEN)
+        self.alphabet.has_all_bytes = self.inner_alphabet.has_all_bytes = not np.any(symbols.inner == NO_TOKEN)
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
         if not symbols.chars:
             self.table.index_bytes(inner)
@@ -102,7 +106,7 @@ cdef class Merger:
 
         `unknown` becomes True if it has a symbol without an id.
         """
-        cdef const SymbolTokens* alphabet = &self.unmarked if earlier else &self.alphabet
+        cdef const SymbolTokens* alphabet = &self.inner_alphabet if earlier else &self.alphabet
         cdef Py_ssize_t n = size, unknown_at = -1
         cdef const byte_t* text = piece
         cdef Row row
@@ -119,7 +123,7 @@ cdef class Merger:
                 fill_row_from_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
             else:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
-            return append_row(&self.table.merges, &row, out)
+            return merge_and_append_row(&self.table.merges, &row, out)
         if self.ranks_fit_row and self.tree.ordered and merge_windows(
             &self.table.merges, self.tree, text, alphabet.inner.tokens, n, scratch, out
         ):
@@ -140,7 +144,7 @@ cdef class Merger:
                 end += 1
             if 0 < end - start <= MAX_ROW_SYMBOLS and self.ranks_fit_row:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols + start, end - start)
-                append_row(&self.table.merges, &row, out)
+                merge_and_append_row(&self.table.merges, &row, out)
             elif start < end:
                 merge_with_heap(&self.table.merges, scratch.symbols + start, end - start, scratch, out, NULL)
             start = end + 1

@@ -45,8 +45,8 @@ cdef struct SymbolTokens:     # the tokens of single symbols
     bint fuse_unk             # adjacent unknown symbols become one unknown token
     bint drop_unknown         # unknown symbols are left out, as there is no unknown token
     bint chars                # symbols are characters, not bytes
-    bint plain                # symbols are bytes with a token that is the same at every position; nothing is added
-    bint complete             # and every byte has one
+    bint one_token_per_byte   # symbols are bytes with a token that is the same at every position; nothing is added
+    bint has_all_bytes        # and every byte has one
 
 cdef struct Link:             # a symbol of a long piece
     uint64_t merge            # its merge with the next symbol: rank << 32 | id, or NO_MERGE
@@ -83,7 +83,7 @@ cdef Py_ssize_t write_symbols(
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil
 
-cdef int append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil
+cdef int merge_and_append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil
 
 cdef Py_ssize_t merge_in_passes(
     const Merges* merges,

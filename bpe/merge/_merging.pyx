@@ -136,7 +136,7 @@ cdef void merge_row(const Merges* merges, Row* row) noexcept nogil:
     bpe_merge_row(merges, row)
 
 
-cdef int append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil:
+cdef int merge_and_append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil:
     """Merge a row, and append its tokens."""
     bpe_merge_row(merges, row)
     reserve(out, row.n)

@@ -125,7 +125,7 @@ cdef class EventMerger(Merger):
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        cdef const SymbolTokens* alphabet = &self.unmarked if earlier else &self.alphabet
+        cdef const SymbolTokens* alphabet = &self.inner_alphabet if earlier else &self.alphabet
         cdef Py_ssize_t unknown_at = -1, n = write_symbols(alphabet, piece, size, scratch, &unknown_at), position
         cdef uint64_t entry
         cdef token_t* begins

@@ -13,7 +13,7 @@ from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._types cimport token_t
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
-    MAX_ROW_SYMBOLS, Row, Scratch, append_row, free_scratch, merge_with_heap, fill_row_from_symbols
+    MAX_ROW_SYMBOLS, Row, Scratch, merge_and_append_row, free_scratch, merge_with_heap, fill_row_from_symbols
 )
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free
@@ -52,7 +52,7 @@ cdef class SuperMerger:
             merge_with_heap(&self.table.merges, ids, n, scratch, out, NULL)
         else:
             fill_row_from_symbols(&row, &self.table.merges, ids, n)
-            append_row(&self.table.merges, &row, out)
+            merge_and_append_row(&self.table.merges, &row, out)
         for i in range(n_before, out.n):
             if out.data[i] - self.first < <token_t>self.word_tokens.shape[0]:  # unsigned: also if below `first`
                 out.data[i] = self.word_tokens[out.data[i] - self.first]

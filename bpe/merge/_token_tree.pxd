@@ -20,5 +20,5 @@ cdef class TokenTree:
 
 
 cdef bint is_valid_pair(
-    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t limit
+    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t rank_limit
 ) noexcept nogil

@@ -78,12 +78,12 @@ cdef class TokenTree:
 
 
 cdef bint is_valid_pair(
-    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t limit
+    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t rank_limit
 ) noexcept nogil:
-    """Whether no merge of a rank below `limit` would join symbols across the position between two tokens.
+    """Whether no merge of a rank below `rank_limit` would join symbols across the position between two tokens.
 
     Undo the merges of both tokens, the last one first: the part that is left at the position was there before. Of
-    two merges of equal rank the left one was first. `limit` is NO_TOKEN for any rank. O(depth of the tokens).
+    two merges of equal rank the left one was first. `rank_limit` is NO_TOKEN for any rank. O(depth of the tokens).
 
     Worked example: `low` is merged from lo + w, and later `er` from e + r. No merge may join low + er. Undo `er`: no
     merge before `er` may join low + e. Undo `low`: no merge before `low` may join w + e. Symbols remain: valid.
@@ -91,14 +91,14 @@ cdef bint is_valid_pair(
     cdef const TokenParts* left
     cdef const TokenParts* right
     while True:
-        if find_pair(merges, a, b) >> 32 < limit:          # NO_MERGE >> 32 is no rank below any limit
+        if find_pair(merges, a, b) >> 32 < rank_limit:     # NO_MERGE >> 32 is no rank below any limit
             return False
         left, right = &parts[a], &parts[b]
         if left.order > right.order:
-            limit = left.order - 1
+            rank_limit = left.order - 1
             a = left.right
         elif right.order:
-            limit = right.order                            # a merge of equal rank to its left was first
+            rank_limit = right.order                       # a merge of equal rank to its left was first
             b = right.left
         else:
             return True

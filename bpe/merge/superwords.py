@@ -25,7 +25,7 @@ from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.text.character_sets import DIGIT, N_CLASSIFIED_CODES, NUMBER, find_character_classes, list_codes
 from bpe.vocab.vocabulary import Vocabulary
 
-#: At least one merge in this number must be low; with fewer, segments are long, and the general way is as fast.
+#: At least one merge in this number must be low; with fewer, runs are long, and the general way is as fast.
 _MERGES_PER_LOW_MERGE = 8
 _SPACE = 0x20
 #: The steps of published files, and another spelling of the same pattern.

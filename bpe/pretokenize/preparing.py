@@ -70,7 +70,7 @@ class TextPreparer:
 
         """
         assert self._specials is not None
-        names_after = self._specials.select_normalized(names)
+        normalized_names = self._specials.select_normalized(names)
         for start, piece, token_id in self._specials.split_with_starts(data, names):
             piece = bytes(piece)
             if token_id is not None:
@@ -78,11 +78,11 @@ class TextPreparer:
                 if convention is not None:
                     segment.origin = Origin(start, piece)
                 yield segment
-            elif convention is None and not names_after and not self._needs_origins:
+            elif convention is None and not normalized_names and not self._needs_origins:
                 piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
                 yield self.split(piece, start == 0)
             else:
-                yield from self._prepare_traced(piece, start, names_after, convention)
+                yield from self._prepare_with_origins(piece, start, normalized_names, convention)
 
     def normalize(self, piece: bytes) -> bytes:
         """Normalize text between special tokens."""
@@ -101,17 +101,20 @@ class TextPreparer:
             else self._text_changer.segment(normalized, begins_text)
         )
 
-    def _prepare_traced(
-        self, piece: bytes, start: int, names_after: frozenset[str], convention: Convention | None
+    def _prepare_with_origins(
+        self, piece: bytes, start: int, normalized_names: frozenset[str], convention: Convention | None
     ) -> Iterator[Segment]:
         """Prepare text that needs the origins of its characters, or may have special tokens of the normalized text."""
         begins_text = start == 0
-        text, aligned, origins = self._normalize_traced(escape(piece), begins_text, convention)
+        text, aligned, origins = self._normalize_with_origins(escape(piece), begins_text, convention)
         parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
         bounds = None
-        if names_after:
+        if normalized_names:
             assert self._specials is not None
-            parts, bounds = self._specials.split_normalized(unescape(text), names_after), compute_byte_offsets(text)
+            parts, bounds = (
+                self._specials.split_normalized(unescape(text), normalized_names),
+                compute_byte_offsets(text),
+            )
         for part_start, data, token_id in parts:
             first_char = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
             part = text if bounds is None else escape(bytes(data))
@@ -123,13 +126,13 @@ class TextPreparer:
                     bytes(data), part, begins_text and (first_char == 0 or part_origins is not None), part_origins
                 )
             else:
-                segment = self._split_tracing(bytes(data), part, begins_text, part_origins)
+                segment = self._split_with_origins(bytes(data), part, begins_text, part_origins)
             if convention is not None:
                 n_added = 0 if segment.char_of_byte is not None else len(segment.data) - len(data)
                 segment.origin = Origin(start, piece, convention, aligned, part, first_char, n_added)
             yield segment
 
-    def _normalize_traced(
+    def _normalize_with_origins(
         self, text: str, begins_text: bool, convention: Convention | None
     ) -> tuple[str, AlignedText | None, NDArray[np.int64] | None]:
         """Normalize text between special tokens: (text, alignment by the convention, origins of its characters)."""
@@ -150,7 +153,9 @@ class TextPreparer:
             return steps.pipeline.split(part, begins_text, origins)
         return steps.segment(data, begins_text and len(origins) > 0 and int(origins[0]) == 0)
 
-    def _split_tracing(self, data: bytes, part: str, begins_text: bool, origins: NDArray[np.int64] | None) -> Segment:
+    def _split_with_origins(
+        self, data: bytes, part: str, begins_text: bool, origins: NDArray[np.int64] | None
+    ) -> Segment:
         """Split a part of normalized text, noting where bytes come from if steps change it."""
         steps = self._pretokenizer
         if isinstance(steps, PipelinePretokenizer):

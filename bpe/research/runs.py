@@ -26,7 +26,7 @@ from bpe.corpus.documents import read_arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import ThreadTables
 from bpe.count.word_counts import WordCounts, borrow_arrays, fill_counts
-from bpe.encode.blocks import encode_some_blocks
+from bpe.encode.blocks import encode_next_blocks
 from bpe.encode.engine import Engine
 from bpe.encode.models.boundless import SecondIds, build_with_second_ids
 from bpe.encode.models.model import ModelParts
@@ -112,8 +112,8 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
 
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, SecondIds]:
     """Make an engine that gives pretokens that are one of some tokens a second id, and list these ids."""
-    tables, second_ids = build_with_second_ids(spec, tokens)
-    return Engine(spec, parts=ModelParts(tables, second_ids)), second_ids
+    built, second_ids = build_with_second_ids(spec, tokens)
+    return Engine(spec, parts=ModelParts(built, second_ids)), second_ids
 
 
 def find_runs(
@@ -175,7 +175,7 @@ def _find_spans(
     numbers_by_marked_id: NDArray[np.uint32],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """Find the runs of texts: (token numbers, starts, ends); tokens outside runs have any number."""
-    marked = ids >= second_ids.first
+    marked = ids >= second_ids.first_id
     is_boundary = np.ones(len(ids) + 1, dtype=np.bool_)
     np.not_equal(marked[1:], marked[:-1], out=is_boundary[1:-1])
     is_boundary[np.cumsum(lengths)] = True  # of documents
@@ -183,7 +183,7 @@ def _find_spans(
     starts, ends = bounds[:-1], bounds[1:]
     is_run = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
     token_numbers = (
-        numbers_by_marked_id[np.where(marked, ids - np.uint32(second_ids.first), 0)]
+        numbers_by_marked_id[np.where(marked, ids - np.uint32(second_ids.first_id), 0)]
         if len(numbers_by_marked_id)
         else ids
     )
@@ -221,7 +221,7 @@ def _encode_corpus(
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
             while (
-                part := encode_some_blocks(
+                part := encode_next_blocks(
                     engine, blocks, threads, size, allowed=special_tokens, max_bytes=bytes_per_step
                 )
             ) is not None:
@@ -272,12 +272,12 @@ def read_counted_runs(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> 
     text, bounds = join_slices(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
     marked = np.asarray(batch.ids, dtype=np.uint32)
-    if len(marked) != len(starts) or (marked < second_ids.first).any():
+    if len(marked) != len(starts) or (marked < second_ids.first_id).any():
         raise ValueError(
             "the second counts have words that are not one eligible token each after the word phase of this training; "
             "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
-    tokens = second_ids.tokens[marked - np.uint32(second_ids.first)] - np.uint32(_find_first_id(spec))
+    tokens = second_ids.tokens[marked - np.uint32(second_ids.first_id)] - np.uint32(_find_first_id(spec))
     occurring = run_counts > 0
     data, token_indices = join_slices(
         tokens.view(np.uint8), 4 * token_indices[:-1][occurring], 4 * np.diff(token_indices)[occurring]

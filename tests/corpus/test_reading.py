@@ -147,14 +147,14 @@ def test_no_buffer_is_much_larger_than_a_block(
         taken.append(size)
         return take(buffers, size)
 
-    prepare = encoding._Blocks.prepare
+    prepare = encoding._BlockPreparer.prepare
 
     def recording_prepare(work: Any, block: Any) -> Any:
         taken.append(len(block.text.obj))
         return prepare(work, block)
 
     monkeypatch.setattr(reading.BufferPool, "take", recording_take)
-    monkeypatch.setattr(encoding._Blocks, "prepare", recording_prepare)
+    monkeypatch.setattr(encoding._BlockPreparer, "prepare", recording_prepare)
     path = tmp_path / "text"
     path.write_bytes(("low lower lowest\n" * 3000).encode())
     tok = tokenizer("scanner")
@@ -314,7 +314,7 @@ def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, s
     try:
         reader = FileReader(file, "text", 1000, [], False, [], False)
         with pytest.raises(IsADirectoryError, match="'text'"):
-            encoding.encode_some_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
+            encoding.encode_next_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
     finally:
         os.close(file)
 

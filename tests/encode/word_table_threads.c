@@ -92,7 +92,7 @@ static void enter(bpe_words *words, size_t word) {
     uint64_t lo, hi, value;
     uint8_t bytes[64];
     uint32_t ids[16];
-    if (!bpe_has_capacity(words) || (value = bpe_value_of(words, ids, ids_of(word, ids))) == 0) return;
+    if (!bpe_has_capacity(words) || (value = bpe_make_value(words, ids, ids_of(word, ids))) == 0) return;
     check(words, value, word);
     if (word % 5 == 0) {
         bpe_enter_long(words, bytes, bytes_of(word, bytes), hash_of(word), value);

@@ -15,7 +15,7 @@ from bpe.merge._high_merges import HighMerges
 from bpe.merge._supermerge import SuperMerger
 from bpe.merge.tables import MergeList
 
-#: Around the sizes of groups of segments, of words of bits and of blocks; and as many tokens as two blocks have.
+#: Around the sizes of groups of runs, of words of bits and of blocks; and as many tokens as two blocks have.
 SIZES = (1, 2, 3, 15, 16, 17, 23, 24, 25, 26, 63, 64, 65, 66, 1024, 1025, 2100)
 
 
@@ -67,7 +67,7 @@ def leaves(parts: dict[int, tuple[int, int]], token: int) -> list[int]:
 
 @pytest.mark.parametrize(("n_low", "n"), [(3, 12), (40, 300), (2_000, 6_000)])
 def test_ids_are_those_of_merging_by_rank(n_low: int, n: int, level: int) -> None:
-    """Segments of all sizes: with few low tokens most pairs are joined, with many few."""
+    """Runs of all sizes: with few low tokens most pairs are joined, with many few."""
     merges = random_merges(n_low, n)
     parts = {result: pair for pair, result in merges.items()}
     high = high_merges(merges, n_low + n)
@@ -82,7 +82,7 @@ def test_ids_are_those_of_merging_by_rank(n_low: int, n: int, level: int) -> Non
 
 @pytest.mark.parametrize("sizes", [(191 * [3], 18 * [24]), (15 * [24], 207 * [3]), (341 * [3],), (42 * [24],)])
 def test_groups_of_segments_have_room(sizes: tuple[list[int], ...], level: int) -> None:
-    """Groups take the most rows if one has a segment that is much longer than its others."""
+    """Groups take the most rows if one has a run that is much longer than its others."""
     merges = {(0, 1): 4, (2, 3): 5, (1, 0): 6, (3, 2): 7, (4, 4): 8, (5, 5): 9}
     low: list[int] = []
     for i, size in enumerate(size for some in sizes for size in some):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import Bytes
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
-from bpe.encode.models.kernel import KernelTables, build_tables
+from bpe.encode.models.kernel import BuiltKernel, build_kernel
 from bpe.merge._supermerge import SuperMerger
 from bpe.vocab.spec import TokenizerSpec, drop_merges_across_words
 from bpe.vocab.vocabulary import NONE, Vocabulary, join_slices
@@ -28,13 +28,14 @@ class SecondIds:
 
     Attributes:
         kernel: gives these ids.
-        first: a pretoken that is the token `tokens[i]` has the id `first` + i; all other ids are below `first`.
+        first_id: a pretoken that is the token `tokens[i]` has the id `first_id` + i; all other ids are below
+            `first_id`.
         tokens: uint32. One that merging the token's own bytes does not give has no second id in effect.
 
     """
 
     kernel: Encoder
-    first: int
+    first_id: int
     tokens: NDArray[np.uint32]
 
     def find_last_split(self, data: Bytes, start: int) -> int:
@@ -46,7 +47,7 @@ class SecondIds:
             if pretoken_start <= 0:
                 return start
             ids = self.kernel.encode(bytes(data[pretoken_start:end]))[0]
-            if len(ids) and int(ids[-1]) < self.first:
+            if len(ids) and int(ids[-1]) < self.first_id:
                 return end
             end = pretoken_start
         return start
@@ -60,9 +61,9 @@ class AcrossWordMerger:
         self._pairs, self._results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
         self._second_ids = second_ids
         id_of_word = np.arange(spec.vocabulary.limit, dtype=np.int32)
-        id_of_word[second_ids.tokens] = np.arange(len(second_ids.tokens), dtype=np.int32) + second_ids.first
+        id_of_word[second_ids.tokens] = np.arange(len(second_ids.tokens), dtype=np.int32) + second_ids.first_id
         results = self._results.astype(np.int32)
-        self._merger = SuperMerger(id_of_word[self._pairs], results, second_ids.first, second_ids.tokens)
+        self._merger = SuperMerger(id_of_word[self._pairs], results, second_ids.first_id, second_ids.tokens)
 
     def merge(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
@@ -95,18 +96,18 @@ class AcrossWordMerger:
         return np.flatnonzero(is_unreachable)
 
 
-def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, SecondIds, AcrossWordMerger]:
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, SecondIds, AcrossWordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
     single_words = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
-    tables, second_ids = build_with_second_ids(spec, single_words, cache_memory)
-    return tables, second_ids, AcrossWordMerger(spec, second_ids)
+    built, second_ids = build_with_second_ids(spec, single_words, cache_memory)
+    return built, second_ids, AcrossWordMerger(spec, second_ids)
 
 
 def build_with_second_ids(
     spec: TokenizerSpec, tokens: NDArray[np.integer], cache_memory: int = CACHE_MEMORY
-) -> tuple[KernelTables, SecondIds]:
+) -> tuple[BuiltKernel, SecondIds]:
     """Build a kernel for the merges within words that gives some ordinary tokens a second id."""
-    vocabulary, first = spec.vocabulary, spec.vocabulary.limit
+    vocabulary, first_id = spec.vocabulary, spec.vocabulary.limit
     data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
     array, offsets = join_slices(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
     blob = array.tobytes()
@@ -115,9 +116,9 @@ def build_with_second_ids(
         np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
         np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
     )
-    tables = build_tables(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
-    kernel, second_ids = tables.kernel, SecondIds(tables.kernel, first, tokens.astype(np.uint32))
-    is_listed = np.zeros(first, dtype=np.uint8)
+    built = build_kernel(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
+    kernel, second_ids = built.kernel, SecondIds(built.kernel, first_id, tokens.astype(np.uint32))
+    is_listed = np.zeros(first_id, dtype=np.uint8)
     is_listed[second_ids.tokens] = 1
     unreachable = kernel.select_unreachable(np.concatenate((is_listed, np.zeros(len(tokens), dtype=np.uint8))))
     if unreachable is None:
@@ -130,6 +131,6 @@ def build_with_second_ids(
         reachable = np.flatnonzero(is_listed[second_ids.tokens])
     reachable_words, bounds = join_slices(array, offsets[:-1][reachable], np.diff(offsets)[reachable])
     kernel.keep_pretokens_whole()
-    kernel.set_whole_words(reachable_words.tobytes(), bounds, (reachable + first).astype(np.uint32), True)
+    kernel.set_whole_words(reachable_words.tobytes(), bounds, (reachable + first_id).astype(np.uint32), True)
     kernel.finish()
-    return tables, second_ids
+    return built, second_ids

@@ -1,4 +1,4 @@
-"""The kernel's tables of a vocabulary: its symbols, its merges, and how it may divide texts."""
+"""The kernel of a vocabulary: its symbols, its merges, and how it may divide texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MakeMerger = Callable[[MergeList, SymbolTables], Merger]
 
 
-class KernelTables(NamedTuple):
+class BuiltKernel(NamedTuple):
     """The kernel, and what it was made of.
 
     Attributes:
@@ -39,10 +39,10 @@ class KernelTables(NamedTuple):
     finds_units: bool
 
 
-def build_tables(
+def build_kernel(
     spec: TokenizerSpec, cache_memory: int, make_merger: MakeMerger = Merger, *, may_have_superwords: bool = True
-) -> KernelTables:
-    """Build the tables of a kernel that still needs the words that are encoded as one token, and `finish`."""
+) -> BuiltKernel:
+    """Build a kernel that still needs the words that are encoded as one token, and `finish`."""
     symbols = find_word_symbols(spec)
     # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
     # arrays of the spec.
@@ -55,21 +55,21 @@ def build_tables(
         spec.vocabulary.limit,
         np.array(spec.unreachable, dtype=np.int32) if has_unreachable else None,
     )
-    tables = SymbolTables(
-        symbols.inner,
-        symbols.last,
-        symbols.mark,
-        get_unknown_id(spec),
-        spec.fuse_unk,
-        spec.model == "char",
-        symbols.first,
-        symbols.only,
-        symbols.of_bytes,
+    symbol_tables = SymbolTables(
+        inner=symbols.inner,
+        last=symbols.last,
+        mark=symbols.mark,
+        unk=get_unknown_id(spec),
+        fuse_unk=spec.fuse_unk,
+        chars=spec.model == "char",
+        first=symbols.first,
+        only=symbols.only,
+        of_bytes=symbols.of_bytes,
         prefix=(spec.subword_prefix or "").encode(),
         suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
         drop_unknown=spec.drop_unknown,
     )
-    merger = make_merger(merges, tables)
+    merger = make_merger(merges, symbol_tables)
     ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
     if ends is not None and spec.ends_word is not None:
         ends[:] = spec.ends_word
@@ -80,11 +80,11 @@ def build_tables(
         scanner = SPACE_RUNS
     superwords, finds_units = None, False
     if may_have_superwords and make_merger is Merger and _has_long_units(spec, merger):
-        superwords, finds_units = _find_superwords(spec, merges, tables)
+        superwords, finds_units = _find_superwords(spec, merges, symbol_tables)
     if superwords is not None:
         scanner = WHOLE_TEXT
     kernel = Encoder(merger, tokens, -1 if scanner is None else scanner, cache_memory, superwords)
-    return KernelTables(kernel, merger, symbols, finds_units)
+    return BuiltKernel(kernel, merger, symbols, finds_units)
 
 
 def get_unknown_id(spec: TokenizerSpec) -> int:
@@ -99,12 +99,14 @@ def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:
     return not (spec.ignore_merges or spec.unk_token is not None or spec.drop_unknown) and merger.can_split
 
 
-def _find_superwords(spec: TokenizerSpec, merges: MergeList, tables: SymbolTables) -> tuple[Superwords | None, bool]:
+def _find_superwords(
+    spec: TokenizerSpec, merges: MergeList, symbol_tables: SymbolTables
+) -> tuple[Superwords | None, bool]:
     """Find the two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
     from bpe.merge.superwords import find_superwords, find_units
 
     units = find_units(spec.pretokenizer)
-    superwords = find_superwords(merges, tables, spec.vocabulary, units)
+    superwords = find_superwords(merges, symbol_tables, spec.vocabulary, units)
     return superwords, superwords is not None and units is not None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from bpe.base.offsets import compute_offsets
 from bpe.base.records import dataclass
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
-from bpe.encode.models.kernel import KernelTables, build_tables
+from bpe.encode.models.kernel import BuiltKernel, build_kernel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, join_slices
 
@@ -31,14 +31,14 @@ class ModelParts:
     """The parts of a model.
 
     Attributes:
-        tables: the kernel, and what it was made of.
+        built: the kernel, and what it was made of.
         second_ids: the tokens that have another id where a whole pretoken is that token; None if there are none.
         across_words: the step on ids that merges words; None if all merges are within words.
         events: the merges and deletions of a PickyBPE model; None for any other.
 
     """
 
-    tables: KernelTables
+    built: BuiltKernel
     second_ids: SecondIds | None = None
     across_words: AcrossWordMerger | None = None
     events: EventTables | None = None
@@ -51,27 +51,27 @@ def build_model(
     if spec.word_merges is not None:
         from bpe.encode.models.boundless import build_boundless
 
-        tables, second_ids, across_words = build_boundless(spec, cache_memory)
-        return ModelParts(tables, second_ids, across_words)
+        built, second_ids, across_words = build_boundless(spec, cache_memory)
+        return ModelParts(built, second_ids, across_words)
     if spec.events is not None:
         from bpe.encode.models.picky import build_picky
 
-        tables, events = build_picky(spec, cache_memory)
-        return ModelParts(tables, events=events)
-    tables = build_tables(spec, cache_memory, may_have_superwords=not whole_words)
+        built, events = build_picky(spec, cache_memory)
+        return ModelParts(built, events=events)
+    built = build_kernel(spec, cache_memory, may_have_superwords=not whole_words)
     if spec.ignore_merges:
-        token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, tables.kernel)), spec.vocabulary
+        token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, built.kernel)), spec.vocabulary
         blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
         tokens, offsets = join_slices(blob, vocabulary.offsets[token_ids], vocabulary.lengths[token_ids])
         # With a glued mark, a word is looked up without it: merging the word's symbols never gives that token.
         as_spelled = spec.end_of_word_glued
-        tables.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), as_spelled)
+        built.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), as_spelled)
     elif whole_words:
         offsets = compute_offsets([len(word) for word, _ in whole_words])
         ids = np.array([token_id for _, token_id in whole_words], dtype=np.uint32)
-        tables.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
-    tables.kernel.finish()
-    return ModelParts(tables)
+        built.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
+    built.kernel.finish()
+    return ModelParts(built)
 
 
 def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.records import replace
 from bpe.base.spelling import spell_together
-from bpe.encode.models.kernel import KernelTables, build_tables
+from bpe.encode.models.kernel import BuiltKernel, build_kernel
 from bpe.merge._merger import Merger
 from bpe.merge._replay import EventMerger
 from bpe.merge.tables import EventList, MergeList, SymbolTables
@@ -25,13 +25,13 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, Vocabulary
 
 
-def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, EventTables]:
+def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, EventTables]:
     """Build the parts of the model of a tokenizer with events."""
     events = EventTables(spec)
     larger = replace(spec, vocabulary=events.vocabulary, events=None)
-    tables = build_tables(larger, cache_memory, events.make_merger)
-    tables.kernel.finish()
-    return tables, events
+    built = build_kernel(larger, cache_memory, events.make_merger)
+    built.kernel.finish()
+    return built, events
 
 
 class EventTables:
@@ -59,12 +59,12 @@ class EventTables:
             np.concatenate((vocabulary.kinds, np.full(len(deleted), NONE, dtype=np.uint8))),
         )
 
-    def make_merger(self, merges: MergeList, tables: SymbolTables) -> Merger:
+    def make_merger(self, merges: MergeList, symbol_tables: SymbolTables) -> Merger:
         """Make the kernel's tables of the events, in place of those of merges."""
         merges = replace(merges, pairs=self._pairs, results=self._results, ranks=self._line.merge_at)
         width = np.maximum(self.vocabulary.lengths, 1)
         return EventMerger(
-            merges, tables, EventList(self._line.split_at, self._tokens, self._line.offsets, self._parts, width)
+            merges, symbol_tables, EventList(self._line.split_at, self._tokens, self._line.offsets, self._parts, width)
         )
 
     def explain(self, symbols: Sequence[tuple[bytes, int]]) -> Iterator[str]:
