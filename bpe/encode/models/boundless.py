@@ -86,7 +86,8 @@ class AcrossWordMerger:
                 np.concatenate(list(parts.values())),
                 compute_offsets([len(leaves) for leaves in parts.values()]),
             )
-            ids = np.searchsorted(self._second_ids.tokens, words).astype(np.uint32) + np.uint32(self._second_ids.first_id)
+            indices = np.searchsorted(self._second_ids.tokens, words).astype(np.uint32)
+            ids = indices + np.uint32(self._second_ids.first_id)
             merged_ids, lengths = self._merger.merge(ids, offsets)
             firsts = merged_ids[compute_offsets(lengths)[:-1]]
             tokens = np.array(list(parts))
