@@ -169,8 +169,8 @@ class Tokenizer:
             ids = self._exact_engine.encode(text, allowed)
         if not template or self._spec.template is None:
             return ids
-        before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
-        return np.concatenate((before, ids, after))
+        prepended, appended = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        return np.concatenate((prepended, ids, appended))
 
     @cached_property
     def _exact_engine(self) -> Engine:
@@ -257,9 +257,9 @@ class Tokenizer:
             ids, spans = self._offset_encoder.encode(text, allowed, unit)
         if not template or self._spec.template is None:
             return ids, spans
-        before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
-        empty_spans = (np.zeros((len(part), 2), dtype=np.int64) for part in (before, after))
-        return np.concatenate((before, ids, after)), np.concatenate((next(empty_spans), spans, next(empty_spans)))
+        prepended, appended = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        empty_spans = (np.zeros((len(part), 2), dtype=np.int64) for part in (prepended, appended))
+        return np.concatenate((prepended, ids, appended)), np.concatenate((next(empty_spans), spans, next(empty_spans)))
 
     @cached_property
     def _offset_encoder(self) -> OffsetEncoder:
@@ -344,7 +344,7 @@ class Tokenizer:
 
         """
         check_out(out, self.n_vocab)
-        bos_eos = self._bos_eos(prepend, append, template)
+        bos_eos = self._resolve_bos_eos(prepend, append, template)
         n_threads, policy = resolve_threads(threads), (allowed_special, disallowed_special)
         if probability := self._spec.dropout if dropout is None else dropout:
             dropout_and_seed = check_dropout(self._spec, probability, seed)
@@ -355,8 +355,8 @@ class Tokenizer:
             batch = add_template(batch, self._spec.template)
         return write_into(out, batch)
 
-    def _bos_eos(self, prepend: int | str | None, append: int | str | None, template: bool = False) -> BosEos:
-        """The ids that `prepend` and `append` name."""
+    def _resolve_bos_eos(self, prepend: int | str | None, append: int | str | None, template: bool = False) -> BosEos:
+        """Resolve `prepend` and `append` to ids."""
         if prepend is append is None:
             return None, None
         if template:
@@ -423,7 +423,7 @@ class Tokenizer:
         from bpe.encode.blocks import encode_sources
 
         check_out(out, self.n_vocab)
-        bos_eos = self._bos_eos(prepend, append)
+        bos_eos = self._resolve_bos_eos(prepend, append)
         corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self.model == "char")
         policy = allowed_special, disallowed_special
         return write_into(out, encode_sources(self._engine, corpus, resolve_threads(threads), policy, bos_eos))
@@ -727,11 +727,11 @@ class Tokenizer:
         check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
         if skip_special or skip_invalid:
             return [self.decode(ids, errors, skip_special=skip_special, skip_invalid=skip_invalid) for ids in batch]
-        text_of = self._decoder.decode_text
-        rows: list[str] = []
+        decode_text = self._decoder.decode_text
+        texts: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
-            rows.append(text_of(ids, errors))  # noqa: PERF401
-        return rows
+            texts.append(decode_text(ids, errors))
+        return texts
 
     def decoder(self, *, skip_invalid: bool = False) -> IncrementalDecoder:
         """A decoder for ids that come one by one: it returns text as soon as its characters are complete.
@@ -1052,8 +1052,8 @@ class Tokenizer:
         """The tokenizer of a spec with some of this one's tokens, and for each id the new one."""
         from bpe.vocab import editing
 
-        first = editing.find_first_id(self._spec) if renumber else None
-        spec, new_ids = editing.renumber(spec, self.n_vocab, first)
+        first_id = editing.find_first_id(self._spec) if renumber else None
+        spec, new_ids = editing.renumber(spec, self.n_vocab, first_id)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
     def with_tokens(self, *, special: Iterable[str] = (), added: Iterable[str] = ()) -> Tokenizer:

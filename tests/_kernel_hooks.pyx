@@ -199,10 +199,10 @@ def cache_state(Encoder encoder):
         "idle": idle,                                      # workspaces
         "words": table.words.n_entries,
         "room": <size_t>3 << table.size,
-        "long": min(table.words.n_longs, table.words.max_longs),
-        "kept": table.words.n_kept,
+        "long": min(table.words.n_long_words, table.words.max_long_words),
+        "kept": table.words.n_long_bytes,
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
-        "parts": table.earlier_parts.n_entries + table.earlier_parts.n_longs,
+        "parts": table.earlier_parts.n_entries + table.earlier_parts.n_long_words,
         "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.size,
     }

@@ -13,7 +13,7 @@ have consecutive numbers, ordered by byte:
 
 import numpy as np
 
-from bpe.base._binary_search cimport first_from
+from bpe.base._binary_search cimport lower_bound
 from bpe.base._bounds cimport check_spans
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport grow_array
@@ -45,30 +45,30 @@ cdef enum:
     POLL_INTERVAL = 1 << 24   # bytes between two checks for signals
 
 
-cdef copy_rows(const Kept* kept):
+cdef copy_rows(const MatchList* matches):
     """Copy the rows to an int64 array, shape (n, 3)."""
-    rows = np.empty((kept.n, 3), dtype=np.int64)
+    rows = np.empty((matches.n, 3), dtype=np.int64)
     cdef int64_t[:, ::1] out = rows
-    if kept.n:
-        memcpy(&out[0, 0], kept.rows, kept.n * sizeof(KeptRow))
+    if matches.n:
+        memcpy(&out[0, 0], matches.rows, matches.n * sizeof(Match))
     return rows
 
 
-cdef inline uint32_t child(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
+cdef inline uint32_t find_child(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
     """Return the child of a node by a byte; 0 if there is none."""
     cdef uint32_t first = tree.first[node], end = tree.first[node + 1]
-    cdef uint32_t at = first + <uint32_t>first_from(tree.label + first, end - first, byte)
+    cdef uint32_t at = first + <uint32_t>lower_bound(tree.label + first, end - first, byte)
     return at if at < end and tree.label[at] == byte else 0
 
 
-cdef inline uint32_t step(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
+cdef inline uint32_t find_next_state(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
     """Return the state after one more byte: follow suffix links until a node has a child by this byte."""
     cdef uint32_t next_node
     while node:
-        next_node = child(tree, node, byte)
+        next_node = find_child(tree, node, byte)
         if next_node:
             return next_node
-        node = tree.shorter[node]
+        node = tree.suffix_link[node]
     return tree.root[byte]
 
 
@@ -124,15 +124,15 @@ cdef uint32_t grow_tree(
 cdef void link_tree(Tree* tree, uint32_t n_nodes) noexcept nogil:
     """Set each node's suffix link; a node without a string inherits the string of the node that it links to."""
     cdef uint32_t node, at
-    tree.shorter[0] = 0
+    tree.suffix_link[0] = 0
     memset(tree.root, 0, sizeof(tree.root))
     for node in range(tree.first[0], tree.first[1]):
         tree.root[tree.label[node]] = node
     for node in range(n_nodes):
         if node and tree.string[node] < 0:
-            tree.string[node] = tree.string[tree.shorter[node]]
+            tree.string[node] = tree.string[tree.suffix_link[node]]
         for at in range(tree.first[node], tree.first[node + 1]):
-            tree.shorter[at] = step(tree, tree.shorter[node], tree.label[at]) if node else 0
+            tree.suffix_link[at] = find_next_state(tree, tree.suffix_link[node], tree.label[at]) if node else 0
 
 
 cdef class Finder:
@@ -149,7 +149,7 @@ cdef class Finder:
         cdef Tree* tree = &self.tree
         cdef int64_t[::1] offsets, order
         cdef byte_t[::1] label
-        cdef uint32_t[::1] first, shorter
+        cdef uint32_t[::1] first, suffix_link
         cdef int32_t[::1] string
         cdef uint32_t[:, ::1] ranges
         if capacity > (1 << 31):
@@ -164,10 +164,10 @@ cdef class Finder:
         order = np.array(sorted(range(n), key=reversals.__getitem__), dtype=np.int64)
         labels, firsts = np.zeros(capacity, dtype=np.uint8), np.zeros(capacity + 1, dtype=np.uint32)
         links, string_of_node = np.zeros(capacity, dtype=np.uint32), np.full(capacity, -1, dtype=np.int32)
-        label, first, shorter, string = labels, firsts, links, string_of_node
+        label, first, suffix_link, string = labels, firsts, links, string_of_node
         self.sizes, self.longest = lengths, int(lengths.max(initial=0))
         self.arrays = labels, firsts, links, string_of_node
-        tree.label, tree.first, tree.shorter, tree.string = &label[0], &first[0], &shorter[0], &string[0]
+        tree.label, tree.first, tree.suffix_link, tree.string = &label[0], &first[0], &suffix_link[0], &string[0]
         memset(tree.root, 0, sizeof(tree.root))
         if n == 0:
             return
@@ -195,15 +195,15 @@ cdef class Finder:
             (int64 starts, int64 ends, int64 indices into the list of strings), or None if there are none.
         """
         cdef Py_buffer view
-        cdef Kept kept = Kept(rows=NULL, n=0, capacity=0)
+        cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             if self.longest and start < view.len:
                 with nogil:
-                    self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &kept)
-            return tuple(np.ascontiguousarray(copy_rows(&kept).T)) if kept.n else None
+                    self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &matches)
+            return tuple(np.ascontiguousarray(copy_rows(&matches).T)) if matches.n else None
         finally:
-            free(kept.rows)
+            free(matches.rows)
             PyBuffer_Release(&view)
 
     def find_in(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
@@ -215,18 +215,18 @@ cdef class Finder:
         """
         cdef Py_ssize_t i
         cdef const byte_t* data = &text[0] if text.shape[0] else NULL
-        cdef Kept kept = Kept(rows=NULL, n=0, capacity=0)
+        cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
         check_spans(starts, ends, text.shape[0])
         counts = np.zeros(starts.shape[0], dtype=np.int64)
         cdef int64_t[::1] count = counts
         try:
             with nogil:
                 for i in range(starts.shape[0] if self.longest else 0):
-                    self.leftmost_longest(data, starts[i], ends[i], &kept)
-                    count[i] = kept.n
-            return copy_rows(&kept), counts
+                    self.leftmost_longest(data, starts[i], ends[i], &matches)
+                    count[i] = matches.n
+            return copy_rows(&matches), counts
         finally:
-            free(kept.rows)
+            free(matches.rows)
 
     def last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
         """Find the last position in `text[start:end]` where one of the strings is; -1 if there is none."""
@@ -234,10 +234,10 @@ cdef class Finder:
         if start >= end:
             return -1
         with nogil:
-            start = self.last_in(&text[0], start, end)
+            start = self.find_last_in(&text[0], start, end)
         return start
 
-    cdef Py_ssize_t last_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
+    cdef Py_ssize_t find_last_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
         """Find the last position in `text[start:end]` where one of the strings is, or -1; `start` is below `end`."""
         cdef Occurrence* hits = NULL
         cdef size_t capacity = 0
@@ -249,7 +249,7 @@ cdef class Finder:
             free(hits)
 
     cdef int leftmost_longest(
-        self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Kept* kept
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, MatchList* matches
     ) except -1 nogil:
         """Append the occurrences of `find`."""
         cdef Occurrence* hits = NULL
@@ -260,13 +260,13 @@ cdef class Finder:
             while low < end:
                 high = min(low + block, end)
                 i = find_occurrences(self, text, low, high, end, &hits, &capacity, NO_LIMIT)
-                kept.rows = <KeptRow*>grow_array(kept.rows, &kept.capacity, kept.n + i, sizeof(KeptRow))
+                matches.rows = <Match*>grow_array(matches.rows, &matches.capacity, matches.n + i, sizeof(Match))
                 while i > 0:
                     i -= 1
                     if hits[i].start >= last_end:
-                        last_end = hits[i].start + self.sizes[hits[i].number]
-                        kept.rows[kept.n] = KeptRow(hits[i].start, last_end, hits[i].number)
-                        kept.n += 1
+                        last_end = hits[i].start + self.sizes[hits[i].string_index]
+                        matches.rows[matches.n] = Match(hits[i].start, last_end, hits[i].string_index)
+                        matches.n += 1
                 low = max(high, last_end)
         finally:
             free(hits)
@@ -287,14 +287,14 @@ cdef class Finder:
         try:
             n = find_occurrences(self, text, start, position, end, &hits, &capacity, NO_LIMIT)
             for i in range(n):
-                crosses |= hits[i].start + self.sizes[hits[i].number] > position
+                crosses |= hits[i].start + self.sizes[hits[i].string_index] > position
         finally:
             free(hits)
         return crosses
 
     cdef bint occurs_in(self, const byte_t* text, Py_ssize_t end) except -1 nogil:
         """Whether any of the strings occurs in `text[:end]`."""
-        return self.last_in(text, 0, end) >= 0
+        return self.find_last_in(text, 0, end) >= 0
 
 
 cdef Py_ssize_t find_occurrences(
@@ -313,7 +313,7 @@ cdef Py_ssize_t find_occurrences(
             pos = skip(tree, text, pos, low)
             if pos < low:
                 break
-        node = step(tree, node, text[pos])
+        node = find_next_state(tree, node, text[pos])
         if tree.string[node] >= 0 and pos < high:
             out[0] = <Occurrence*>grow_array(out[0], capacity, n + 1, sizeof(Occurrence))
             out[0][n] = Occurrence(pos, tree.string[node])

@@ -8,7 +8,7 @@ ctypedef fused rising_t:
     uint32_t
 
 
-cdef inline size_t first_from(const rising_t* numbers, size_t n, rising_t min_value) noexcept nogil:
+cdef inline size_t lower_bound(const rising_t* numbers, size_t n, rising_t min_value) noexcept nogil:
     """Find the first of n rising numbers that is not below `min_value`: its index; n if all are below."""
     cdef size_t low = 0, high = n, middle
     while low < high:

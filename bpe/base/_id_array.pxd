@@ -6,6 +6,6 @@ from bpe.base._result_pool cimport Block, ResultPool
 cdef enum:
     LARGE = 1 << 19           # ids: a longer output is handed over as it is; copying spares a shorter one new pages
 
-cdef void large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil
+cdef void reserve_large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil
 
 cdef object as_array(Ids* ids, ResultPool pool=*, Block* block=*)

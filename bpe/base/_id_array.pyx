@@ -30,7 +30,7 @@ cdef class Memory:
             self.pool.take_back(self.block)
 
 
-cdef void large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil:
+cdef void reserve_large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil:
     """Give an empty output a pool's memory with room for `n` ids; without such memory it stays as it is."""
     block[0] = pool.lend(n * sizeof(token_t))
     if block.data != NULL:

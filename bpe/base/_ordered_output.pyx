@@ -15,7 +15,7 @@ than with one thread: O(ids) in all.
 
 cimport cython
 
-from bpe.base._id_array cimport LARGE, as_array, large_output
+from bpe.base._id_array cimport LARGE, as_array, reserve_large_output
 from bpe.base._ids cimport Ids, append_ids
 from bpe.base._memory cimport check_allocated, check_lock
 from bpe.base._result_pool cimport ResultPool
@@ -60,7 +60,7 @@ cdef class OrderedIds:
             part = &self.parts[self.next]
             if part.ids.n:
                 if self.max_ids:                              # a job without ids leaves the pool as it is
-                    large_output(&self.ids, self.pool, &self.block, self.max_ids)
+                    reserve_large_output(&self.ids, self.pool, &self.block, self.max_ids)
                     self.max_ids = 0
                 append_ids(&self.ids, part.ids.data, part.ids.n)  # after an error here nothing more is copied
                 part.ids.n = 0

@@ -16,8 +16,8 @@ cdef inline int count_parts(size_t max_parts, size_t worth) noexcept nogil:
 cdef class Team:
 
     cdef readonly int size             # parts that a job can have: the caller's and one per helper
-    cdef PyThread_type_lock begins[MAX_PARTS]
-    cdef PyThread_type_lock ends[MAX_PARTS]
+    cdef PyThread_type_lock begin_locks[MAX_PARTS]
+    cdef PyThread_type_lock end_locks[MAX_PARTS]
     cdef work_t work                   # of the current job; NULL makes helpers return
     cdef void* job
     cdef bint failed                   # a helper, at the current job
@@ -30,12 +30,12 @@ cdef class Team:
 cdef class Crew:
 
     cdef object work, stop, lock
-    cdef object empty                      # held until the last thread leaves a closed crew
+    cdef object all_left_lock              # held until the last thread leaves a closed crew
     cdef str name
     cdef bint daemon
     cdef readonly int size
     cdef readonly list threads             # threading.Thread
-    cdef list start_events                 # a `Begun` for each
+    cdef list start_events                 # a `StartEvent` for each
     cdef int started                       # threads whose `start` has returned
     cdef readonly bint closed              # no thread enters any more, and those inside should leave
     cdef set running                       # identifiers of the threads that are in `work`

@@ -28,22 +28,22 @@ cdef class Team:
     def __cinit__(self, int size):
         cdef int part
         for part in range(max(1, min(size, <int>MAX_PARTS))):
-            self.begins[part] = PyThread_allocate_lock()
-            self.ends[part] = PyThread_allocate_lock()
-            if self.begins[part] == NULL or self.ends[part] == NULL:
+            self.begin_locks[part] = PyThread_allocate_lock()
+            self.end_locks[part] = PyThread_allocate_lock()
+            if self.begin_locks[part] == NULL or self.end_locks[part] == NULL:
                 raise MemoryError("no memory for a lock")
-            PyThread_acquire_lock(self.begins[part], WAIT_LOCK)
-            PyThread_acquire_lock(self.ends[part], WAIT_LOCK)
+            PyThread_acquire_lock(self.begin_locks[part], WAIT_LOCK)
+            PyThread_acquire_lock(self.end_locks[part], WAIT_LOCK)
             self.size = part + 1
         self.errors = [None] * self.size
 
     def __dealloc__(self):
         cdef int part
         for part in range(MAX_PARTS):
-            if self.begins[part] != NULL:
-                PyThread_free_lock(self.begins[part])
-            if self.ends[part] != NULL:
-                PyThread_free_lock(self.ends[part])
+            if self.begin_locks[part] != NULL:
+                PyThread_free_lock(self.begin_locks[part])
+            if self.end_locks[part] != NULL:
+                PyThread_free_lock(self.end_locks[part])
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil:
         """Call `work(job, part)` for each part from 0 on, at most `size` of them; the caller does part 0.
@@ -56,13 +56,13 @@ cdef class Team:
             return work(job, 0)
         self.work, self.job = work, job
         for part in range(1, parts):
-            PyThread_release_lock(self.begins[part])
+            PyThread_release_lock(self.begin_locks[part])
         try:
             work(job, 0)
             done = True
         finally:
             for part in range(1, parts):
-                PyThread_acquire_lock(self.ends[part], WAIT_LOCK)
+                PyThread_acquire_lock(self.end_locks[part], WAIT_LOCK)
             if self.failed:
                 with gil:
                     raise_part_error(self, done)
@@ -77,14 +77,14 @@ cdef class Team:
                 return
             except BaseException as error:                 # the caller waits, and raises it
                 self.errors[part], self.failed = error, True
-                PyThread_release_lock(self.ends[part])
+                PyThread_release_lock(self.end_locks[part])
 
     cdef void dismiss(self) noexcept:
         """Make all helpers return from `help`."""
         cdef int part
         self.work = NULL
         for part in range(1, self.size):
-            PyThread_release_lock(self.begins[part])
+            PyThread_release_lock(self.begin_locks[part])
 
 
 cdef int raise_part_error(Team team, bint raises) except -1:
@@ -98,11 +98,11 @@ cdef int raise_part_error(Team team, bint raises) except -1:
 
 cdef int serve(Team team, int part) except -1 nogil:
     while True:
-        PyThread_acquire_lock(team.begins[part], WAIT_LOCK)
+        PyThread_acquire_lock(team.begin_locks[part], WAIT_LOCK)
         if team.work == NULL:
             return 0
         team.work(team.job, part)
-        PyThread_release_lock(team.ends[part])
+        PyThread_release_lock(team.end_locks[part])
 
 
 def dismiss(tuple teams):
@@ -174,7 +174,7 @@ cdef class Outcome:
 
 
 cdef class Crew:
-    """`size` threads that call `work(number)`, numbered from 1, from the beginning of the `with` block.
+    """`size` threads that call `work(thread_number)`, numbered from 1, from the beginning of the `with` block.
 
     At its end, `stop` is called, and the block waits until no thread is in `work`. `stop` has to make every `work`
     return soon. A handler's exception may end it early, and then it is called again. `work` must raise nothing.
@@ -182,22 +182,24 @@ cdef class Crew:
 
     def __init__(self, work, int size, stop=None, *, str name="bpe", bint daemon=False):
         self.work, self.stop, self.size, self.name, self.daemon = work, stop, size, name, daemon
-        self.lock, self.empty, self.threads, self.start_events, self.started = Lock(), Lock(), [], [], 0
-        self.empty.acquire()
+        self.lock, self.all_left_lock, self.threads, self.start_events, self.started = Lock(), Lock(), [], [], 0
+        self.all_left_lock.acquire()
         self.closed, self.running, self.thread_by_ident, self.process = False, set(), {}, getpid()
 
     def __enter__(self):
-        cdef int number
+        cdef int thread_number
         outer = exc_info()[1]
         try:
-            for number in range(1, self.size + 1):
-                thread = Thread(target=self.enter, args=(number,), name=f"{self.name}_{number}", daemon=self.daemon)
+            for thread_number in range(1, self.size + 1):
+                thread = Thread(
+                    target=self.enter, args=(thread_number,), name=f"{self.name}_{thread_number}", daemon=self.daemon
+                )
                 start_event = StartEvent()
                 thread._started = start_event
                 self.threads.append(thread)
                 self.start_events.append(start_event)
                 thread.start()
-                self.started = number
+                self.started = thread_number
         except BaseException as error:
             self.leave()
             raise find_first_error(error, outer)
@@ -206,20 +208,20 @@ cdef class Crew:
     def __exit__(self, kind, error, trace):
         self.leave()
 
-    def enter(self, int number):
+    def enter(self, int thread_number):
         """Do the work in one of the threads, unless the block has ended."""
         with self.lock:
             if self.closed:
                 return
             self.running.add(get_ident())
-            self.thread_by_ident[get_ident()] = self.threads[number - 1]
+            self.thread_by_ident[get_ident()] = self.threads[thread_number - 1]
         try:
-            self.work(number)
+            self.work(thread_number)
         finally:
             with self.lock:
                 self.running.discard(get_ident())
                 if self.closed and not self.running:
-                    self.empty.release()
+                    self.all_left_lock.release()
 
     def join(self):
         """Wait until every thread has returned from its work."""
@@ -243,18 +245,20 @@ cdef class Crew:
         self.closed = True
         self.lock.release()
         if self.stop is not None:
-            insist(self.stop, errors)
+            call_until_done(self.stop, errors)
         if get_ident() not in self.running:                # else the garbage collector closes a generator in it
             if waiting:
-                acquire(self.empty, errors)
+                acquire(self.all_left_lock, errors)
             own_thread = self.thread_by_ident.get(get_ident())
             for start_event in self.start_events[: self.started]:
                 acquire((<StartEvent>start_event).lock, errors)
                 (<StartEvent>start_event).lock.release()
             for thread in self.threads:
-                if thread is not own_thread and insist(thread.is_alive, errors):  # others return when they begin
-                    insist(thread.join, errors)
-                insist(lambda thread=thread: _dangling.discard(thread), errors)  # its weak reference's callback goes
+                if thread is not own_thread and call_until_done(thread.is_alive, errors):
+                    # Threads that are not alive yet return when they begin.
+                    call_until_done(thread.join, errors)
+                # The callback of the thread's weak reference goes.
+                call_until_done(lambda thread=thread: _dangling.discard(thread), errors)
             self.work = self.stop = None                   # they may refer to the crew
         if errors:
             raise find_first_error(errors.pop(), outer)
@@ -278,7 +282,7 @@ cdef int acquire(lock, list errors) except -1:
             errors.append(error)
 
 
-cdef object insist(call, list errors):
+cdef object call_until_done(call, list errors):
     """Call again where a handler's exception ends the call, which must raise nothing itself; returns its result.
 
     A method of `threading.Thread`, or a property, has bytecodes, between which a handler may run.

@@ -60,15 +60,15 @@ class AtomicFile:
     def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
         self._shown_path = os.fspath(path)
         self._target = Path(os.path.realpath(path) if follow else path)
-        existing = _read_status(self._target)
-        if existing is not None and not stat.S_ISREG(existing.st_mode):
+        target_status = _read_status(self._target)
+        if target_status is not None and not stat.S_ISREG(target_status.st_mode):
             raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")
         if not self._target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(self._target.parent))
         _remove_leftovers(self._target)
-        mode = 0o666 if existing is None else existing.st_mode & 0o600
-        self._name, descriptor = _create_temporary(self._target, mode, self._shown_path)
-        self.file: BinaryIO = io.BufferedWriter(_NamedFile(descriptor, self._shown_path), _BUFFER_BYTES)
+        mode = 0o666 if target_status is None else target_status.st_mode & 0o600
+        self._temporary_path, descriptor = _create_temporary(self._target, mode, self._shown_path)
+        self.file: BinaryIO = io.BufferedWriter(_ErrorNamingFile(descriptor, self._shown_path), _BUFFER_BYTES)
 
     def sync(self) -> None:
         """Write everything to the disk, under the temporary name."""
@@ -79,19 +79,19 @@ class AtomicFile:
     def commit(self) -> None:
         """Rename the file to its target, and close it. Call `sync` first."""
         with _name_target_in_errors(self._shown_path):
-            _copy_permissions(self.file.fileno(), self._name, self._target)
+            _copy_permissions(self.file.fileno(), self._temporary_path, self._target)
             if fcntl is not None:  # rename while the lock is held, so that no other writer removes the file
-                os.replace(self._name, self._target)
+                os.replace(self._temporary_path, self._target)
             self.file.close()
             if fcntl is None:  # Windows can rename only closed files
-                os.replace(self._name, self._target)
+                os.replace(self._temporary_path, self._target)
 
     def discard(self) -> None:
         """Close and remove the temporary file. Does nothing to a committed file."""
         with suppress(OSError):  # data still in the buffer that cannot be written is not wanted either
             self.file.close()
         with suppress(OSError):
-            os.unlink(self._name)
+            os.unlink(self._temporary_path)
 
 
 @contextmanager
@@ -104,13 +104,13 @@ def atomic_write(path: str | os.PathLike[str], *, follow: bool = True) -> Iterat
         OSError: for a target that cannot be written; the error names `path`.
 
     """
-    atomic = AtomicFile(path, follow=follow)
+    atomic_file = AtomicFile(path, follow=follow)
     try:
-        yield atomic.file
-        atomic.sync()
-        atomic.commit()
+        yield atomic_file.file
+        atomic_file.sync()
+        atomic_file.commit()
     except BaseException:
-        atomic.discard()
+        atomic_file.discard()
         raise
 
 
@@ -164,14 +164,16 @@ def _make_prefix(target: Path) -> str:
 def _create_temporary(target: Path, mode: int, shown_path: str) -> tuple[str, int]:
     """Create and lock a temporary file for a target; returns (its path, its descriptor)."""
     while True:
-        name = str(target.parent / f"{_make_prefix(target)}{os.urandom(8).hex()}.tmp")
+        temporary_path = str(target.parent / f"{_make_prefix(target)}{os.urandom(8).hex()}.tmp")
         with _name_target_in_errors(shown_path):
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+            descriptor = os.open(
+                temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode
+            )
         if _try_lock(descriptor):
-            return name, descriptor
+            return temporary_path, descriptor
         os.close(descriptor)
         with suppress(FileNotFoundError):
-            os.unlink(name)
+            os.unlink(temporary_path)
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -196,21 +198,21 @@ def _read_status(path: Path) -> os.stat_result | None:
     return None if stat.S_ISLNK(status.st_mode) else status
 
 
-def _copy_permissions(descriptor: int, name: str, target: Path) -> None:
+def _copy_permissions(descriptor: int, temporary_path: str, target: Path) -> None:
     """Give a temporary file the permission bits of its target, if that exists, and its owner and group if possible."""
-    existing = _read_status(target)
-    if existing is None:
+    target_status = _read_status(target)
+    if target_status is None:
         return
     if not hasattr(os, "fchown"):  # Windows
-        os.chmod(name, stat.S_IMODE(os.stat(target).st_mode))
+        os.chmod(temporary_path, stat.S_IMODE(os.stat(target).st_mode))
         return
-    mode = stat.S_IMODE(existing.st_mode)
+    mode = stat.S_IMODE(target_status.st_mode)
     try:
-        os.fchown(descriptor, -1, existing.st_gid)
+        os.fchown(descriptor, -1, target_status.st_gid)
     except OSError:
         mode &= ~0o070 | (mode & 0o007) << 3  # the group stays another one: it gets no more than "others" do
     with suppress(OSError):
-        os.fchown(descriptor, existing.st_uid, -1)
+        os.fchown(descriptor, target_status.st_uid, -1)
     os.fchmod(descriptor, mode)
 
 
@@ -223,7 +225,7 @@ def _name_target_in_errors(path: str) -> Iterator[None]:
         raise OSError(error.errno, error.strerror or str(error), path) from None
 
 
-class _NamedFile(io.FileIO):
+class _ErrorNamingFile(io.FileIO):
     """A file whose write errors, such as a full disk, name the target."""
 
     def __init__(self, descriptor: int, target: str) -> None:

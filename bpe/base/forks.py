@@ -28,7 +28,7 @@ FORK_TIMEOUT_SECONDS = 2.0
 #: The owner of each lock, and what the child raises if the owner may be half changed; by the owner's `id`.
 _owners: dict[int, tuple[weakref.ref[Any], str]] = {}
 #: The locks that each forking thread has acquired, by the thread's identifier: several may fork at once.
-_acquired: dict[int, list[Any]] = {}
+_acquired_locks: dict[int, list[Any]] = {}
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -85,11 +85,11 @@ def _acquire_locks() -> None:
     for owner, _ in reversed(list(_owners.values())):
         lock = getattr(owner(), "_lock", None)
         if lock is not None and lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
-            _acquired.setdefault(threading.get_ident(), []).append(lock)
+            _acquired_locks.setdefault(threading.get_ident(), []).append(lock)
 
 
 def _release_locks() -> None:
-    for lock in reversed(_acquired.pop(threading.get_ident(), [])):
+    for lock in reversed(_acquired_locks.pop(threading.get_ident(), [])):
         lock.release()
 
 
@@ -104,7 +104,7 @@ def _renew_locks() -> None:
         else:
             owner._lock = _LostLock(lost_message) if lost_message else threading.RLock()
     _release_locks()
-    _acquired.clear()
+    _acquired_locks.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -68,8 +68,8 @@ class Progress:
 ProgressLike = bool | Callable[[Progress], object]
 
 
-#: advance(more), where `more` is the work done since the last call; for merges advance(more, token, count), where
-#: `token()` returns the last token; for documents advance(more, documents=d, tokens=t), their numbers since then.
+#: advance(amount), where `amount` is the work done since the last call; for merges advance(amount, token, count), where
+#: `token()` returns the last token; for documents advance(amount, documents=d, tokens=t), their numbers since then.
 Advance = Callable[..., object]
 
 
@@ -112,9 +112,9 @@ def progress_bar(
         ) as report.bar:  # fmt: skip
             yield report
     else:
-        lines = _LineReport(stage, total, done, unit)
-        yield lines
-        lines.end()
+        line_report = _LineReport(stage, total, done, unit)
+        yield line_report
+        line_report.end()
 
 
 @contextmanager
@@ -145,24 +145,24 @@ class Estimate:
         self.total, self.done = total, done
         self._clock = clock
         self._power = _MERGE_POWER if stage == "merge" else 1.0
-        self._start, self._began = done, clock()
+        self._initially_done, self._start_time = done, clock()
 
     @property
     def elapsed(self) -> float:
         """Seconds since the stage began."""
-        return self._clock() - self._began
+        return self._clock() - self._start_time
 
     @property
     def rate(self) -> float:
         """The average amount of work per second since the stage began."""
-        return (self.done - self._start) / max(self.elapsed, 1e-9)
+        return (self.done - self._initially_done) / max(self.elapsed, 1e-9)
 
     def estimate_left(self) -> float | None:
         """Estimate the seconds until the stage is done; None if no work is done yet or the total is unknown."""
-        if self.total is None or self.done <= self._start:
+        if self.total is None or self.done <= self._initially_done:
             return None
         total = max(self.total, self.done)
-        start, done, total = (float(n) ** self._power for n in (self._start, self.done, total))
+        start, done, total = (float(n) ** self._power for n in (self._initially_done, self.done, total))
         return float(self.elapsed * (total - done) / (done - start))
 
 
@@ -180,22 +180,22 @@ class _Report:
 
     def __call__(
         self,
-        more: int,
+        amount: int,
         token: Callable[[], Any] | None = None,
         count: int | None = None,
         *,
         documents: int | None = None,
         tokens: int | None = None,
     ) -> None:
-        self.estimate.done += more
-        self.more, self.token, self.count = more, token, count
+        self.estimate.done += amount
+        self.amount, self.token, self.count = amount, token, count
         if documents is not None:
             self.documents = (self.documents or 0) + documents
             self.tokens = (self.tokens or 0) + (tokens or 0)
         self.show()
 
     def show(self) -> None:
-        """Show the state, of which `more`, `token` and `count` are new."""
+        """Show the state, of which `amount`, `token` and `count` are new."""
         raise NotImplementedError
 
     def describe_contents(self) -> str:
@@ -265,7 +265,7 @@ class _BarReport(_Report):
             text = f"{text if len(text) <= _TOKEN_WIDTH else text[: _TOKEN_WIDTH - 1] + '…'} {self.count:,}"
         if text:
             self.bar.set_postfix_str(text, refresh=False)
-        self.bar.update(self.more)
+        self.bar.update(self.amount)
 
 
 # Lines ----------------------------------------------------------------------------------------------------------------
@@ -277,14 +277,14 @@ class _LineReport(_Report):
     def __init__(self, stage: Stage, total: int | None, done: int, unit: str) -> None:
         super().__init__(stage, total, done)
         self.unit = unit
-        self.last_line = 0.0  # when the last line was written, in seconds since the stage began
+        self.last_line_time = 0.0  # when the last line was written, in seconds since the stage began
 
     def show(self) -> None:
         """Write a line if one is due."""
         estimate = self.estimate
-        if estimate.elapsed - self.last_line < LINE_INTERVAL_SECONDS:
+        if estimate.elapsed - self.last_line_time < LINE_INTERVAL_SECONDS:
             return
-        self.last_line = estimate.elapsed
+        self.last_line_time = estimate.elapsed
         amount, seconds_left = _format_amount(estimate.done, self.unit), estimate.estimate_left()
         if estimate.total is not None:
             total = _format_amount(estimate.total, self.unit)
@@ -301,7 +301,7 @@ class _LineReport(_Report):
 
     def end(self) -> None:
         """Write that the stage is done, if it has written any line before."""
-        if self.last_line:
+        if self.last_line_time:
             parts = ["done", _format_amount(self.estimate.done, self.unit), self.describe_contents()]
             self._write(parts, f" in {_format_duration(self.estimate.elapsed)}")
 
@@ -333,9 +333,9 @@ def _format_duration(seconds: float) -> str:
     >>> _format_duration(59.4), _format_duration(61), _format_duration(7322)
     ('59 s', '1:01 min', '2:02 h')
     """
-    n_seconds = round(seconds)
-    if n_seconds < 60:
-        return f"{n_seconds} s"
-    if n_seconds < 3600:
-        return f"{n_seconds // 60}:{n_seconds % 60:02} min"
-    return f"{n_seconds // 3600}:{n_seconds % 3600 // 60:02} h"
+    seconds_rounded = round(seconds)
+    if seconds_rounded < 60:
+        return f"{seconds_rounded} s"
+    if seconds_rounded < 3600:
+        return f"{seconds_rounded // 60}:{seconds_rounded % 60:02} min"
+    return f"{seconds_rounded // 3600}:{seconds_rounded % 3600 // 60:02} h"

@@ -42,8 +42,8 @@ class _Field:
 class _Table:
     """What the methods of a class need to know of it, found at the first use."""
 
-    def __init__(self, cls: type, given: dict[str, _Field], options: dict[str, Any], kw_only: bool) -> None:
-        self.cls, self.given, self.options, self.kw_only = cls, given, options, kw_only
+    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, Any], kw_only: bool) -> None:
+        self.cls, self.declared_fields, self.options, self.kw_only = cls, declared_fields, options, kw_only
 
     @cached_property
     def fields(self) -> dict[str, _Field]:
@@ -55,12 +55,14 @@ class _Table:
         for name, kind in self.cls.__annotations__.items():
             if not str(kind).startswith(("ClassVar", "typing.ClassVar")):
                 default = self.cls.__dict__.get(name, _MISSING)
-                record_field = self.given.get(name) or _Field(**{} if default is _MISSING else {"default": default})
+                record_field = self.declared_fields.get(name) or _Field(
+                    **{} if default is _MISSING else {"default": default}
+                )
                 fields_by_name[name] = record_field.set_declaration(name, kind, self.kw_only)
         return fields_by_name
 
     @cached_property
-    def rows(self) -> list[tuple[str, bool, Any, Any]]:
+    def field_rows(self) -> list[tuple[str, bool, Any, Any]]:
         """What construction reads: name, whether it is an argument, default, factory of defaults."""
         return [
             (name, record_field.init, record_field.default, record_field.factory)
@@ -68,14 +70,14 @@ class _Table:
         ]
 
     @cached_property
-    def positional(self) -> list[str]:
+    def positional_names(self) -> list[str]:
         """The names of the fields that may be given by position."""
         return [
             name for name, record_field in self.fields.items() if record_field.init and not record_field.keyword_only
         ]
 
     @cached_property
-    def compare(self) -> Any:
+    def get_compared_values(self) -> Any:
         """A function that gives the values that are compared and hashed."""
         names = [name for name, record_field in self.fields.items() if record_field.settings.get("compare", True)]
         # `attrgetter` of one name gives no tuple
@@ -94,7 +96,7 @@ class _Table:
         return dataclasses.make_dataclass(self.cls.__name__, columns, namespace=namespace, **self.options)
 
 
-class _OfTwin:
+class _TwinAttribute:
     """An attribute of a class that its twin has."""
 
     def __init__(self, name: str) -> None:
@@ -114,11 +116,11 @@ class _OfTwin:
 def _init(self: Any, /, *args: Any, **keywords: Any) -> None:
     table = self._record
     # Arguments that are too many or given twice are fewer here, and `n_unused` is not 0 in the end.
-    given_values = {**dict(zip(table.positional, args)), **keywords} if args else keywords  # noqa: B905
+    argument_values = {**dict(zip(table.positional_names, args)), **keywords} if args else keywords  # noqa: B905
     values, n_unused = self.__dict__, len(args) + len(keywords)
-    for name, init, default, factory in table.rows:
-        if init and name in given_values:
-            values[name] = given_values[name]
+    for name, init, default, factory in table.field_rows:
+        if init and name in argument_values:
+            values[name] = argument_values[name]
             n_unused -= 1
         elif default is not _MISSING:
             values[name] = default
@@ -135,34 +137,32 @@ def _init(self: Any, /, *args: Any, **keywords: Any) -> None:
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    shown_names = (
-        name for name, record_field in self._record.fields.items() if record_field.settings.get("repr", True)
-    )
-    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown_names)})"
+    repr_names = (name for name, record_field in self._record.fields.items() if record_field.settings.get("repr", True))
+    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in repr_names)})"
 
 
 def _equals(self: Any, other: Any) -> Any:
     if other.__class__ is not self.__class__:
         return NotImplemented
-    values = self._record.compare
-    return values(self) == values(other)
+    get_values = self._record.get_compared_values
+    return get_values(self) == get_values(other)
 
 
 def _hash(self: Any) -> int:
-    return hash(self._record.compare(self))
+    return hash(self._record.get_compared_values(self))
 
 
 def _set(self: Any, name: str, value: object) -> None:
-    _check_free("assign to", self, name)
+    _refuse_change("assign to", self, name)
     object.__setattr__(self, name, value)
 
 
 def _delete(self: Any, name: str) -> None:
-    _check_free("delete", self, name)
+    _refuse_change("delete", self, name)
     object.__delattr__(self, name)
 
 
-def _check_free(action: str, record: Any, name: str) -> None:
+def _refuse_change(action: str, record: Any, name: str) -> None:
     """Raise FrozenInstanceError for a field, and for any attribute if the class is no subclass of a frozen one."""
     if type(record) is record._record.cls or name in record._record.fields:
         from dataclasses import FrozenInstanceError
@@ -186,31 +186,31 @@ def _replace(record: Any, /, **changes: Any) -> Any:
 
 
 #: The methods of every record, of frozen ones, and of those that are compared by value.
-_ALWAYS: dict[str, Any] = {
+_METHODS: dict[str, Any] = {
     "__init__": _init,
     "__repr__": _repr,
     "__replace__": _replace,
-    **{name: _OfTwin(name) for name in ("__dataclass_fields__", "__dataclass_params__", "__signature__")},
-    "__match_args__": _OfTwin("__match_args__"),
+    **{name: _TwinAttribute(name) for name in ("__dataclass_fields__", "__dataclass_params__", "__signature__")},
+    "__match_args__": _TwinAttribute("__match_args__"),
 }
-_FROZEN: dict[str, Any] = {"__setattr__": _set, "__delattr__": _delete}
+_FROZEN_METHODS: dict[str, Any] = {"__setattr__": _set, "__delattr__": _delete}
 
 
 def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, kw_only: bool = False) -> Any:
     """Give a class the methods of a dataclass with its annotated fields; those that it has itself stay."""
     if cls is None:
         return lambda cls: _dataclass(cls, frozen=frozen, eq=eq, kw_only=kw_only)
-    own_attributes = dict(cls.__dict__)
-    given_fields = {name: value for name, value in own_attributes.items() if isinstance(value, _Field)}
-    for name, record_field in given_fields.items():
+    class_attributes = dict(cls.__dict__)
+    declared_fields = {name: value for name, value in class_attributes.items() if isinstance(value, _Field)}
+    for name, record_field in declared_fields.items():
         if "default" in record_field.settings:
             setattr(cls, name, record_field.settings["default"])
         else:
             delattr(cls, name)
-    cls._record = _Table(cls, given_fields, {"frozen": frozen, "eq": eq}, kw_only)
+    cls._record = _Table(cls, declared_fields, {"frozen": frozen, "eq": eq}, kw_only)
     compare_methods = {"__eq__": _equals, "__hash__": _hash if frozen else None} if eq else {}
-    for name, method in (_ALWAYS | compare_methods | (_FROZEN if frozen else {})).items():
-        if own_attributes.get(name) is None:
+    for name, method in (_METHODS | compare_methods | (_FROZEN_METHODS if frozen else {})).items():
+        if class_attributes.get(name) is None:
             setattr(cls, name, method)
     return cls
 

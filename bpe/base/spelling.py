@@ -19,7 +19,7 @@ SPACE = "·"
 #: The subscripts that number a character's bytes.
 _SUBSCRIPTS = "₁₂₃₄"
 #: Major Unicode categories that a terminal shows: letters, marks, numbers, punctuation, symbols.
-_VISIBLE = frozenset("LMNPS")
+_VISIBLE_CATEGORIES = frozenset("LMNPS")
 
 
 def spell(token: bytes | str, *, mark_spaces: bool = True) -> str:
@@ -54,12 +54,12 @@ def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -
         if end <= ends[index]:
             spellings[index].append(spelling)
         else:
-            visible = unicodedata.category(character)[0] in _VISIBLE
+            is_visible = unicodedata.category(character)[0] in _VISIBLE_CATEGORIES
             for i, byte in enumerate(character.encode()):
                 while ends[index] <= start + i:
                     index += 1
                 is_first_byte = i == 0 or start + i == ends[index - 1]
-                spellings[index].append(spelling * is_first_byte + _SUBSCRIPTS[i] if visible else f"\\x{byte:02x}")
+                spellings[index].append(spelling * is_first_byte + _SUBSCRIPTS[i] if is_visible else f"\\x{byte:02x}")
         start, previous_character = end, character
     return ["".join(parts) for parts in spellings]
 
@@ -69,7 +69,7 @@ def _spell_character(character: str, mark_spaces: bool) -> str:
         return SPACE if mark_spaces else " "
     if character == "\\" or (mark_spaces and character in (SEPARATOR, SPACE)):
         return "\\" + character
-    if unicodedata.category(character)[0] in _VISIBLE:
+    if unicodedata.category(character)[0] in _VISIBLE_CATEGORIES:
         return character
     if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
         return f"\\x{ord(character) - 0xDC00:02x}"

@@ -146,15 +146,15 @@ def run_threads(work: Callable[[], None], threads: int, stop: Callable[[], None]
         return
     errors: list[BaseException] = []
 
-    def run_guarded(_: int) -> None:
+    def run_and_keep_error(_: int) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
             errors.append(error)
             stop()
 
-    with Crew(run_guarded, threads - 1, stop) as crew:
-        run_guarded(0)
+    with Crew(run_and_keep_error, threads - 1, stop) as crew:
+        run_and_keep_error(0)
         crew.join()
     if errors:
         raise errors[0]

@@ -238,7 +238,7 @@ def decode(args: argparse.Namespace) -> None:
             if begins_document and index:
                 output.write(decoder.end() + separator)
             with error_context(args.file, location):
-                data = decoder.push(tokens.select_valid(ids) if args.skip_invalid else ids)
+                data = decoder.push(tokens.select_valid_ids(ids) if args.skip_invalid else ids)
             output.write(data)
             advance(size)
         output.write(decoder.end())

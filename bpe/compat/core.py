@@ -36,7 +36,7 @@ from bpe.formats import huggingface
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.text.letters import read_letters_or_utf8
 from bpe.tokenizer import Tokenizer, with_specials
-from bpe.vocab.after_encoding import ByteLevel
+from bpe.vocab.after_encoding import DecodeByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 
@@ -189,7 +189,7 @@ class Core:
             settings_json, model.vocab_json, model.merges_json, self.added_rows, self.keep_ids
         )
         spec = spec or huggingface.read(self.to_json_bytes(with_added=False), self.added_rows, self.keep_ids)
-        return replace(spec, decoder=(ByteLevel(),)) if spec.model == "byte" else spec
+        return replace(spec, decoder=(DecodeByteLevel(),)) if spec.model == "byte" else spec
 
     def _set_tables(self, native: Tokenizer) -> None:
         spec, specials = native.spec, native._engine.specials

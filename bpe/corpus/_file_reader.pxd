@@ -2,7 +2,7 @@
 
 cimport cython
 
-from bpe.base._aho_corasick cimport Finder, Kept
+from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._types cimport byte_t
 from libc.stdint cimport int64_t
 
@@ -29,7 +29,7 @@ cdef class FileBlock:
     cdef int64_t* sizes                # in bytes
     cdef Py_ssize_t n_documents
     cdef size_t starts_capacity, sizes_capacity
-    cdef Kept matches                  # of separators
+    cdef MatchList matches             # of separators
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil
     cdef int split(self, FileReader reader) except -1 nogil

@@ -38,7 +38,7 @@ cdef enum:
     MAX_SUMMED_IDS = 1 << 20  # ids
     IDS_PER_BLOCK = 1 << 14   # ids between two checks of the result's memory
     IDS_PER_POLL = 1 << 24    # ids between two polls for signals
-    ROWS_PER_POLL = 1 << 10   # rows between two
+    TEXTS_PER_POLL = 1 << 10  # texts between two
     MAX_SHORT_IDS = 1024      # ids of a short call, which needs no memory from elsewhere
     MAX_SHORT_BYTES = 1 << 14  # bytes of its tokens, at most
 
@@ -100,29 +100,29 @@ cdef class TokenTable:
     def decode_texts(
         self,
         const uint32_t[::1] ids,           # IN
-        const int64_t[::1] row_offsets,    # IN (n + 1,): row i is ids[rows[i]:rows[i + 1]]
+        const int64_t[::1] offsets,        # IN (n + 1,): text i is ids[offsets[i]:offsets[i + 1]]
         const byte_t[::1] ends_word,       # IN by id: whether a token's last byte is the space of a mark; or empty
         str errors,                        # as for bytes.decode
     ):
-        """Decode each row to text: a list; or the row of the first id that is no token.
+        """Decode the ids of each text: a list of str; or the index of the text with the first id that is no token.
 
-        Rows are decoded in one buffer that stays in the cache, without a bytes object for each.
+        Texts are decoded in one buffer that stays in the cache, without a bytes object for each.
 
         Raises:
-            ValueError: for a row that is not within the ids; rows and ids are the caller's, and read once.
+            ValueError: for a text that is not within the ids; offsets and ids are the caller's, and read once.
 
         """
         cdef Py_ssize_t n_ids = ids.shape[0], i, start, end, first
-        cdef uint32_t last
+        cdef uint32_t last_token
         cdef size_t size
         cdef TokenText out = TokenText(data=NULL, capacity=0, n=0)
         cdef bytes error_handler = errors.encode()
         texts = []
         try:
-            for i in range(row_offsets.shape[0] - 1):
-                if i % ROWS_PER_POLL == 0:
+            for i in range(offsets.shape[0] - 1):
+                if i % TEXTS_PER_POLL == 0:
                     PyErr_CheckSignals()
-                start, end = row_offsets[i], row_offsets[i + 1]
+                start, end = offsets[i], offsets[i + 1]
                 if not 0 <= start <= end <= n_ids:
                     raise ValueError(f"row {i} is ids {start} to {end}; it must be within the {n_ids} ids of the batch")
                 if start == end:
@@ -133,8 +133,8 @@ cdef class TokenTable:
                 first, out.n = start, 0
                 if not self.append_tokens(&ids[0], end, &first, &out):
                     return i
-                last = ids[end - 1]
-                if last < <size_t>ends_word.shape[0] and ends_word[last] and out.n > 0:
+                last_token = ids[end - 1]
+                if last_token < <size_t>ends_word.shape[0] and ends_word[last_token] and out.n > 0:
                     out.n -= 1
                 texts.append(PyUnicode_DecodeUTF8(<const char*>out.data, out.n, <const char*>error_handler))
         finally:
@@ -169,24 +169,24 @@ cdef class TokenTable:
         With `is_kept`, ids that are 0 there or past its end are left out. None if there are more than MAX_SHORT_IDS ids
         or MAX_SHORT_BYTES bytes, if one is no token, or for any other argument.
         """
-        cdef token_t read[MAX_SHORT_IDS]
+        cdef token_t list_ids[MAX_SHORT_IDS]
         cdef byte_t data[MAX_SHORT_BYTES]
         cdef TokenText out = TokenText(data=&data[0], capacity=MAX_SHORT_BYTES, n=0)
-        cdef const token_t* tokens = &read[0]
+        cdef const token_t* tokens = &list_ids[0]
         cdef Py_ssize_t n, first = 0
         if type(ids) is list:
             n = len(<list>ids)
-            if n > MAX_SHORT_IDS or not read_ids(ids, n, read):
+            if n > MAX_SHORT_IDS or not read_ids(ids, n, list_ids):
                 return None
-        elif type(ids) is cnp.ndarray and is_plain(ids):
+        elif type(ids) is cnp.ndarray and is_contiguous_uint32(ids):
             n, tokens = cnp.PyArray_SIZE(ids), <const token_t*>cnp.PyArray_DATA(ids)
         else:
             return None
         if n > MAX_SHORT_IDS:
             return None
         if is_kept is not None:
-            n = copy_kept(tokens, n, is_kept, read)
-            tokens = &read[0]
+            n = copy_kept(tokens, n, is_kept, list_ids)
+            tokens = &list_ids[0]
         if not self.append_tokens(tokens, n, &first, &out):
             return None
         if as_text:
@@ -205,26 +205,26 @@ cdef class TokenTable:
         cdef uint32_t limit = <uint32_t>self.cells.shape[0], token
         cdef const byte_t* table = &self.cells[0, 0] if limit else NULL
         cdef const byte_t* cell
-        cdef byte_t* to = out.data + out.n
-        cdef byte_t* last = out.data + out.capacity - CELL_BYTES
+        cdef byte_t* destination = out.data + out.n
+        cdef byte_t* last_cell = out.data + out.capacity - CELL_BYTES
         while i < n:
             token = ids[i]
-            if token >= limit or to > last:
+            if token >= limit or destination > last_cell:
                 break
             prefetch(table + <size_t>ids[i + PREFETCH_AHEAD if i + PREFETCH_AHEAD < n else i] * CELL_BYTES)
             cell = table + <size_t>token * CELL_BYTES
             size = cell[CELL_BYTES - 1]
-            memcpy(to, cell, CELL_BYTES)
+            memcpy(destination, cell, CELL_BYTES)
             if size == LONG_TOKEN:
                 size = self.offsets[token + 1] - self.offsets[token]
-                if size > last - to:
+                if size > last_cell - destination:
                     break
-                memcpy(to, &self.blob[self.offsets[token]], size)
+                memcpy(destination, &self.blob[self.offsets[token]], size)
             elif size == 0:
                 break
-            to += size
+            destination += size
             i += 1
-        first[0], out.n = i, to - out.data
+        first[0], out.n = i, destination - out.data
         return i == n
 
 
@@ -270,7 +270,7 @@ cdef Py_ssize_t copy_kept(const token_t* ids, Py_ssize_t n, bytes is_kept, token
     return n_kept
 
 
-cdef inline bint is_plain(cnp.ndarray ids):
+cdef inline bint is_contiguous_uint32(cnp.ndarray ids):
     """Whether an array is uint32, 1-D, contiguous and aligned."""
     return (
         cnp.PyArray_TYPE(ids) == cnp.NPY_UINT32 and cnp.PyArray_NDIM(ids) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(ids)

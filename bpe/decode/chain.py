@@ -1,6 +1,6 @@
 """Decoding by the steps of a tokenizer.json, with the text that Hugging Face's `tokenizers` gives.
 
-Most files have steps that change each token by itself, then `ByteFallback`, `Fuse` and a `Strip` of the whole text.
+Most files have steps that change each token by itself, then `ByteFallback`, `Fuse` and `DecodeStrip` for all text.
 For these, the text of each token is computed once, and the kernel of `_decoder.pyx` joins them. Other lists of steps,
 and byte tokens that are not UTF-8, are run step by step.
 
@@ -25,13 +25,13 @@ from bpe.text.letters import read_letters_or_utf8, spell_token_in_letters
 from bpe.text.oniguruma import translate
 from bpe.vocab.after_encoding import (
     ByteFallback,
-    ByteLevel,
+    DecodeByteLevel,
+    DecodeMetaspace,
+    DecodeReplace,
     DecoderStep,
+    DecodeStrip,
     DummySpace,
     Fuse,
-    Metaspace,
-    Replace,
-    Strip,
     Suffix,
     WordPiece,
 )
@@ -61,7 +61,7 @@ TokenStep = Callable[[str, bool, bool], str]
 def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     """Decode tokens to text: apply all steps, one after the other.
 
-    >>> steps = Replace("\u2581", " "), ByteFallback(), Fuse(), Strip(" ", 1, 0)
+    >>> steps = DecodeReplace("\u2581", " "), ByteFallback(), Fuse(), DecodeStrip(" ", 1, 0)
     >>> decode_strings(steps, ["\u2581a", "<0xC3>", "<0xA9>"])
     'aé'
     """
@@ -72,7 +72,7 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
             tokens = ["".join(tokens)]
         elif isinstance(step, ByteFallback):
             tokens = _join_byte_tokens(tokens, step.by_character)
-        elif isinstance(step, ByteLevel):
+        elif isinstance(step, DecodeByteLevel):
             tokens = [b"".join(map(read_letters_or_utf8, tokens)).decode("utf-8", "replace")]
         else:
             change_token, last_index = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
@@ -103,17 +103,17 @@ class ChainDecoder:
         self.dummy_space = dummy_space if isinstance(dummy_space, DummySpace) else None
         drops_space = self.dummy_space is not None and self.dummy_space.each and SPACE in self._strings
         #: The id of the token that is dropped at the beginning of a text, or None.
-        self._empty_id = self._strings.index(SPACE) if drops_space else None
+        self._dropped_id = self._strings.index(SPACE) if drops_space else None
         plan = _make_plan(spec.decoder if self.dummy_space is None else spec.decoder[:-1])
         #: Whether the text of a token does not depend on other tokens, except for byte tokens and for the first and the
         #: last token.
-        self.by_token = plan is not None
-        self._changes, self._end_run, strips = plan or ([], False, [])
+        self.decodes_by_token = plan is not None
+        self._token_steps, self._has_byte_tokens, strip_steps = plan or ([], False, [])
         #: Whether a byte that is part of no character becomes U+FFFD by itself, rather than the whole run.
         self.by_character = any(isinstance(step, ByteFallback) and step.by_character for step in spec.decoder)
         #: The steps that strip the whole text.
-        self.strips: list[Strip] = strips
-        self._table = self._build_token_table() if self.by_token else None
+        self.strip_steps: list[DecodeStrip] = strip_steps
+        self._table = self._build_token_table() if self.decodes_by_token else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ChainDecoder:
         return self
@@ -128,20 +128,20 @@ class ChainDecoder:
             return None
         return TokenTable(b"".join(texts), compute_offsets(list(map(len, texts))))
 
-    def encode_token_text(self, token: str, first: bool, last: bool) -> bytes:
-        """Encode one token's text, if `by_token`, before the whole text is stripped."""
-        byte = self.find_token_byte(token, first, last)
-        return self.apply_token_steps(token, first, last).encode() if byte is None else bytes([byte])
+    def encode_token_text(self, token: str, is_first: bool, is_last: bool) -> bytes:
+        """Encode one token's text, if `decodes_by_token`, before the whole text is stripped."""
+        byte = self.find_token_byte(token, is_first, is_last)
+        return self.apply_token_steps(token, is_first, is_last).encode() if byte is None else bytes([byte])
 
-    def apply_token_steps(self, token: str, first: bool, last: bool) -> str:
+    def apply_token_steps(self, token: str, is_first: bool, is_last: bool) -> str:
         """Apply the steps that change each token by itself."""
-        if first and self.dummy_space is not None:
+        if is_first and self.dummy_space is not None:
             token = token.removeprefix(SPACE)
-        return reduce(lambda text, change: change(text, first, last), self._changes, token)
+        return reduce(lambda text, change: change(text, is_first, is_last), self._token_steps, token)
 
-    def find_token_byte(self, token: str, first: bool, last: bool) -> int | None:
+    def find_token_byte(self, token: str, is_first: bool, is_last: bool) -> int | None:
         """Find the byte that a token stands for, or None."""
-        return read_byte(self.apply_token_steps(token, first, last)) if self._end_run else None
+        return read_byte(self.apply_token_steps(token, is_first, is_last)) if self._has_byte_tokens else None
 
     def get_string(self, token_id: int) -> str | None:
         """Return the name of a token; None for an id that is no token."""
@@ -151,36 +151,36 @@ class ChainDecoder:
         """Join the bytes of all tokens, before the text is stripped; None if tokens must be decoded together."""
         if self._table is None:
             return None
-        while self._empty_id is not None and len(ids) and ids[0] == self._empty_id:
+        while self._dropped_id is not None and len(ids) and ids[0] == self._dropped_id:
             ids = ids[1:]
         if not len(ids):
             return b""
-        middle = self._table.decode_bytes(ids[1:-1]) if len(ids) > 2 else b""
-        ends = [self.get_string(int(ids[0])), self.get_string(int(ids[-1]))]
-        if isinstance(middle, int) or None in ends:
+        middle_bytes = self._table.decode_bytes(ids[1:-1]) if len(ids) > 2 else b""
+        end_tokens = [self.get_string(int(ids[0])), self.get_string(int(ids[-1]))]
+        if isinstance(middle_bytes, int) or None in end_tokens:
             return None
         if len(ids) == 1:
-            return self.encode_token_text(ends[0] or "", True, True)
+            return self.encode_token_text(end_tokens[0] or "", True, True)
         return (
-            self.encode_token_text(ends[0] or "", True, False)
-            + middle
-            + self.encode_token_text(ends[1] or "", False, True)
+            self.encode_token_text(end_tokens[0] or "", True, False)
+            + middle_bytes
+            + self.encode_token_text(end_tokens[1] or "", False, True)
         )
 
     def decode_bytes(self, ids: NDArray[np.uint32]) -> bytes:
         """Decode ids that are all tokens to bytes: byte tokens as bytes, whether or not they are UTF-8."""
-        joined = self.join_tokens(ids)
-        if joined is None:
+        joined_bytes = self.join_tokens(ids)
+        if joined_bytes is None:
             return self.decode_text(ids).encode()
-        text = joined.decode("utf-8", "surrogateescape")
-        return reduce(_strip_text, self.strips, text).encode("utf-8", "surrogateescape")
+        text = joined_bytes.decode("utf-8", "surrogateescape")
+        return reduce(_strip_text, self.strip_steps, text).encode("utf-8", "surrogateescape")
 
     def decode_text(self, ids: NDArray[np.uint32]) -> str:
         """Decode ids that are all tokens to text."""
-        joined = self.join_tokens(ids)
-        if joined is not None:
+        joined_bytes = self.join_tokens(ids)
+        if joined_bytes is not None:
             try:
-                return reduce(_strip_text, self.strips, joined.decode())
+                return reduce(_strip_text, self.strip_steps, joined_bytes.decode())
             except UnicodeDecodeError:
                 pass  # byte tokens that are not UTF-8
         return decode_strings(self.steps, [self._strings[token_id] or "" for token_id in ids.tolist()])
@@ -200,62 +200,64 @@ class ChainStream:
 
     def __init__(self, chain: ChainDecoder) -> None:
         self._chain = chain
-        self._holds_one = any(isinstance(step, Suffix) for step in chain.steps)
+        self._holds_last_token = any(isinstance(step, Suffix) for step in chain.steps)
         self.begin()
 
     def begin(self) -> None:
         """Begin a new text."""
-        self._held: list[str] = []  # tokens
+        self._held_tokens: list[str] = []  # tokens
         self._n_tokens = 0
         self._run = b""  # byte tokens that are not yet a character
-        self._is_bad = False  # whether the run of byte tokens is not UTF-8
-        self._ends = [_StripStream(step) for step in self._chain.strips]
+        self._run_is_invalid = False  # whether the run of byte tokens is not UTF-8
+        self._strip_streams = [_StripStream(step) for step in self._chain.strip_steps]
 
     def push(self, tokens: Sequence[str]) -> str:
         """Add tokens; return the text that they complete."""
-        self._held += tokens
-        if not self._chain.by_token:
+        self._held_tokens += tokens
+        if not self._chain.decodes_by_token:
             return ""
-        n_ready = len(self._held) - self._holds_one
-        text = "".join(self._decode_token(token, False) for token in self._held[: max(n_ready, 0)])
-        del self._held[: max(n_ready, 0)]
-        return reduce(lambda text, strip: strip.push(text), self._ends, text)
+        n_ready = len(self._held_tokens) - self._holds_last_token
+        text = "".join(self._decode_token(token, False) for token in self._held_tokens[: max(n_ready, 0)])
+        del self._held_tokens[: max(n_ready, 0)]
+        return reduce(lambda text, strip: strip.push(text), self._strip_streams, text)
 
     def flush(self) -> str:
         """End the text; return the rest of it."""
-        if not self._chain.by_token:
-            text = decode_strings(self._chain.steps, self._held)
+        if not self._chain.decodes_by_token:
+            text = decode_strings(self._chain.steps, self._held_tokens)
         else:
-            text = "".join(self._decode_token(token, i == len(self._held) - 1) for i, token in enumerate(self._held))
+            text = "".join(
+                self._decode_token(token, i == len(self._held_tokens) - 1) for i, token in enumerate(self._held_tokens)
+            )
             text += self._end_run()
-            for strip in self._ends:
+            for strip in self._strip_streams:
                 text = strip.push(text) + strip.flush()
         self.begin()
         return text
 
-    def _decode_token(self, token: str, last: bool) -> str:
-        first, dummy_space = self._n_tokens == 0, self._chain.dummy_space
-        if first and token == SPACE and dummy_space is not None and dummy_space.each:
+    def _decode_token(self, token: str, is_last: bool) -> str:
+        is_first, dummy_space = self._n_tokens == 0, self._chain.dummy_space
+        if is_first and token == SPACE and dummy_space is not None and dummy_space.each:
             return ""
         self._n_tokens += 1
-        byte = self._chain.find_token_byte(token, first, last)
+        byte = self._chain.find_token_byte(token, is_first, is_last)
         if byte is not None:
             return self._add_byte(byte)
-        return self._end_run() + self._chain.apply_token_steps(token, first, last)
+        return self._end_run() + self._chain.apply_token_steps(token, is_first, is_last)
 
     def _add_byte(self, byte: int) -> str:
         """Add a byte token; return the text that it completes."""
         self._run += bytes([byte])
-        if self._is_bad:
+        if self._run_is_invalid:
             return self._replace_run()
         try:
-            text, used = codecs.utf_8_decode(self._run, "strict", False)
+            text, n_used = codecs.utf_8_decode(self._run, "strict", False)
         except UnicodeDecodeError:
             if not self._chain.by_character:
-                self._is_bad = True
+                self._run_is_invalid = True
                 return self._replace_run()
-            text, used = codecs.utf_8_decode(self._run, "surrogateescape", False)
-        self._run = self._run[used:]
+            text, n_used = codecs.utf_8_decode(self._run, "surrogateescape", False)
+        self._run = self._run[n_used:]
         return _INVALID_BYTE.sub("\ufffd", text)
 
     def _replace_run(self) -> str:
@@ -264,24 +266,24 @@ class ChainStream:
 
     def _end_run(self) -> str:
         """End a run of byte tokens; return the rest of its text."""
-        self._is_bad = False
+        self._run_is_invalid = False
         return self._replace_run()
 
 
 class _StripStream:
-    """`Strip` of a text that arrives in parts."""
+    """`DecodeStrip` of a text that arrives in parts."""
 
-    def __init__(self, step: Strip) -> None:
+    def __init__(self, step: DecodeStrip) -> None:
         self._step = step
-        self._start = step.start  # characters at the beginning that may still be removed
+        self._n_removable = step.start  # characters at the beginning that may still be removed
         self._tail = ""
 
     def push(self, text: str) -> str:
-        n = 0
-        while n < min(self._start, len(text)) and text[n] == self._step.content:
-            n += 1
-        self._start = 0 if n < len(text) else self._start - n
-        text = self._tail + text[n:]
+        n_removed = 0
+        while n_removed < min(self._n_removable, len(text)) and text[n_removed] == self._step.content:
+            n_removed += 1
+        self._n_removable = 0 if n_removed < len(text) else self._n_removable - n_removed
+        text = self._tail + text[n_removed:]
         n_final = max(len(text) - self._step.stop, 0)
         self._tail = text[n_final:]
         return text[:n_final]
@@ -304,19 +306,19 @@ def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     return strings
 
 
-def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[Strip]] | None:
+def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[DecodeStrip]] | None:
     """Divide steps: (those on single tokens, whether ByteFallback follows, strips of the text); None for others."""
-    remaining = list(steps)
-    changes: list[TokenStep] = []
-    while remaining and type(remaining[0]) in _TOKEN_STEPS:
-        step = remaining.pop(0)
-        changes.append(_TOKEN_STEPS[type(step)](step))
-    has_byte_tokens = bool(remaining) and isinstance(remaining[0], ByteFallback)
-    remaining = remaining[has_byte_tokens:]
-    if remaining and isinstance(remaining[0], Fuse):
-        strips = [step for step in remaining[1:] if isinstance(step, Strip)]
-        return (changes, has_byte_tokens, strips) if len(strips) == len(remaining) - 1 else None
-    return None if remaining else (changes, has_byte_tokens, [])
+    remaining_steps = list(steps)
+    token_steps: list[TokenStep] = []
+    while remaining_steps and type(remaining_steps[0]) in _TOKEN_STEPS:
+        step = remaining_steps.pop(0)
+        token_steps.append(_TOKEN_STEPS[type(step)](step))
+    has_byte_tokens = bool(remaining_steps) and isinstance(remaining_steps[0], ByteFallback)
+    remaining_steps = remaining_steps[has_byte_tokens:]
+    if remaining_steps and isinstance(remaining_steps[0], Fuse):
+        strip_steps = [step for step in remaining_steps[1:] if isinstance(step, DecodeStrip)]
+        return (token_steps, has_byte_tokens, strip_steps) if len(strip_steps) == len(remaining_steps) - 1 else None
+    return None if remaining_steps else (token_steps, has_byte_tokens, [])
 
 
 def _drop_space(step: DummySpace, tokens: list[str]) -> list[str]:
@@ -327,7 +329,7 @@ def _drop_space(step: DummySpace, tokens: list[str]) -> list[str]:
 
 def _join_byte_tokens(tokens: list[str], by_character: bool) -> list[str]:
     """Replace each run of byte tokens by its text, as `ByteFallback` does."""
-    joined: list[str] = []
+    new_tokens: list[str] = []
     run = bytearray()
     for token in [*tokens, None]:
         byte = None if token is None else read_byte(token)
@@ -335,11 +337,11 @@ def _join_byte_tokens(tokens: list[str], by_character: bool) -> list[str]:
             run.append(byte)
             continue
         if run:
-            joined += _decode_run(run, by_character)
+            new_tokens += _decode_run(run, by_character)
             run = bytearray()
         if token is not None:
-            joined.append(token)
-    return joined
+            new_tokens.append(token)
+    return new_tokens
 
 
 def _decode_run(run: bytearray, by_character: bool) -> list[str]:
@@ -351,7 +353,7 @@ def _decode_run(run: bytearray, by_character: bool) -> list[str]:
         return [_INVALID_BYTE.sub("\ufffd", text)] if by_character else ["\ufffd"] * len(run)
 
 
-def _strip_text(text: str, step: Strip) -> str:
+def _strip_text(text: str, step: DecodeStrip) -> str:
     start, end = 0, len(text)
     while start < min(step.start, end) and text[start] == step.content:
         start += 1
@@ -363,39 +365,39 @@ def _strip_text(text: str, step: Strip) -> str:
 
 def _make_replace_step(step: Any) -> TokenStep:
     if step.literal:
-        return lambda token, _first, _last: token.replace(step.pattern, step.content)
+        return lambda token, _is_first, _is_last: token.replace(step.pattern, step.content)
     replace = normalizers.Replace(translate(step.pattern).expression, step.content)
-    return lambda token, _first, _last: replace(token)
+    return lambda token, _is_first, _is_last: replace(token)
 
 
 def _make_strip_step(step: Any) -> TokenStep:
-    return lambda token, _first, _last: _strip_text(token, step)
+    return lambda token, _is_first, _is_last: _strip_text(token, step)
 
 
 def _make_metaspace_step(step: Any) -> TokenStep:
-    return lambda token, first, _last: token.replace(step.replacement, "" if first and step.prepended else " ")
+    return lambda token, is_first, _is_last: token.replace(step.replacement, "" if is_first and step.prepended else " ")
 
 
 def _make_suffix_step(step: Any) -> TokenStep:
-    return lambda token, _first, last: token.replace(step.suffix, "" if last else " ")
+    return lambda token, _is_first, is_last: token.replace(step.suffix, "" if is_last else " ")
 
 
 def _make_word_piece_step(step: Any) -> TokenStep:
-    def change(token: str, first: bool, _last: bool) -> str:
-        if not first:
+    def change_token(token: str, is_first: bool, _is_last: bool) -> str:
+        if not is_first:
             token = token[len(step.prefix) :] if token.startswith(step.prefix) else " " + token
         if step.cleanup:
             for old, new in _CLEANUP:
                 token = token.replace(old, new)
         return token
 
-    return change
+    return change_token
 
 
 _TOKEN_STEPS: dict[type, Callable[[Any], TokenStep]] = {
-    Replace: _make_replace_step,
-    Strip: _make_strip_step,
-    Metaspace: _make_metaspace_step,
+    DecodeReplace: _make_replace_step,
+    DecodeStrip: _make_strip_step,
+    DecodeMetaspace: _make_metaspace_step,
     Suffix: _make_suffix_step,
     WordPiece: _make_word_piece_step,
 }

@@ -38,12 +38,14 @@ class TokenDecoder:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        from bpe.vocab.after_encoding import ByteLevel
+        from bpe.vocab.after_encoding import DecodeByteLevel
         from bpe.vocab.special_names import find_decoded_bytes, find_special_ids
 
         self._spec = spec
         self.limit = spec.vocabulary.limit
-        byte_level = spec.model == "byte" and spec.decoder == (ByteLevel(),)  # the bytes of all tokens, marks included
+        byte_level = spec.model == "byte" and spec.decoder == (
+            DecodeByteLevel(),
+        )  # the bytes of all tokens, marks included
         self.chain: ChainDecoder | None = None
         if spec.decoder is not None and not byte_level:
             from bpe.decode.chain import ChainDecoder
@@ -57,8 +59,8 @@ class TokenDecoder:
         self._table = TokenTable(*_decode_tokens(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
-        self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
-        self._special[find_special_ids(spec)] = True
+        self._is_special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
+        self._is_special[find_special_ids(spec)] = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TokenDecoder:
         return self
@@ -66,7 +68,7 @@ class TokenDecoder:
     def __reduce__(self) -> tuple[Any, ...]:
         return TokenDecoder, (self._spec,)
 
-    def drop_special(self, ids: Ids) -> NDArray[np.uint32]:
+    def drop_special_ids(self, ids: Ids) -> NDArray[np.uint32]:
         """Drop the ids of special tokens.
 
         Raises:
@@ -76,15 +78,15 @@ class TokenDecoder:
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
             self.decode_with_final_space(array)  # raises an error with the position in the given ids
-        return array[~self._special.take(array, mode="clip")]  # another thread may change the array now
+        return array[~self._is_special.take(array, mode="clip")]  # another thread may change the array now
 
     def select_ids(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
         """Select the ids to decode: `skip_invalid` drops ids without a token, `skip_special` special tokens."""
         if skip_invalid:
-            ids = self.select_valid(ids)
-        return self.drop_special(ids) if skip_special else ids
+            ids = self.select_valid_ids(ids)
+        return self.drop_special_ids(ids) if skip_special else ids
 
-    def select_valid(self, ids: Ids) -> NDArray[np.uint32]:
+    def select_valid_ids(self, ids: Ids) -> NDArray[np.uint32]:
         """Select the ids that have a token; negative ids and large ones, as in labels, are left out too.
 
         Raises:
@@ -94,13 +96,13 @@ class TokenDecoder:
         array = np.asarray(ids)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             array = id_array(ids)  # an empty list, or an error
-        in_range: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
-        valid: NDArray[np.uint32] = in_range[self._is_token.take(in_range, mode="clip")]
-        return valid
+        ids_in_range: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
+        valid_ids: NDArray[np.uint32] = ids_in_range[self._is_token.take(ids_in_range, mode="clip")]
+        return valid_ids
 
     def drop_special_in_batch(self, batch: TokenBatch) -> TokenBatch:
         """Drop the special tokens of a batch; ids outside the vocabulary stay."""
-        is_kept = ~self._special[np.minimum(batch.ids, self.limit)]
+        is_kept = ~self._is_special[np.minimum(batch.ids, self.limit)]
         n_kept_before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(is_kept)))
         return TokenBatch(batch.ids[is_kept], n_kept_before[batch.offsets])
 
@@ -184,8 +186,8 @@ def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArra
     lengths[token_ids] = list(map(len, bytes_of_id.values()))
     starts[token_ids] = len(blob) + compute_offsets(lengths[token_ids])[:-1]
     added_bytes = np.frombuffer(b"".join(bytes_of_id.values()), np.uint8)
-    decoded, offsets = join_slices(np.concatenate((blob, added_bytes)), starts, lengths)
-    return decoded.tobytes(), offsets
+    decoded_bytes, offsets = join_slices(np.concatenate((blob, added_bytes)), starts, lengths)
+    return decoded_bytes.tobytes(), offsets
 
 
 class ByteDecoder:
@@ -255,7 +257,7 @@ class IncrementalDecoder:
 
     def __init__(self, tokens: TokenDecoder, *, skip_invalid: bool = False) -> None:
         self._bytes = ByteDecoder(tokens)
-        self._select_valid = tokens.select_valid if skip_invalid else None
+        self._select_valid_ids = tokens.select_valid_ids if skip_invalid else None
         self._incomplete = b""  # of an incomplete character
 
     def __copy__(self) -> IncrementalDecoder:
@@ -273,12 +275,12 @@ class IncrementalDecoder:
             TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
 
         """
-        if type(ids) is int and self._select_valid is None:
+        if type(ids) is int and self._select_valid_ids is None:
             return self._decode_complete(self._bytes.push_one(ids), False)
-        single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        id_list: Ids = [ids] if single else ids  # type: ignore[list-item,assignment]
+        is_single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
+        id_list: Ids = [ids] if is_single else ids  # type: ignore[list-item,assignment]
         return self._decode_complete(
-            self._bytes.push(id_list if self._select_valid is None else self._select_valid(id_list)), False
+            self._bytes.push(id_list if self._select_valid_ids is None else self._select_valid_ids(id_list)), False
         )
 
     def flush(self) -> str:
@@ -287,6 +289,6 @@ class IncrementalDecoder:
 
     def _decode_complete(self, data: bytes, final: bool) -> str:
         data = self._incomplete + data
-        text, used = codecs.utf_8_decode(data, "replace", final)
-        self._incomplete = data[used:]
+        text, n_used = codecs.utf_8_decode(data, "replace", final)
+        self._incomplete = data[n_used:]
         return text

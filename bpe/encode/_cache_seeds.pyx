@@ -10,7 +10,7 @@ import numpy as np
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, SHORT_WORD, Words, SharedWordTable, enter_word, prefetch_line, hash_word, short_key,
+    EMPTY_KEY, SHORT_WORD, Words, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint64_t
@@ -63,9 +63,9 @@ cdef class CacheSeeds:
             if self.kinds[token] != NO_SEED:
                 word, size = get_word(self, token), measure_word(self, token)
                 words[n] = &table.words if self.kinds[token] == SEED else &table.earlier_parts
-                lo[n], hi[n] = short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
+                lo[n], hi[n] = load_short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
                 if size > SHORT_WORD:
-                    hi[n] = short_key(word + SHORT_WORD, size - SHORT_WORD, end)
+                    hi[n] = load_short_key(word + SHORT_WORD, size - SHORT_WORD, end)
                 hashed[n], tokens[n] = hash_word(lo[n], hi[n]), token
                 prefetch_line(words[n], hashed[n])
                 n += 1

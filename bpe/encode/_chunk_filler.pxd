@@ -10,7 +10,7 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
 
 cdef void fill(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache,
-    const Cache* earlier,      # for parts before the last of their piece; may be `cache`
+    const Cache* earlier_cache,  # for parts before the last of their piece; may be `cache`
 ) noexcept nogil
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled, token_t** out) noexcept nogil

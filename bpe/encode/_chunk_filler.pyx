@@ -13,7 +13,7 @@ from bpe.encode._chunk cimport EARLIER, MAX_PIECES, Chunk, Feed, Fragment, Fragm
 from bpe.encode._pieces cimport split_pieces
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, LONG_WORD, SHORT_WORD, Cache, Line, prefetch_line, find_front, hash_word, is_keyed, short_key,
+    EMPTY_KEY, LONG_WORD, SHORT_WORD, Cache, Line, prefetch_line, find_front, hash_word, is_keyed, load_short_key,
 )
 from bpe.pretokenize._piece_scanner cimport find_piece_end, scan_pieces, find_unit_end
 from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
@@ -74,7 +74,7 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
 
 
 cdef void fill(
-    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier
+    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier_cache
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
     chunk.n = chunk.n_fragment_ends = chunk.n_units = chunk.next_unit = 0
@@ -84,7 +84,7 @@ cdef void fill(
             if not feed.is_open and not open_fragment(chunk, feed):
                 return
             find_pieces(chunk, feed, splits, MAX_PIECES - chunk.n)
-        move_pieces(chunk, feed, splits, cache, earlier)
+        move_pieces(chunk, feed, splits, cache, earlier_cache)
         if feed.next == feed.n_found and not feed.is_open:
             chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
             chunk.n_fragment_ends += 1
@@ -166,16 +166,16 @@ cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) 
 
 
 cdef inline void move_pieces(
-    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier
+    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier_cache
 ) noexcept nogil:
     """Move found pieces to the chunk while there is room."""
     cdef Py_ssize_t n
     if feed.is_splitting:
         n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.role[chunk.n])
-        if earlier == cache:
+        if earlier_cache == cache:
             add_any(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
-            add_parts(chunk, feed, n, cache, earlier)
+            add_parts(chunk, feed, n, cache, earlier_cache)
         return
     n = min(feed.n_found - feed.next, MAX_PIECES - chunk.n)
     memset(&chunk.role[chunk.n], 0, n)
@@ -206,14 +206,17 @@ cdef void add_any(
     add_pieces(chunk, feed, text + start[0], narrow_start, narrow_end, n, cache)
 
 
-cdef void add_parts(Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier) noexcept nogil:
+cdef void add_parts(
+    Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier_cache
+) noexcept nogil:
     """Add n parts of split pieces, where those before the last have a cache of their own."""
     cdef const byte_t* role = &chunk.role[chunk.n]
-    cdef Py_ssize_t i, at
+    cdef Py_ssize_t i, start
     for i in range(n):
-        at = feed.part_start[i]
+        start = feed.part_start[i]
         add_piece(
-            chunk, feed.cursor.text + at, feed.part_end[i] - at, feed.readable, earlier if role[i] == EARLIER else cache
+            chunk, feed.cursor.text + start, feed.part_end[i] - start, feed.readable,
+            earlier_cache if role[i] == EARLIER else cache,
         )
 
 
@@ -258,7 +261,7 @@ cdef void add_piece(
         set_keys(chunk, chunk.n_without_short_key, word, size, readable, cache)
         chunk.n_without_short_key += 1
         return
-    key = short_key(word, size, readable)
+    key = load_short_key(word, size, readable)
     chunk.value[n] = find_front(cache, key)
     if chunk.value[n] == 0:
         chunk.missed[chunk.n_missed] = <uint16_t>n
@@ -275,7 +278,7 @@ cdef inline void set_keys(
     chunk.word[i], chunk.size[i] = word, size
     if size > SHORT_WORD and is_keyed(word, size):
         memcpy(&lo, word, 8)
-        hi = short_key(word + 8, size - 8, readable)
+        hi = load_short_key(word + 8, size - 8, readable)
         chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i] = lo, hi, hash_word(lo, hi)
         prefetch_line(cache.words, chunk.hash[i])
         return
@@ -283,4 +286,4 @@ cdef inline void set_keys(
     chunk.hash[i] = 0
     if size <= LONG_WORD:
         chunk.hash[i] = hash_bytes(word, size)
-        prefetch(&cache.words.longs[chunk.hash[i] & cache.words.longs_mask])
+        prefetch(&cache.words.long_words[chunk.hash[i] & cache.words.long_words_mask])

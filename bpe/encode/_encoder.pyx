@@ -16,7 +16,7 @@ import numpy as np
 
 cimport cython
 
-from bpe.base._binary_search cimport first_from
+from bpe.base._binary_search cimport lower_bound
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
 from bpe.base._id_lists cimport make_list
@@ -32,7 +32,7 @@ from bpe.encode._piece_ids cimport PieceEncoder, select_cache, merge_piece
 from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_split, find_last_split
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
-    CURRENT, EXHAUSTED, REPLACED, REPLACING, SharedWordTable, change_state, copy_words, key_size, state_of,
+    CURRENT, EXHAUSTED, REPLACED, REPLACING, SharedWordTable, change_state, copy_words, measure_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._high_merges cimport UNIT_BREAK
@@ -77,7 +77,7 @@ cdef class Encoder:
         self.merger = merger
         if superwords is not None:
             merger, high, self.rules = superwords
-            self.high_merges = high if high.n else None
+            self.high_merges = high if high.n_merges else None
         self.piece_encoder = PieceEncoder(merger, tokens.ends_word is not None)
         self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
         self.splits = SplitFilter(merger.can_split)
@@ -123,13 +123,13 @@ cdef class Encoder:
         self.splits = SplitFilter(False)
         self.piece_encoder.keeps_pretokens_whole = True
 
-    def select_unreachable(self, const uint8_t[::1] wanted):
-        """Select the tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
+    def select_unreachable(self, const uint8_t[::1] candidates):
+        """Select the candidates (by id) that merging their own bytes does not give: int32; None if unknown."""
         cdef TokenTree tree = self.piece_encoder.merger.tree
-        if not tree.ordered or not tree.limit or <size_t>wanted.shape[0] != tree.limit:
+        if not tree.ordered or not tree.limit or <size_t>candidates.shape[0] != tree.limit:
             return None
         reachable = np.asarray(<const byte_t[: tree.limit]>tree.reachable)
-        return np.flatnonzero(np.asarray(wanted) > reachable).astype(np.int32)
+        return np.flatnonzero(np.asarray(candidates) > reachable).astype(np.int32)
 
     def finish(self):
         """Complete the tables when all words are set, and allocate a workspace; called once, before any encoding."""
@@ -154,7 +154,7 @@ cdef class Encoder:
         cdef Chunk* chunk = space.chunk
         cdef Feed* feed = space.feed
         cdef Py_ssize_t i, piece = 0
-        if state_of(space.cache.words) != CURRENT:
+        if get_state(space.cache.words) != CURRENT:
             replace_table(self, space)
         fill(chunk, feed, &self.splits.tables, &space.cache, select_cache(self.piece_encoder, space, EARLIER))
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
@@ -325,7 +325,7 @@ cdef class Encoder:
             space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
         with cython.critical_section(self):
             if self.table is None:
-                self.table = new_table(self, None)
+                self.table = make_table(self, None)
             space.use(self.table)
         return space
 
@@ -369,15 +369,15 @@ cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end
 cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t piece) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
     cdef Chunk* chunk = space.chunk
-    cdef size_t index = first_from(chunk.without_short_key, chunk.n_without_short_key, <uint16_t>piece)
+    cdef size_t index = lower_bound(chunk.without_short_key, chunk.n_without_short_key, <uint16_t>piece)
     cdef const byte_t* word
     cdef Py_ssize_t size
     cdef token_t token = NO_TOKEN
     if index < chunk.n_without_short_key and chunk.without_short_key[index] == piece:
         word, size = chunk.word[index], chunk.size[index]
     else:
-        index = first_from(chunk.missed, chunk.n_missed, <uint16_t>piece)
-        word, size = <const byte_t*>&chunk.missed_key[index], key_size(chunk.missed_key[index])
+        index = lower_bound(chunk.missed, chunk.n_missed, <uint16_t>piece)
+        word, size = <const byte_t*>&chunk.missed_key[index], measure_key(chunk.missed_key[index])
     if encoder.piece_encoder.whole_words is not None and chunk.role[piece] == WHOLE:
         token = encoder.piece_encoder.whole_words.find(word, size)
     if token == NO_TOKEN:
@@ -477,9 +477,9 @@ cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
 # The word table -------------------------------------------------------------------------------------------------------
 
 
-cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
+cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
     """Make a larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
-    cdef bint grows = old is not None and old.size < old.largest
+    cdef bint grows = old is not None and old.size < old.max_size
     cdef bint marks_word_ends = encoder.piece_encoder.marks_word_ends
     cdef SharedWordTable table = SharedWordTable(
         encoder.max_table_bytes, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, marks_word_ends
@@ -499,7 +499,7 @@ cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
     if change_state(space.cache.words, EXHAUSTED, REPLACING):
         with gil:
             install_table(encoder, space.table)
-    if state_of(space.cache.words) == REPLACED:
+    if get_state(space.cache.words) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
                 space.use(encoder.table)
@@ -510,7 +510,7 @@ cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
     """Replace a full table by a new one; without memory for one, the full table stays."""
     cdef Workspace space
     try:
-        table = new_table(encoder, full)
+        table = make_table(encoder, full)
     except MemoryError:
         return 0
     with cython.critical_section(encoder):

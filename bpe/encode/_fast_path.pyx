@@ -18,7 +18,7 @@ from bpe.encode._encoder cimport SHORT_TEXT, Encoder
 from bpe.encode._pieces cimport split_each
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
-    find_short, hash_word, short_key, state_of,
+    fetch_shared_short, hash_word, load_short_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._scanner cimport open_cursor, scan
@@ -244,7 +244,7 @@ cdef bint append_short(
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
     cdef bint is_splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
-    if encoder.high_merges is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
+    if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.words) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
@@ -267,7 +267,7 @@ cdef bint append_short(
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
             if length <= SHORT_WORD:
-                value = find_short(cache, lo[i])
+                value = fetch_shared_short(cache, lo[i])
             else:
                 value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
@@ -290,11 +290,11 @@ cdef inline void compute_keys(
     """
     hi[0] = EMPTY_KEY
     if length <= SHORT_WORD:
-        lo[0] = short_key(word, length, readable)
+        lo[0] = load_short_key(word, length, readable)
         prefetch_front(cache, lo[0])
     elif length <= MIDDLE_WORD:
         memcpy(lo, word, 8)
-        hi[0] = short_key(word + 8, length - 8, readable)
+        hi[0] = load_short_key(word + 8, length - 8, readable)
         prefetch_line(cache.words, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)

@@ -39,4 +39,4 @@ cdef inline int merge_piece(
 
 cdef inline Cache* select_cache(PieceEncoder encoder, Workspace space, int role) noexcept nogil:
     """Select the cache for pieces, or for earlier parts of them if ends of words are marked."""
-    return &space.earlier if encoder.marks_word_ends and role == EARLIER else &space.cache
+    return &space.earlier_cache if encoder.marks_word_ends and role == EARLIER else &space.cache

@@ -8,9 +8,9 @@ mark and have a cache of their own.
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._chunk cimport EARLIER, WHOLE, Chunk
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, LONG_WORD, MIDDLE_WORD, SHORT_WORD, Cache, Words, enter_long, enter_word, prefetch_kept,
-    prefetch_spilled, find_middles, find_shared, find_short, find_shorts, has_capacity, hash_word, is_keyed, key_size,
-    put_front, make_value,
+    EMPTY_KEY, LONG_WORD, MIDDLE_WORD, SHORT_WORD, Cache, Words, enter_long, enter_word, prefetch_long_bytes,
+    prefetch_spilled, fetch_shared_short, find_middle_words, find_shared, find_short_words, has_capacity, hash_word,
+    is_keyed, measure_key, put_front, make_value,
 )
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
@@ -28,33 +28,33 @@ cdef class PieceEncoder:
         """Find the values of the pieces of the chunk that the front table does not have; merge new ones."""
         cdef Chunk* chunk = space.chunk
         cdef Cache* cache = &space.cache
-        cdef Cache* earlier = select_cache(self, space, EARLIER)
+        cdef Cache* earlier_cache = select_cache(self, space, EARLIER)
         cdef NewWords new
         cdef size_t i
         cdef Py_ssize_t piece
         cdef uint64_t key, value
         new.n = 0
         memset(chunk.shared_values, 0, chunk.n_missed * sizeof(uint64_t))
-        if earlier == cache:                               # else some pieces are in the other table
-            find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.shared_values)
+        if earlier_cache == cache:                         # else some pieces are in the other table
+            find_short_words(cache.words, chunk.missed_key, chunk.n_missed, chunk.shared_values)
         for i in range(chunk.n_missed):
             key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.shared_values[i]
             if value:
                 put_front(cache, key, value)
             else:
-                value = find_short(earlier if chunk.role[piece] == EARLIER else cache, key)
+                value = fetch_shared_short(earlier_cache if chunk.role[piece] == EARLIER else cache, key)
             chunk.value[piece] = value
             if value == 0:
                 add_new_word(
-                    self, space, &new, piece, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
+                    self, space, &new, piece, <const byte_t*>&chunk.missed_key[i], measure_key(key), key, EMPTY_KEY
                 )
             prefetch_spilled(cache, chunk.value[piece])
         memset(chunk.shared_values, 0, chunk.n_without_short_key * sizeof(uint64_t))
-        if earlier == cache:
-            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_without_short_key, chunk.shared_values)
+        if earlier_cache == cache:
+            find_middle_words(cache.words, chunk.key, chunk.hash, chunk.n_without_short_key, chunk.shared_values)
         for i in range(chunk.n_without_short_key):
             if chunk.size[i] > MIDDLE_WORD:
-                prefetch_kept(cache, chunk.hash[i])
+                prefetch_long_bytes(cache, chunk.hash[i])
         for i in range(chunk.n_without_short_key):
             piece = chunk.without_short_key[i]
             chunk.value[piece] = chunk.shared_values[i]

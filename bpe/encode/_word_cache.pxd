@@ -5,7 +5,7 @@ The length of a word determines its table. Every table gives a *value*, which st
     length    table            found by
     1 to 8    front, lines     its key: the bytes themselves, padded with 0xFF to 64 bits
     9 to 16   lines            two keys, of the first eight bytes and of the rest
-    17 to 256 longs            hash and length, then the bytes, which are in `kept`
+    17 to 256 long words       hash and length, then the bytes, which are in `long_bytes`
     more      none             such words are merged each time
 
 A short word is looked up in the front table first. Each thread has its own front table, of recent short words only,
@@ -47,24 +47,24 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     ctypedef struct WordLine "bpe_word_line":
         uint64_t key
 
-    ctypedef struct Long "bpe_long":
+    ctypedef struct LongWord "bpe_long_word":
         uint32_t offset
 
     ctypedef struct Words "bpe_words":
         WordLine* lines
         int shift
-        Long* longs
-        size_t longs_mask
-        byte_t* kept
+        LongWord* long_words
+        size_t long_words_mask
+        byte_t* long_bytes
         token_t* spilled
         size_t max_entries
-        size_t max_longs
-        size_t max_kept
+        size_t max_long_words
+        size_t max_long_bytes
         size_t max_spilled
         size_t max_rejected
         size_t n_entries
-        size_t n_longs
-        size_t n_kept
+        size_t n_long_words
+        size_t n_long_bytes
         size_t n_spilled
         size_t n_rejected
         int* state
@@ -75,8 +75,8 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     int REPLACED "BPE_REPLACED"
     uint64_t hash_word "bpe_hash_two"(uint64_t lo, uint64_t hi)
     uint64_t find_word "bpe_find_word"(const Words* words, uint64_t lo, uint64_t hi, uint64_t hashed)
-    void find_shorts "bpe_find_shorts"(const Words* words, const uint64_t* keys, size_t n, uint64_t* values)
-    void find_middles "bpe_find_middles"(
+    void find_short_words "bpe_find_short_words"(const Words* words, const uint64_t* keys, size_t n, uint64_t* values)
+    void find_middle_words "bpe_find_middle_words"(
         const Words* words, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
     )
     void enter_word "bpe_enter_word"(
@@ -87,7 +87,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     uint64_t make_value "bpe_make_value"(Words* words, const token_t* ids, size_t n)
     void copy_words "bpe_copy_words"(Words* to, const Words* old)
     bint has_capacity "bpe_has_capacity"(Words* words)
-    int state_of "bpe_state_of"(const Words* words)
+    int get_state "bpe_get_state"(const Words* words)
     bint change_state "bpe_change_state"(Words* words, int old, int new)
 
 cdef enum:
@@ -103,7 +103,7 @@ cdef class SharedWordTable:
     cdef Words earlier_parts  # parts of words, except last ones, if ends of words are marked
     cdef int state
     cdef int size             # log2 of the number of lines
-    cdef int largest          # `size` at most, by the memory given
+    cdef int max_size         # `size` at most, by the memory given
     cdef bint marks_word_ends
 
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
@@ -118,7 +118,7 @@ cdef struct Cache:            # the tables that a thread looks words up in
     Words* words              # shared with other threads
 
 
-cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t* readable) noexcept nogil:
+cdef inline uint64_t load_short_key(const byte_t* word, Py_ssize_t size, const byte_t* readable) noexcept nogil:
     """Load the key of a word of 1 to 8 bytes: its bytes, padded with 0xFF. Nothing at or past `readable` is read.
 
     Two words have one key only if they end in 0xFF; those are not looked up by keys.
@@ -132,7 +132,7 @@ cdef inline uint64_t short_key(const byte_t* word, Py_ssize_t size, const byte_t
     return key | (~<uint64_t>0 << (8 * size - 8) << 8)
 
 
-cdef inline Py_ssize_t key_size(uint64_t key) noexcept nogil:
+cdef inline Py_ssize_t measure_key(uint64_t key) noexcept nogil:
     """Count the bytes that the word of a key has."""
     return 8 - (bpe_clz(~key) >> 3)
 
@@ -172,7 +172,7 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
     line.keys[0], line.values[0] = key, value
 
 
-cdef inline uint64_t find_short(Cache* cache, uint64_t key) noexcept nogil:
+cdef inline uint64_t fetch_shared_short(Cache* cache, uint64_t key) noexcept nogil:
     """Find the shared value of a key that the front table does not have, and enter it there; 0 if there is none."""
     cdef uint64_t value = find_word(cache.words, key, EMPTY_KEY, hash_word(key, EMPTY_KEY))
     if value:
@@ -190,9 +190,9 @@ cdef inline void prefetch_spilled(const Cache* cache, uint64_t value) noexcept n
     prefetch(&cache.words.spilled[value >> 32 & -<uint64_t>(not has_ids(value))])
 
 
-cdef inline void prefetch_kept(const Cache* cache, uint64_t hashed) noexcept nogil:
+cdef inline void prefetch_long_bytes(const Cache* cache, uint64_t hashed) noexcept nogil:
     """Prefetch the bytes of the first long word that this hash leads to."""
-    prefetch(cache.words.kept + cache.words.longs[hashed & cache.words.longs_mask].offset)
+    prefetch(cache.words.long_bytes + cache.words.long_words[hashed & cache.words.long_words_mask].offset)
 
 
 cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:

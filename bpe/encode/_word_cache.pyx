@@ -31,8 +31,8 @@ cdef class SharedWordTable:
     def __cinit__(self, size_t memory, size_t n_words, bint marks_word_ends):
         """Make an empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
         self.marks_word_ends = marks_word_ends
-        self.largest = min(compute_log2((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
-        self.size = min(compute_log2(n_words) + 1, self.largest)
+        self.max_size = min(compute_log2((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
+        self.size = min(compute_log2(n_words) + 1, self.max_size)
         self.open(&self.words, 0)
         if marks_word_ends:
             self.open(&self.earlier_parts, 1)
@@ -40,8 +40,8 @@ cdef class SharedWordTable:
     def __dealloc__(self):
         release(self.block[0], self.block_size[0])
         release(self.block[1], self.block_size[1])
-        free(self.words.longs)
-        free(self.earlier_parts.longs)
+        free(self.words.long_words)
+        free(self.earlier_parts.long_words)
 
     cdef int open(self, Words* words, int n) except -1:
         """Allocate empty tables: lines take half of the memory, long words most of the rest.
@@ -54,12 +54,12 @@ cdef class SharedWordTable:
         self.block_size[n] = lines * sizeof(WordLine) + spilled
         self.block[n] = <char*>check_allocated(allocate_zeroed(self.block_size[n]), 3 * lines, b"words of cache_memory")
         # takes memory only for pages that are written
-        words.longs = <Long*>check_allocated(
-            calloc(lines, sizeof(Long) + LONG_BYTES), 3 * lines, b"words of cache_memory"
+        words.long_words = <LongWord*>check_allocated(
+            calloc(lines, sizeof(LongWord) + LONG_BYTES), 3 * lines, b"words of cache_memory"
         )
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
-        words.kept = <byte_t*>(words.longs + lines)
+        words.long_bytes = <byte_t*>(words.long_words + lines)
         words.n_spilled = 8                                # index 0 means no value
         words.max_spilled = lines * SPILLED_BYTES // sizeof(token_t)
         if n:
@@ -67,10 +67,10 @@ cdef class SharedWordTable:
             words.n_spilled, words.max_spilled = words.max_spilled, 2 * words.max_spilled
         words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
         words.state = &self.state
-        words.shift, words.longs_mask = 64 - self.size, lines - 1
-        words.max_longs, words.max_kept = lines // 2, lines * LONG_BYTES
+        words.shift, words.long_words_mask = 64 - self.size, lines - 1
+        words.max_long_words, words.max_long_bytes = lines // 2, lines * LONG_BYTES
         words.max_entries = lines * 5 // 4                # then one word in fifty is not in its first line
-        if self.size == self.largest:
+        if self.size == self.max_size:
             words.max_entries, words.max_rejected = lines * 9 // 4, 3 * lines
         return 0
 

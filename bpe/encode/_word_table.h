@@ -39,28 +39,28 @@ typedef struct {
 typedef struct {
     uint64_t hash; /* 0 while the entry is free */
     uint64_t value;
-    uint32_t offset; /* of its bytes in `kept` */
+    uint32_t offset; /* of its bytes in `long_bytes` */
     uint32_t size;
-} bpe_long;
+} bpe_long_word;
 
 enum { BPE_CURRENT, BPE_EXHAUSTED, BPE_REPLACING, BPE_REPLACED };
 
 typedef struct {
     bpe_word_line *lines;
     int shift; /* 64 - log2 of the number of lines: the upper bits of a hash are the index of a line */
-    bpe_long *longs;
-    size_t longs_mask;
-    uint8_t *kept;     /* bytes of the longer words */
-    uint32_t *spilled; /* ids of words that have more than two, after their number */
+    bpe_long_word *long_words;
+    size_t long_words_mask;
+    uint8_t *long_bytes; /* bytes of the longer words */
+    uint32_t *spilled;   /* ids of words that have more than two, after their number */
     size_t max_entries;
-    size_t max_longs;
-    size_t max_kept;
+    size_t max_long_words;
+    size_t max_long_bytes;
     size_t max_spilled;
     size_t max_rejected;
     char apart[64]; /* the counts below, which writers change, are in other cache lines than what readers need */
     size_t n_entries;
-    size_t n_longs;
-    size_t n_kept;
+    size_t n_long_words;
+    size_t n_long_bytes;
     size_t n_spilled;
     size_t n_rejected;
     int *state; /* shared by the two tables of a tokenizer with an end-of-word mark */
@@ -105,14 +105,14 @@ static inline uint64_t bpe_find_word(const bpe_words *words, uint64_t lo, uint64
 }
 
 /* The values of n words of 9 to 16 bytes in the first line of each, 0 where it has none; `keys` has `lo` and `hi` of each. */
-static inline void bpe_find_middles(
+static inline void bpe_find_middle_words(
     const bpe_words *words, const uint64_t *keys, const uint64_t *hashes, size_t n, uint64_t *values) {
     for (size_t i = 0; i < n; i++)
         values[i] = bpe_value_in(&words->lines[hashes[i] >> words->shift], keys[2 * i], keys[2 * i + 1]);
 }
 
 /* The values of n words of at most 8 bytes in their first line, 0 where it has none. */
-static inline void bpe_find_shorts(const bpe_words *words, const uint64_t *keys, size_t n, uint64_t *values) {
+static inline void bpe_find_short_words(const bpe_words *words, const uint64_t *keys, size_t n, uint64_t *values) {
     for (size_t i = 0; i < n; i++)
         values[i] = bpe_short_value_in(&words->lines[bpe_hash_two(keys[i], UINT64_MAX) >> words->shift], keys[i]);
 }
@@ -156,13 +156,13 @@ static inline void bpe_enter_word(
 
 /* The value of a word of more than 16 bytes, or 0. */
 static inline uint64_t bpe_find_long(const bpe_words *words, const uint8_t *word, size_t size, uint64_t hash) {
-    size_t at = hash & words->longs_mask;
-    for (uint64_t found; (found = BPE_GET(words->longs[at].hash)) != 0; at = (at + 1) & words->longs_mask) {
-        const bpe_long *entry = &words->longs[at];
+    size_t at = hash & words->long_words_mask;
+    for (uint64_t found; (found = BPE_GET(words->long_words[at].hash)) != 0; at = (at + 1) & words->long_words_mask) {
+        const bpe_long_word *entry = &words->long_words[at];
         uint64_t value;
         if (found != hash) continue;
         value = BPE_ACQUIRE(entry->value);
-        if (value && BPE_GET(entry->size) == size && memcmp(words->kept + BPE_GET(entry->offset), word, size) == 0)
+        if (value && BPE_GET(entry->size) == size && memcmp(words->long_bytes + BPE_GET(entry->offset), word, size) == 0)
             return value;
     }
     return 0;
@@ -171,15 +171,16 @@ static inline uint64_t bpe_find_long(const bpe_words *words, const uint8_t *word
 /* Enter such a word, which was not found. At most half of the entries are used, so that every search ends. Two threads may
  * enter the same word twice, which is harmless. */
 static inline void bpe_enter_long(bpe_words *words, const uint8_t *word, size_t size, uint64_t hash, uint64_t value) {
-    size_t at = hash & words->longs_mask, offset;
-    if (hash == 0 || BPE_ADD(words->n_longs, 1) >= words->max_longs) return;
-    offset = BPE_ADD(words->n_kept, size);
-    if (offset + size > words->max_kept) return;
-    memcpy(words->kept + offset, word, size);
-    for (uint64_t none = 0; !BPE_CLAIM(words->longs[at].hash, none, hash); none = 0) at = (at + 1) & words->longs_mask;
-    BPE_SET(words->longs[at].offset, (uint32_t)offset);
-    BPE_SET(words->longs[at].size, (uint32_t)size);
-    BPE_PUBLISH(words->longs[at].value, value);
+    size_t at = hash & words->long_words_mask, offset;
+    if (hash == 0 || BPE_ADD(words->n_long_words, 1) >= words->max_long_words) return;
+    offset = BPE_ADD(words->n_long_bytes, size);
+    if (offset + size > words->max_long_bytes) return;
+    memcpy(words->long_bytes + offset, word, size);
+    for (uint64_t none = 0; !BPE_CLAIM(words->long_words[at].hash, none, hash); none = 0)
+        at = (at + 1) & words->long_words_mask;
+    BPE_SET(words->long_words[at].offset, (uint32_t)offset);
+    BPE_SET(words->long_words[at].size, (uint32_t)size);
+    BPE_PUBLISH(words->long_words[at].value, value);
 }
 
 /* The value that stands for n ids: one or two in itself, more in `spilled`; 0 if there is no room.
@@ -219,14 +220,14 @@ static inline void bpe_copy_words(bpe_words *to, const bpe_words *from) {
             bpe_enter_word(to, lo, hi, bpe_hash_two(lo, hi), value, 1);
         }
     }
-    for (size_t i = 0; i <= from->longs_mask; i++) {
-        const bpe_long *entry = &from->longs[i];
+    for (size_t i = 0; i <= from->long_words_mask; i++) {
+        const bpe_long_word *entry = &from->long_words[i];
         if ((value = bpe_copy_value(to, from, &entry->value)) == 0) continue;
-        bpe_enter_long(to, from->kept + BPE_GET(entry->offset), BPE_GET(entry->size), BPE_GET(entry->hash), value);
+        bpe_enter_long(to, from->long_bytes + BPE_GET(entry->offset), BPE_GET(entry->size), BPE_GET(entry->hash), value);
     }
 }
 
-static inline int bpe_state_of(const bpe_words *words) { return BPE_GET(*words->state); }
+static inline int bpe_get_state(const bpe_words *words) { return BPE_GET(*words->state); }
 
 /* Change the state from `old`; False if it was another, so that one of several threads succeeds. */
 static inline int bpe_change_state(bpe_words *words, int old, int state) {
@@ -235,8 +236,8 @@ static inline int bpe_change_state(bpe_words *words, int old, int state) {
 
 /* Whether there is room for another word; if not, the word is rejected. */
 static inline int bpe_has_capacity(bpe_words *words) {
-    if (BPE_GET(words->n_entries) < words->max_entries && BPE_GET(words->n_longs) < words->max_longs &&
-        BPE_GET(words->n_kept) < words->max_kept && BPE_GET(words->n_spilled) < words->max_spilled)
+    if (BPE_GET(words->n_entries) < words->max_entries && BPE_GET(words->n_long_words) < words->max_long_words &&
+        BPE_GET(words->n_long_bytes) < words->max_long_bytes && BPE_GET(words->n_spilled) < words->max_spilled)
         return 1;
     if (BPE_ADD(words->n_rejected, 1) >= words->max_rejected) bpe_change_state(words, BPE_CURRENT, BPE_EXHAUSTED);
     return 0;

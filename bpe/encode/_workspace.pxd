@@ -14,7 +14,7 @@ cdef class Workspace:
 
     cdef SharedWordTable table      # shared with other workspaces
     cdef Cache cache          # of its words
-    cdef Cache earlier        # of its parts that do not end a word, if ends of words are marked
+    cdef Cache earlier_cache  # of its parts that do not end a word, if ends of words are marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed

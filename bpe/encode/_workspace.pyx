@@ -2,7 +2,7 @@
 
 cimport cython
 
-from bpe.base._id_array cimport LARGE, large_output
+from bpe.base._id_array cimport LARGE, reserve_large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
 from bpe.base._memory cimport check_allocated
@@ -23,7 +23,7 @@ cdef class Workspace:
         """Take the size of the word table in bytes; a small one goes with small tables of recent words."""
         open_front(&self.cache, memory)
         if marks_word_ends:
-            open_front(&self.earlier, memory)
+            open_front(&self.earlier_cache, memory)
         self.chunk = <Chunk*>check_allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
         self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
         self.unknown = False
@@ -32,7 +32,7 @@ cdef class Workspace:
 
     def __dealloc__(self):
         free(self.cache.front)
-        free(self.earlier.front)
+        free(self.earlier_cache.front)
         free_scratch(&self.scratch)
         free(self.chunk)
         free(self.feed)
@@ -47,10 +47,10 @@ cdef class Workspace:
         """Look words up in this table from now on; forget the values of another one."""
         if table is not self.table:
             self.table = table
-            self.cache.words, self.earlier.words = &table.words, &table.earlier_parts
+            self.cache.words, self.earlier_cache.words = &table.words, &table.earlier_parts
             empty_front(&self.cache)
-            if self.earlier.front != NULL:
-                empty_front(&self.earlier)
+            if self.earlier_cache.front != NULL:
+                empty_front(&self.earlier_cache)
         return 0
 
     cdef int reset(self) noexcept nogil:
@@ -82,4 +82,4 @@ cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil:
     Only for the first ids of a call: those that are there would be lost.
     """
     if n_bytes > 2 * LARGE and space.out.n == 0 and not space.out.lent and space.pool is not None:
-        large_output(&space.out, space.pool, &space.block, n_bytes + 1024)
+        reserve_large_output(&space.out, space.pool, &space.block, n_bytes + 1024)

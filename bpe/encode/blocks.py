@@ -201,7 +201,7 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     """Merge across words in each document, if the model does so."""
-    word_merger = engine.parts.across_words
+    word_merger = engine.parts.word_merger
     if word_merger is None or part is None:
         return part
     ids, lengths = word_merger.merge(part.ids, compute_offsets(part.lengths))
@@ -284,8 +284,8 @@ class _BlockPreparer:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             first_items.append(len(items))
             position = start
-            for piece, special in self._specials.split(text[start:end], self._allowed):
-                items.append((position, len(piece)) if special is None else (special, -1))
+            for piece, special_id in self._specials.split(text[start:end], self._allowed):
+                items.append((position, len(piece)) if special_id is None else (special_id, -1))
                 position += len(piece)
             if start == end:
                 items.append((start, 0))

@@ -22,7 +22,7 @@ from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
-from bpe.encode.models.kernel import get_unknown_id
+from bpe.encode.models.kernel import get_unk_id
 from bpe.encode.models.model import ModelParts, build_model
 from bpe.errors import short_repr
 from bpe.merge._dropout import Dropout
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bpe.text.alignment import Convention
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
-LONG_TEXT = 1 << 16
+LONG_TEXT_CHARS = 1 << 16
 #: How many texts are searched for special tokens together, and the most characters that they may have.
 _TEXTS_PER_SEARCH, _MAX_JOINED_CHARS = 16, 1 << 18
 
@@ -77,9 +77,9 @@ class Engine:
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
         self.parts = build_model(spec, whole_words, cache_memory) if parts is None else parts
-        built = self.parts.built
-        self.kernel, self.merger, self.symbols = built.kernel, built.merger, built.symbols
-        self.kernel_finds_units = built.finds_units
+        built_kernel = self.parts.built_kernel
+        self.kernel, self.merger, self.symbols = built_kernel.kernel, built_kernel.merger, built_kernel.symbols
+        self.kernel_finds_units = built_kernel.finds_units
         second_ids = self.parts.second_ids
         self._find_last_split = self.kernel.find_last_split if second_ids is None else second_ids.find_last_split
         pretokenizer = spec.pretokenizer
@@ -112,37 +112,24 @@ class Engine:
     @property
     def fast_kernel(self) -> Encoder | None:
         """The kernel, if it takes every text unchanged, finds no special tokens in it, and nothing follows; or None."""
-        is_enough = self.kernel_takes_raw_text and not self.specials.always and self.parts.across_words is None
-        return self.kernel if is_enough else None
+        kernel_suffices = self.kernel_takes_raw_text and not self.specials.always and self.parts.word_merger is None
+        return self.kernel if kernel_suffices else None
 
     @cached_property
     def words(self) -> WordModel:
         """Words encoded one at a time in plain Python."""
         from bpe.encode.words import WordModel
 
-        return WordModel(self.spec, self.symbols, get_unknown_id(self.spec))
+        return WordModel(self.spec, self.symbols, get_unk_id(self.spec))
 
     # One text ---------------------------------------------------------------------------------------------------------
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """Encode one text. The special tokens in `allowed` are found; others are encoded as text."""
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
-            if isinstance(text, str) and text.isascii():
-                ids, all_known = self.kernel.encode(text)
-            elif isinstance(text, str) and len(text) > LONG_TEXT:
-                return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
-            else:
-                ids, all_known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
-            if not all_known:
-                self.raise_for_unknown(text)
-            return self._merge_words(ids)
+            return self._encode_raw(text)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
-            data = self.check_text(text)
-            data = data.encode() if isinstance(data, str) else data
-            spans = self.specials.find_spans(data, allowed)
-            ids, all_known = (
-                self.kernel.encode(data) if spans is None else self.kernel.encode_with_specials(data, *spans)
-            )
+            ids, all_known = self._encode_raw_with_specials(text, allowed)
             if all_known:
                 return self._merge_words(ids)
             # The general way, below, raises the error for the unknown symbol.
@@ -150,6 +137,26 @@ class Engine:
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
         return join_ids([self.encode_segment(segment) for segment in self.prepare(text, allowed)])
+
+    def _encode_raw(self, text: TextLike) -> NDArray[np.uint32]:
+        """Encode a text that the kernel takes unchanged, as text."""
+        if isinstance(text, str) and text.isascii():
+            ids, all_known = self.kernel.encode(text)
+        elif isinstance(text, str) and len(text) > LONG_TEXT_CHARS:
+            return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
+        else:
+            ids, all_known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
+        if not all_known:
+            self.raise_for_unknown(text)
+        return self._merge_words(ids)
+
+    def _encode_raw_with_specials(self, text: TextLike, allowed: frozenset[str]) -> tuple[NDArray[np.uint32], bool]:
+        """Encode a text that the kernel takes unchanged but for special tokens: (ids, whether all are known)."""
+        data = self.check_text(text)
+        if isinstance(data, str):
+            data = data.encode()
+        spans = self.specials.find_spans(data, allowed)
+        return self.kernel.encode(data) if spans is None else self.kernel.encode_with_specials(data, *spans)
 
     def check_text(self, text: TextLike) -> str | bytes:
         """Convert a text to the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
@@ -174,11 +181,12 @@ class Engine:
     def _prepare_raw(self, data: bytes, allowed: frozenset[str]) -> Iterator[Segment]:
         """Split a text that is encoded unchanged at special tokens that one search finds."""
         spans, text_start, splitter = self.specials.find_spans(data, allowed), 0, self.spec.pretokenizer
-        for start, end, token_id in zip(*(column.tolist() for column in spans), strict=True) if spans else ():
-            if start > text_start:
-                yield Segment(data[text_start:start], splitter)
-            yield Segment(data[start:end], None, token_id)
-            text_start = end
+        if spans is not None:
+            for start, end, token_id in zip(*(column.tolist() for column in spans), strict=True):
+                if start > text_start:
+                    yield Segment(data[text_start:start], splitter)
+                yield Segment(data[start:end], None, token_id)
+                text_start = end
         if text_start < len(data):
             yield Segment(data[text_start:], splitter)
 
@@ -215,7 +223,7 @@ class Engine:
 
     def _merge_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Merge across the words of a text, if the model does so."""
-        word_merger = self.parts.across_words
+        word_merger = self.parts.word_merger
         return ids if word_merger is None else word_merger.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
     def encode_with_dropout(
@@ -228,15 +236,15 @@ class Engine:
 
         Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020).
         """
-        rows: list[NDArray[np.uint32]] = []
+        ids_of_segments: list[NDArray[np.uint32]] = []
         random_state = seed & 2**64 - 1
         for segment in self.prepare(text, allowed):
             if segment.token_id is not None:
-                rows.append(self.encode_segment(segment))
+                ids_of_segments.append(self.encode_segment(segment))
             else:
                 ids, random_state = self._drop_merges(segment, dropout, random_state)
-                rows.append(ids)
-        return join_ids(rows)
+                ids_of_segments.append(ids)
+        return join_ids(ids_of_segments)
 
     def _drop_merges(self, segment: Segment, dropout: float, random_state: int) -> tuple[NDArray[np.uint32], int]:
         """Encode a segment with random merges left out: (ids, the next state of the random numbers)."""
@@ -285,12 +293,12 @@ class Engine:
         bos_eos: BosEos = NO_BOS_EOS,
     ) -> TokenBatch:
         """Encode many texts. A large batch is encoded by several threads."""
-        unchanged = self.kernel_takes_raw_text and not (allowed and self._any_may_contain_special(texts, allowed))
-        if (get_scanner(self.spec.pretokenizer) is None and not unchanged) or self.spec.dropout:
+        takes_raw_texts = self.kernel_takes_raw_text and not (allowed and self._any_may_contain_special(texts, allowed))
+        if (get_scanner(self.spec.pretokenizer) is None and not takes_raw_texts) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, bos_eos)
         job = EncodeJob(self.kernel, threads)
         job.surround(*bos_eos)
-        if unchanged:
+        if takes_raw_texts:
             job.add_texts(texts, self.check_text)
         else:
             items_of_texts = [
@@ -303,7 +311,7 @@ class Engine:
             job.add_items(
                 chain.from_iterable(items_of_texts), compute_offsets([len(items) for items in items_of_texts])
             )
-        batch, unknown_index = self._run(job, threads)
+        batch, unknown_index = self._run_job(job, threads)
         if unknown_index >= 0:
             self.raise_for_unknown(texts[unknown_index])
         return batch
@@ -332,7 +340,7 @@ class Engine:
         job = EncodeJob(self.kernel, threads)
         job.surround(*bos_eos)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends), copies=True)
-        batch, unknown_index = self._run(job, threads)
+        batch, unknown_index = self._run_job(job, threads)
         if unknown_index >= 0:
             self.raise_for_unknown(buffer[int(starts[unknown_index]) : int(ends[unknown_index])])
         return batch
@@ -348,7 +356,7 @@ class Engine:
             ValueError: as for `encode_documents`; the visitor may have taken some ids by then.
 
         """
-        if not self.kernel_takes_raw_text or self._chars or self.parts.across_words is not None:
+        if not self.kernel_takes_raw_text or self._chars or self.parts.word_merger is not None:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
@@ -363,14 +371,14 @@ class Engine:
         """
         job = EncodeJob(self.kernel, 1)
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
-        return self._run(job, 1)[0]
+        return self._run_job(job, 1)[0]
 
-    def make_block_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
+    def make_block_cut(self, separators: list[bytes], keep_separator: bool, names: frozenset[str]) -> EndCut | None:
         """Make a function that finds where a block of a file may end, given the special tokens to find in it."""
         from bpe.corpus.blocks import make_document_cut, make_safe_cut
 
         if not self.can_split_documents(names):
-            return make_document_cut(separators, keep)
+            return make_document_cut(separators, keep_separator)
         return make_safe_cut(self._find_last_split, [*separators, *(name.encode() for name in names)])
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
@@ -385,13 +393,13 @@ class Engine:
             return False
         return self.specials.need_one_search(names)
 
-    def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
+    def _run_job(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """Run a job: (its result, the first text with a symbol without an id, or -1)."""
         n_parts = job.prepare()
         run_threads(job.work, min(threads, n_parts), job.stop)
         ids, lengths, unknown_index = job.result()
-        if self.parts.across_words is not None:
-            ids, lengths = self.parts.across_words.merge(ids, compute_offsets(lengths))
+        if self.parts.word_merger is not None:
+            ids, lengths = self.parts.word_merger.merge(ids, compute_offsets(lengths))
         return TokenBatch(ids, compute_offsets(lengths)), unknown_index
 
     def _encode_one_by_one(
@@ -399,8 +407,8 @@ class Engine:
     ) -> TokenBatch:
         """Encode several texts whose pretokenizer runs in the `regex` package."""
         del threads  # the `regex` package holds the GIL
-        rows = [surround_ids(self.encode(text, allowed), bos_eos) for text in texts]
-        return TokenBatch(join_ids(rows), compute_offsets([len(row) for row in rows]))
+        ids_of_texts = [surround_ids(self.encode(text, allowed), bos_eos) for text in texts]
+        return TokenBatch(join_ids(ids_of_texts), compute_offsets([len(ids) for ids in ids_of_texts]))
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
@@ -412,43 +420,43 @@ class Engine:
             else:
                 yield from segment.pretokens()
 
-    def encode_pretoken(self, piece: bytes) -> list[int]:
+    def encode_pretoken(self, pretoken: bytes) -> list[int]:
         """Encode one pretoken; NO_TOKEN for a symbol without an id."""
-        ids, second_ids = self.kernel.encode_pretoken(piece), self.parts.second_ids
-        if self.parts.across_words is None or second_ids is None:
+        ids, second_ids = self.kernel.encode_pretoken(pretoken), self.parts.second_ids
+        if self.parts.word_merger is None or second_ids is None:
             return ids
         return [
             int(second_ids.tokens[token_id - second_ids.first_id]) if token_id >= second_ids.first_id else token_id
             for token_id in ids
         ]
 
-    def measure_tokens(self, piece: bytes) -> list[int]:
+    def measure_tokens(self, pretoken: bytes) -> list[int]:
         """Measure the tokens of one pretoken: the number of bytes of text that each stands for."""
-        ids = self.encode_pretoken(piece) if self.spec.ignore_merges else []
-        if len(ids) == 1 and self.spec.vocabulary[ids[0]] == piece:
-            return [self.words.measure(piece)]
-        return self.words.merge(piece)[1]
+        ids = self.encode_pretoken(pretoken) if self.spec.ignore_merges else []
+        if len(ids) == 1 and self.spec.vocabulary[ids[0]] == pretoken:
+            return [self.words.measure(pretoken)]
+        return self.words.merge(pretoken)[1]
 
     def find_unreachable(self) -> NDArray[np.int64]:
         """Find the ids that encoding never produces, as `Tokenizer.unreachable` documents them."""
         from bpe.vocab.merging import find_unreachable
 
         unreachable = find_unreachable(drop_merges_across_words(self.spec), Engine)
-        word_merger = self.parts.across_words
+        word_merger = self.parts.word_merger
         return (
             unreachable
             if word_merger is None
             else word_merger.find_unreachable(unreachable, self.spec.vocabulary.limit)
         )
 
-    def name_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
+    def name_symbols(self, pretoken: bytes) -> list[tuple[bytes, int]]:
         """List the symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        return [(symbol.name, symbol.token) for symbol in self.words.list_symbols(piece)]
+        return [(symbol.name, symbol.token) for symbol in self.words.list_symbols(pretoken)]
 
 
-def join_ids(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+def join_ids(arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     """Join the ids of texts."""
-    return np.concatenate(rows) if len(rows) > 1 else rows[0] if rows else np.empty(0, dtype=np.uint32)
+    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0] if arrays else np.empty(0, dtype=np.uint32)
 
 
 def surround_ids(ids: NDArray[np.uint32], bos_eos: BosEos) -> NDArray[np.uint32]:

@@ -17,29 +17,29 @@ from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.vocabulary import NO_TOKEN
 
 #: What `list_tokens(as_text=True)` puts before a symbol that has no id.
-UNKNOWN = "⁇"
+UNKNOWN_MARK = "⁇"
 
 
 def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
     """List the tokens of a text, as `Tokenizer.tokens` documents them; a symbol without an id is a token of its own."""
     vocabulary = engine.spec.vocabulary
     tokens: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
-    merges_across = engine.parts.across_words is not None
-    for piece in (
+    merges_across = engine.parts.word_merger is not None
+    for item in (
         engine.encode(text, allowed).tolist() if merges_across else engine.pretokens_and_specials(text, allowed)
     ):
-        if isinstance(piece, int):
-            tokens.append((vocabulary[piece], True))
+        if isinstance(item, int):
+            tokens.append((vocabulary[item], True))
             continue
-        ids = engine.encode_pretoken(piece)
-        symbols_without_id = iter([symbol for symbol, token_id in engine.name_symbols(piece) if token_id == NO_TOKEN])
+        ids = engine.encode_pretoken(item)
+        symbols_without_id = iter([symbol for symbol, token_id in engine.name_symbols(item) if token_id == NO_TOKEN])
         tokens += [
             (next(symbols_without_id), False) if token_id == NO_TOKEN else (vocabulary[token_id], True)
             for token_id in ids
         ]
     if as_text:
         return [
-            token.decode("utf-8", "replace") if has_id else UNKNOWN + token.decode("utf-8", "backslashreplace")
+            token.decode("utf-8", "replace") if has_id else UNKNOWN_MARK + token.decode("utf-8", "backslashreplace")
             for token, has_id in tokens
         ]
     return [token.decode() if engine.spec.model == "char" else token for token, _ in tokens]
@@ -49,19 +49,19 @@ def explain(engine: Engine, text: TextLike) -> str:
     """Explain each pretoken in a paragraph: its symbols, every merge in order with rank and id, and the ids."""
     if engine.parts.events is None:
         check_supported(engine.spec, "explain", allow_across_words=False)
-    pieces, spec = engine.pretokens_and_specials(text, engine.specials.always), engine.spec
+    items, spec = engine.pretokens_and_specials(text, engine.specials.always), engine.spec
     events, ranks = engine.parts.events, engine.words.ranks
     paragraphs = []
-    for piece in pieces:
-        if isinstance(piece, int):
-            paragraphs.append(f"{_quote(spec.vocabulary[piece])}\n  special token, id {piece}")
+    for item in items:
+        if isinstance(item, int):
+            paragraphs.append(f"{_quote(spec.vocabulary[item])}\n  special token, id {item}")
         else:
-            symbols, ids = engine.name_symbols(piece), engine.encode_pretoken(piece)
+            symbols, ids = engine.name_symbols(item), engine.encode_pretoken(item)
             if events is None:
                 steps = _explain_merges(spec, ranks, symbols, ids)
             else:
                 steps = chain(events.explain(symbols), [_describe_ids(ids)])
-            paragraphs.append("\n".join([_quote(piece), *steps]))
+            paragraphs.append("\n".join([_quote(item), *steps]))
     return "\n".join(paragraphs)
 
 
@@ -75,22 +75,24 @@ def list_merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tup
     """
     spec = engine.spec
     check_supported(spec, "show_merges", allow_across_words=False)
-    ranks, pieces = engine.words.ranks, list(engine.pretokens_and_specials(text, engine.specials.always))
-    state = [
-        [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.name_symbols(piece) for piece in pieces
+    ranks, items = engine.words.ranks, list(engine.pretokens_and_specials(text, engine.specials.always))
+    symbols_of_items = [
+        [(spec.vocabulary[item], item)] if isinstance(item, int) else engine.name_symbols(item) for item in items
     ]
-    final_ids = [[piece] if isinstance(piece, int) else engine.encode_pretoken(piece) for piece in pieces]
-    best_merges = [_find_best_merge(symbols, ranks) for symbols in state]
-    steps = [("", [symbol for symbols in state for symbol in symbols])]
+    final_ids = [[item] if isinstance(item, int) else engine.encode_pretoken(item) for item in items]
+    best_merges = [_find_best_merge(symbols, ranks) for symbols in symbols_of_items]
+    steps = [("", [symbol for symbols in symbols_of_items for symbol in symbols])]
     while (next_merge := min((merge for merge in best_merges if merge), default=None)) is not None:
         rank, token, index = next_merge
-        symbols = next(symbols for symbols, merge in zip(state, best_merges, strict=True) if merge == next_merge)
+        symbols = next(
+            symbols for symbols, merge in zip(symbols_of_items, best_merges, strict=True) if merge == next_merge
+        )
         left, right = _spell(symbols)[index : index + 2]
-        for i, symbols in enumerate(state):
+        for i, symbols in enumerate(symbols_of_items):
             while (merge := best_merges[i]) is not None and merge[:2] == (rank, token):
                 symbols[merge[2] : merge[2] + 2] = [(spec.vocabulary[token], token)]
                 best_merges[i] = _find_best_merge(symbols, ranks)
-        tokens = [symbol for symbols in state for symbol in symbols]
+        tokens = [symbol for symbols in symbols_of_items for symbol in symbols]
         steps.append((f"{left} + {right} (rank {rank}, id {token})", tokens))
     if [token_id for _, token_id in steps[-1][1]] != [token_id for ids in final_ids for token_id in ids]:
         symbols_without_id = iter([symbol for symbol in steps[-1][1] if symbol[1] == NO_TOKEN])
@@ -148,5 +150,5 @@ def _spell(symbols: list[tuple[bytes, int]]) -> list[str]:
     return spell_together(token for token, _ in symbols)
 
 
-def _quote(piece: bytes) -> str:
-    return repr(piece.decode("utf-8", "backslashreplace"))
+def _quote(pretoken: bytes) -> str:
+    return repr(pretoken.decode("utf-8", "backslashreplace"))

@@ -35,7 +35,9 @@ Unit = Literal["char", "byte"]
 #: Index of a token that ends after its pretoken → (number of the pretoken, start and end in its bytes).
 _OverhangingTokens = dict[int, tuple[int, int, int]]
 #: White space and the letter for a space, which `tokenizers` trims.
-_WHITE = "Ġ\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_WHITE_SPACE = (
+    "Ġ\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
 
 
 class OffsetEncoder:
@@ -44,15 +46,15 @@ class OffsetEncoder:
     def __init__(self, engine: Engine) -> None:
         spec = engine.spec
         self.engine = engine
-        self._lengths = _measure_texts(spec)
-        self._unk = NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
+        self._text_lengths = _measure_token_texts(spec)
+        self._unk_id = NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
         pretokenizer = spec.pretokenizer
         #: Whether a token that ends with the mark may come from text that spells the mark.
-        self._spelled_like_text = has_text_marks(spec)
+        self._has_text_marks = has_text_marks(spec)
         #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
-        self._merges_again = _must_merge_again(engine)
+        self._must_merge_again = _must_merge_again(engine)
         #: Whether bytes of a prefix or suffix become tokens, which stand for no text.
-        self._affix_bytes = spec.byte_fallback and bool(spec.subword_prefix or spec.end_of_word_glued)
+        self._has_affix_bytes = spec.byte_fallback and bool(spec.subword_prefix or spec.end_of_word_glued)
         self._word_lengths: dict[bytes, list[int]] = {}
         #: Whether every token is a part of the text: if their lengths sum to the text's, nothing was dropped.
         self._tokens_are_text = (
@@ -96,46 +98,46 @@ class OffsetEncoder:
 
         Special tokens count as pretokens, as in `tokenizers`.
         """
-        ids, spans, words, special_texts = self.encode_untrimmed(text, allowed, unit, convention)
+        ids, spans, word_numbers, special_texts = self.encode_untrimmed(text, allowed, unit, convention)
         if convention == "tokenizers":
-            for prefix in self._trims:
+            for prefix in self._trim_prefixes:
                 spans = self._trim(ids, spans, special_texts, prefix)
-        return ids, spans, words
+        return ids, spans, word_numbers
 
     def encode_untrimmed(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
         """Encode a text: ids, untrimmed spans, pretoken numbers, and by index the text of each special token."""
-        if unit == "char" and (columns := self._encode_own_bytes(text, allowed)):
+        if unit == "char" and (columns := self._encode_unchanged_text(text, allowed)):
             return *columns, {}
         data = to_bytes(self.engine.check_text(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+        all_word_numbers: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
         special_texts: dict[int, str] = {}
         overhanging_spans: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
         for segment in self.engine.prepare(data, allowed, convention):
             if segment.token_id is not None:
                 special_texts[n_ids] = escape(segment.data)
-            segment_ids, segment_spans, overhanging = self._encode_segment(segment)
-            overhanging_spans |= {n_ids + index: (start, end) for index, (_, start, end) in overhanging.items()}
+            segment_ids, segment_spans, overhanging_tokens = self._encode_segment(segment)
+            overhanging_spans |= {n_ids + index: (start, end) for index, (_, start, end) in overhanging_tokens.items()}
             ids.append(segment_ids)
             spans.append(_locate_characters(segment, segment_spans))
             starts, ends = segment.bounds()
             word_numbers = np.searchsorted(ends, segment_spans[:, 0], side="right")
-            for index, (word, _, _) in overhanging.items():
-                word_numbers[index] = word
-            words.append(word_numbers + n_words)
+            for index, (word_number, _, _) in overhanging_tokens.items():
+                word_numbers[index] = word_number
+            all_word_numbers.append(word_numbers + n_words)
             n_ids, n_words = n_ids + len(segment_ids), n_words + int((starts < ends).sum())
         all_spans = np.concatenate(spans)
         if unit == "char":
             all_spans = _convert_to_characters(all_spans, text, data)
         if overhanging_spans and convention == "tokenizers":
             all_spans[list(overhanging_spans)] = _find_spans_beyond(list(overhanging_spans.values()), data, unit)
-        return np.concatenate(ids), all_spans, np.concatenate(words), special_texts
+        return np.concatenate(ids), all_spans, np.concatenate(all_word_numbers), special_texts
 
-    def _encode_own_bytes(
+    def _encode_unchanged_text(
         self, text: TextLike, allowed: frozenset[str]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]] | None:
         """Encode a text without special tokens whose tokens are parts of it: ids, spans in characters, and words.
@@ -143,7 +145,7 @@ class OffsetEncoder:
         None for any other.
         """
         pretokenizer = self.engine.spec.pretokenizer
-        if not self._tokens_are_text or self._merges_again or isinstance(pretokenizer, PipelinePretokenizer):
+        if not self._tokens_are_text or self._must_merge_again or isinstance(pretokenizer, PipelinePretokenizer):
             return None
         data = to_bytes(self.engine.check_text(text))
         if self.engine.specials.may_occur(data, allowed) or not _has_whole_characters(text):
@@ -152,20 +154,20 @@ class OffsetEncoder:
         starts, ends = segment.bounds()
         ids = self.engine.encode_segment(segment)
         spans = _offsets.locate_in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
-        words = _offsets.number_words(spans, starts, ends, len(data))
-        if words is None or not len(ids) or spans[-1, 1] != len(data):
+        word_numbers = _offsets.number_words(spans, starts, ends, len(data))
+        if word_numbers is None or not len(ids) or spans[-1, 1] != len(data):
             return None
         _offsets.convert_to_characters(data, spans)
-        return ids, spans, words
+        return ids, spans, word_numbers
 
     @cached_property
-    def _trims(self) -> tuple[bool, ...]:
+    def _trim_prefixes(self) -> tuple[bool, ...]:
         """For each time that the post-processor trims spans: whether a space is put before a text."""
         processor = self.engine.spec.post_processor
         return () if processor is None else processor.trims
 
     @cached_property
-    def _spaces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _space_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """By id: the number of spaces that a token begins and ends with, as `tokenizers` counts them."""
         spec = self.engine.spec
         counts = np.zeros((2, spec.vocabulary.limit), dtype=np.int64)
@@ -181,14 +183,14 @@ class OffsetEncoder:
         self, ids: NDArray[np.uint32], spans: NDArray[np.int64], special_texts: dict[int, str], prefix: bool
     ) -> NDArray[np.int64]:
         """Trim the spaces at the ends of spans, as `process_offsets` of `tokenizers` does."""
-        leading, trailing = self._spaces[0][ids], self._spaces[1][ids]
+        n_leading, n_trailing = self._space_counts[0][ids], self._space_counts[1][ids]
         for index, text in special_texts.items():
-            leading[index], trailing[index] = count_spaces_around(text)
+            n_leading[index], n_trailing[index] = count_spaces_around(text)
         starts, ends = spans[:, 0], spans[:, 1]
         if prefix:
-            leading = np.where((leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, leading)
-        starts = np.minimum(starts + leading, ends)
-        trimmed_ends = np.where((trailing > 0) & (ends >= trailing), np.maximum(ends - trailing, starts), ends)
+            n_leading = np.where((n_leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, n_leading)
+        starts = np.minimum(starts + n_leading, ends)
+        trimmed_ends = np.where((n_trailing > 0) & (ends >= n_trailing), np.maximum(ends - n_trailing, starts), ends)
         return np.stack((starts, trimmed_ends), axis=1)
 
     def _encode_by_pretokens(
@@ -212,7 +214,7 @@ class OffsetEncoder:
             return ids, np.array([[0, len(segment.data)]], dtype=np.int64), {}
         starts, ends = segment.bounds()
         data = segment.data
-        if not self._merges_again:
+        if not self._must_merge_again:
             ids = self.engine.encode_segment(segment)
             return ids, self._find_token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
@@ -234,12 +236,12 @@ class OffsetEncoder:
         ]
         spans = np.array(span_list, dtype=np.int64).reshape(-1, 2)
         if letter_offsets is not None:
-            first, last = (
+            first_bytes, last_bytes = (
                 np.searchsorted(letter_offsets, spans[:, 0], "right") - 1,
                 np.searchsorted(letter_offsets, spans[:, 1]),
             )
-            spans = np.stack((first, last), axis=1)
-        return ids, spans, _find_overhanging(lengths, bounds) if self._affix_bytes else {}
+            spans = np.stack((first_bytes, last_bytes), axis=1)
+        return ids, spans, _find_overhanging_tokens(lengths, bounds) if self._has_affix_bytes else {}
 
     def _find_token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -248,25 +250,25 @@ class OffsetEncoder:
         if not len(ids):
             return np.zeros((0, 2), dtype=np.int64)
         bounds = compute_offsets(ends - starts)
-        lengths = self._lengths[ids]
-        is_unknown = ids == self._unk
+        lengths = self._text_lengths[ids]
+        is_unknown = ids == self._unk_id
         if not self.engine.spec.byte_fallback and is_unknown.any():
             lengths[is_unknown] = self._measure_unknown(data, starts, ends)
-        if self._spelled_like_text:
+        if self._has_text_marks:
             self._add_text_marks(lengths, ids, bounds)
         token_ends = np.cumsum(lengths)
         token_starts = token_ends - lengths
-        last_word = np.searchsorted(bounds, token_ends, side="left") - 1
-        first_word = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last_word)
+        last_words = np.searchsorted(bounds, token_ends, side="left") - 1
+        first_words = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last_words)
         # If `ends_word` is wrong.
-        first_word, last_word = (
-            np.minimum(first_word, len(starts) - 1),
-            np.minimum(last_word, len(starts) - 1),
+        first_words, last_words = (
+            np.minimum(first_words, len(starts) - 1),
+            np.minimum(last_words, len(starts) - 1),
         )
         return np.stack(
             (
-                starts[first_word] + token_starts - bounds[first_word],
-                starts[last_word] + token_ends - bounds[last_word],
+                starts[first_words] + token_starts - bounds[first_words],
+                starts[last_words] + token_ends - bounds[last_words],
             ),
             axis=1,
         )
@@ -295,7 +297,7 @@ class OffsetEncoder:
 
     def _measure_unknown(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Measure each unknown token in bytes, in order: of one symbol, or of fused neighbours."""
-        inner, last = self.engine.symbols.inner, self.engine.symbols.last
+        inner_ids, last_ids = self.engine.symbols.inner_ids, self.engine.symbols.last_ids
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
         if self.engine.spec.model == "char":
@@ -303,27 +305,31 @@ class OffsetEncoder:
             bounds = compute_byte_offsets(data.decode())
         starts, ends = starts[starts < ends], ends[starts < ends]
         last_positions = np.searchsorted(bounds, ends) - 1
-        tokens = _look_up_tokens(inner, codes)
-        tokens[last_positions] = _look_up_tokens(last, codes[last_positions])
-        word = np.searchsorted(starts, bounds[:-1], side="right") - 1
-        is_unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
+        token_ids = _look_up_tokens(inner_ids, codes)
+        token_ids[last_positions] = _look_up_tokens(last_ids, codes[last_positions])
+        word_numbers = np.searchsorted(starts, bounds[:-1], side="right") - 1
+        is_unknown = (
+            ((token_ids == NO_TOKEN) | (token_ids == self._unk_id))
+            & (bounds[:-1] < ends[word_numbers])
+            & (word_numbers >= 0)
+        )
         unknown_positions = np.flatnonzero(is_unknown)
         lengths: NDArray[np.int64] = np.diff(bounds)[unknown_positions]
         if not self.engine.spec.fuse_unk:
             return lengths
-        is_fused = (np.diff(unknown_positions) == 1) & (np.diff(word[unknown_positions]) == 0)
+        is_fused = (np.diff(unknown_positions) == 1) & (np.diff(word_numbers[unknown_positions]) == 0)
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~is_fused)))
 
 
 def _locate_characters(segment: Segment, spans: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find the spans of the text that spans of a segment's bytes come from, in whole characters."""
     assert segment.origin is not None
-    sources, first, end = segment.find_char_of_byte(), spans[:, 0], spans[:, 1]
-    if len(sources):
-        empty = first >= end
-        first = sources[np.minimum(first, len(sources) - 1)]
-        end = np.where(empty, first, sources[np.maximum(end - 1, 0)] + 1)
-    return segment.origin.locate_characters(first, end)
+    char_of_byte, char_starts, char_ends = segment.find_char_of_byte(), spans[:, 0], spans[:, 1]
+    if len(char_of_byte):
+        is_empty = char_starts >= char_ends
+        char_starts = char_of_byte[np.minimum(char_starts, len(char_of_byte) - 1)]
+        char_ends = np.where(is_empty, char_starts, char_of_byte[np.maximum(char_ends - 1, 0)] + 1)
+    return segment.origin.locate_characters(char_starts, char_ends)
 
 
 def _make_spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
@@ -332,16 +338,16 @@ def _make_spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int
     return list(pairwise(bounds))
 
 
-def _find_overhanging(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _OverhangingTokens:
+def _find_overhanging_tokens(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _OverhangingTokens:
     """Find the tokens that end after their pretoken, given all lengths and the pretokens' bounds."""
-    overhanging: _OverhangingTokens = {}
+    overhanging_tokens: _OverhangingTokens = {}
     n_tokens = 0
     for word, (token_lengths, (start, end)) in enumerate(zip(lengths, bounds, strict=True)):
         for index, (token_start, token_end) in enumerate(pairwise(accumulate(token_lengths, initial=0)), n_tokens):
             if token_end > end - start:
-                overhanging[index] = (word, token_start, token_end)
+                overhanging_tokens[index] = (word, token_start, token_end)
         n_tokens += len(token_lengths)
-    return overhanging
+    return overhanging_tokens
 
 
 def _find_spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
@@ -352,25 +358,25 @@ def _find_spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) ->
     if unit == "byte":
         return spans
     char_of_byte = [index for index, char in enumerate(escape(data)) for _ in range(len(char.encode()))]
-    found_spans = []
+    text_spans = []
     for start, end in spans:
         if start >= len(char_of_byte):
-            found_spans.append((start, end))
+            text_spans.append((start, end))
         elif end < len(char_of_byte):
-            found_spans.append((char_of_byte[start], char_of_byte[end]))
+            text_spans.append((char_of_byte[start], char_of_byte[end]))
         else:
-            found_spans.append(
+            text_spans.append(
                 (
                     char_of_byte[start],
                     1 + (char_of_byte[end - 1] if end <= len(char_of_byte) else char_of_byte[start] + 1),
                 )
             )
-    return found_spans
+    return text_spans
 
 
 def count_spaces_around(text: str) -> tuple[int, int]:
     """Count the spaces that a token begins and ends with, as `tokenizers` does."""
-    return len(text) - len(text.lstrip(_WHITE)), len(text) - len(text.rstrip(_WHITE))
+    return len(text) - len(text.lstrip(_WHITE_SPACE)), len(text) - len(text.rstrip(_WHITE_SPACE))
 
 
 def _must_merge_again(engine: Engine) -> bool:
@@ -408,14 +414,14 @@ def _has_whole_characters(text: TextLike) -> bool:
         return False
 
 
-def _measure_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
+def _measure_token_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
     """Measure the text that each token stands for in bytes, without the end-of-word mark: int64 by id."""
     lengths = spec.vocabulary.lengths.astype(np.int64)
     if spec.end_of_word is not None and spec.ends_word is not None:
         lengths -= spec.ends_word * len(spec.end_of_word.encode())
-    of_bytes = find_word_symbols(spec).of_bytes
-    if of_bytes is not None:
-        lengths[of_bytes[of_bytes != NO_TOKEN]] = 1
+    byte_ids = find_word_symbols(spec).byte_ids
+    if byte_ids is not None:
+        lengths[byte_ids[byte_ids != NO_TOKEN]] = 1
     return lengths
 
 
@@ -439,20 +445,20 @@ def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int6
 
     They differ for a surrogate pair, two characters that are one in UTF-8: a token with any of its bytes has both.
     """
-    escaped = text if isinstance(text, str) else escape(data)
-    codes = np.frombuffer(escaped.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    escaped_text = text if isinstance(text, str) else escape(data)
+    codes = np.frombuffer(escaped_text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     if not isinstance(text, str):
         widths[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1
         start_table = np.cumsum(widths) - widths
         return start_table, start_table
-    is_high = (codes >= 0xD800) & (codes <= 0xDBFF)
-    is_low = (codes >= 0xDC00) & (codes <= 0xDFFF)
-    pairs = np.flatnonzero(is_high[:-1] & is_low[1:])
-    widths[pairs], widths[pairs + 1] = 4, 0
+    is_high_surrogate = (codes >= 0xD800) & (codes <= 0xDBFF)
+    is_low_surrogate = (codes >= 0xDC00) & (codes <= 0xDFFF)
+    pair_positions = np.flatnonzero(is_high_surrogate[:-1] & is_low_surrogate[1:])
+    widths[pair_positions], widths[pair_positions + 1] = 4, 0
     start_table = np.cumsum(widths) - widths
     end_table = start_table.copy()
-    end_table[pairs + 1] = start_table[pairs]
+    end_table[pair_positions + 1] = start_table[pair_positions]
     return start_table, end_table
 
 
@@ -463,14 +469,14 @@ def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: f
     """Cut a text after at most `max_tokens` tokens: a str for a str, else bytes."""
     engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
     if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
-        return _truncate_by_trying(engine, text, max_tokens, allowed)
+        return _truncate_by_bisection(engine, text, max_tokens, allowed)
     data = to_bytes(text)
     prefix = _find_prefix(engine, data, max_tokens, allowed)
     _, spans = offsets.encode(prefix, allowed, "byte")
     if len(prefix) == len(data) and len(spans) <= max_tokens:
         return text
-    for count in range(min(max_tokens, len(spans)), 0, -1):
-        end = int(spans[count - 1, 1])
+    for n_tokens in range(min(max_tokens, len(spans)), 0, -1):
+        end = int(spans[n_tokens - 1, 1])
         while end > 0 and end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         if len(engine.encode(data[:end], allowed)) <= max_tokens:
@@ -490,23 +496,20 @@ def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozense
     return data
 
 
-def _truncate_by_trying(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
+def _truncate_by_bisection(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
     """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
     full_text = text if isinstance(text, (str, bytes)) else to_bytes(text)
-    # The prefix of length `n_enough` has few enough tokens, that of length `n_too_many` too many.
-    n_enough, n_too_many = (
-        0,
-        len(full_text),
-    )
+    # The prefix of length `max_fitting` has few enough tokens, that of length `min_too_long` too many.
+    max_fitting, min_too_long = 0, len(full_text)
     if len(engine.encode(full_text, allowed)) <= max_tokens:
         return text
-    while n_too_many - n_enough > 1:
-        n_chars = (n_enough + n_too_many) // 2
+    while min_too_long - max_fitting > 1:
+        n_chars = (max_fitting + min_too_long) // 2
         if len(engine.encode(_drop_incomplete_character(full_text[:n_chars]), allowed)) <= max_tokens:
-            n_enough = n_chars
+            max_fitting = n_chars
         else:
-            n_too_many = n_chars
-    return _drop_incomplete_character(full_text[:n_enough])
+            min_too_long = n_chars
+    return _drop_incomplete_character(full_text[:max_fitting])
 
 
 def _drop_incomplete_character(text: str | bytes) -> str | bytes:

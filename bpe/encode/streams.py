@@ -118,8 +118,8 @@ class _SpecialsStream:
         self._engine, self._allowed = engine, allowed
         #: Whether the whole text is needed: special tokens depend on the text beside them or are found in normalized
         #: text, or the pretokenizer is made of steps.
-        steps = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
-        self._needs_all = steps or not engine.specials.need_one_search(allowed)
+        is_pipeline = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
+        self._needs_all = is_pipeline or not engine.specials.need_one_search(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.measure_longest(allowed)
         self._segment = _SegmentStream(engine, cut_after)
@@ -132,7 +132,7 @@ class _SpecialsStream:
                 yield ids
             return
         text_start = 0
-        for start, end, name in self._specials.find(self.data, self._allowed) if self._allowed else ():
+        for start, end, name in self._specials.find(self.data, self._allowed):
             if not final and start + self._longest > len(self.data):
                 break
             yield from self._segment.push(bytes(self.data[text_start:start]), final=True)
@@ -153,43 +153,43 @@ class _SegmentStream:
         self._scanner = get_scanner(spec.pretokenizer)
         self._pretokenizer = spec.pretokenizer
         self._cut_after = None if cut_after is None else cut_after.encode()
-        self._normalizing = None if spec.normalizer is None else StreamNormalizer(spec.normalizer, cut_after)
+        self._normalizer_stream = None if spec.normalizer is None else NormalizerStream(spec.normalizer, cut_after)
         self._begin()
 
     def _begin(self) -> None:
         self._data = bytearray()  # normalized, not encoded yet
-        self._searched = 0  # there is no split point up to here
+        self._search_start = 0  # there is no split point up to here
         self._has_text = False
         self._decoder = _DECODER("surrogateescape")
 
     @property
     def n_held(self) -> int:
         """The number of bytes, or characters, that are held back."""
-        return len(self._data) + (0 if self._normalizing is None else self._normalizing.n_held)
+        return len(self._data) + (0 if self._normalizer_stream is None else self._normalizer_stream.n_held)
 
     def push(self, data: Bytes, final: bool) -> Iterator[NDArray[np.uint32]]:
         """Add text, and encode what is final; everything, if a special token or the end of the text follows."""
-        if self._normalizing is not None:
-            data = unescape(self._normalizing.push(self._decoder.decode(data, final), final))
+        if self._normalizer_stream is not None:
+            data = unescape(self._normalizer_stream.push(self._decoder.decode(data, final), final))
         if len(data) and not self._has_text:
             self._has_text = True
             data = data if self._pretokenizer is None else self._pretokenizer.put_prefix(data)
         self._data += data
-        split = len(self._data) if final else self._find_split()
-        yield from self._encode(bytes(self._data[:split]))
-        del self._data[:split]
-        self._searched = max(len(self._data) - 4, 0)  # the last character may be incomplete
+        split_point = len(self._data) if final else self._find_split()
+        yield from self._encode(bytes(self._data[:split_point]))
+        del self._data[:split_point]
+        self._search_start = max(len(self._data) - 4, 0)  # the last character may be incomplete
         if final:
             self._begin()
 
     def _find_split(self) -> int:
         """Find the last position where the text may be cut whatever follows it; 0 if there is none."""
         if self._scanner is not None:
-            split = self._engine.find_last_split(memoryview(self._data), self._searched)
-            return split if split > self._searched else 0
+            split_point = self._engine.find_last_split(memoryview(self._data), self._search_start)
+            return split_point if split_point > self._search_start else 0
         if self._cut_after is None:
             return 0
-        index = self._data.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+        index = self._data.rfind(self._cut_after, max(self._search_start - len(self._cut_after), 0))
         return index + len(self._cut_after) if index >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
@@ -200,7 +200,7 @@ class _SegmentStream:
 # Normalization --------------------------------------------------------------------------------------------------------
 
 
-class StreamNormalizer:
+class NormalizerStream:
     """A normalizer as a chain of incremental steps. It can be used for one text after another.
 
     Args:
@@ -208,7 +208,7 @@ class StreamNormalizer:
         cut_after: a string after which every step may split the text; None: only at the steps' own split points.
 
     >>> from bpe.text.normalizers import NFC, Sequence, Strip
-    >>> steps = StreamNormalizer(Sequence(NFC(), Strip()))
+    >>> steps = NormalizerStream(Sequence(NFC(), Strip()))
     >>> [steps.push(" e", False), steps.push("\\u0301x ", False), steps.push(" ", True)]
     ['', 'éx', '']
     """
@@ -216,14 +216,14 @@ class StreamNormalizer:
     def __init__(self, normalizer: Normalizer, cut_after: str | None = None) -> None:
         steps = normalizer.flat_steps()
         self._steps = [
-            _StripNormalizerStream(step) if isinstance(step, Strip) else _StepStream(step, cut_after) for step in steps
+            _StripStream(step) if isinstance(step, Strip) else _StepStream(step, cut_after) for step in steps
         ]
         self._is_empty = True
 
     @property
     def n_held(self) -> int:
         """The number of characters held back."""
-        return sum(len(step.held) for step in self._steps)
+        return sum(len(step.held_text) for step in self._steps)
 
     def push(self, text: str, final: bool) -> str:
         """Add a chunk; return the normalized text that no later chunk can change. `final` marks the last chunk."""
@@ -240,34 +240,34 @@ class _StepStream:
     """A normalizer applied to a text in parts, split where `find_last_split` allows it."""
 
     def __init__(self, normalizer: Normalizer, cut_after: str | None) -> None:
-        self.held = ""
+        self.held_text = ""
         self._normalizer = normalizer
         self._cut_after = cut_after
-        self._searched = 0  # no split point at or before this position of the held text
-        self._all_held = True  # all of the text so far is held
+        self._search_start = 0  # no split point at or before this position of the held text
+        self._holds_all_text = True  # all of the text so far is held
 
     def push(self, text: str, final: bool) -> str:
-        self.held += text
-        split = len(self.held) if final else self._find_split()
-        final_text, self.held = self.held[:split], self.held[split:]
-        self._searched = max(len(self.held) - 1, 0)
-        result = self._normalizer(final_text) if final_text or (final and self._all_held) else ""
-        self._all_held = final or (self._all_held and not final_text)
+        self.held_text += text
+        split_point = len(self.held_text) if final else self._find_split()
+        final_text, self.held_text = self.held_text[:split_point], self.held_text[split_point:]
+        self._search_start = max(len(self.held_text) - 1, 0)
+        result = self._normalizer(final_text) if final_text or (final and self._holds_all_text) else ""
+        self._holds_all_text = final or (self._holds_all_text and not final_text)
         return result
 
     def _find_split(self) -> int:
-        split = self._normalizer.find_last_split(self.held, self._searched)
+        split_point = self._normalizer.find_last_split(self.held_text, self._search_start)
         if self._cut_after is not None:
-            index = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
-            split = max(split, index + len(self._cut_after) if index >= 0 else 0)
-        return split
+            index = self.held_text.rfind(self._cut_after, max(self._search_start - len(self._cut_after), 0))
+            split_point = max(split_point, index + len(self._cut_after) if index >= 0 else 0)
+        return split_point
 
 
-class _StripNormalizerStream:
+class _StripStream:
     """`Strip` applied to a text in parts: white space is held back until other text follows it."""
 
     def __init__(self, strip: Strip) -> None:
-        self.held = ""
+        self.held_text = ""
         self._strip_left = Strip(left=strip.left, right=False)
         self._strip_right = Strip(left=False, right=True)
         self._strip_end = Strip(left=False, right=strip.right)
@@ -275,10 +275,10 @@ class _StripNormalizerStream:
 
     def push(self, text: str, final: bool) -> str:
         if not self._has_text:
-            text = self._strip_left(self.held + text)
-            self.held = ""
-        text = self.held + text
+            text = self._strip_left(self.held_text + text)
+            self.held_text = ""
+        text = self.held_text + text
         final_text = (self._strip_end if final else self._strip_right)(text)
-        self.held = "" if final else text[len(final_text) :]
+        self.held_text = "" if final else text[len(final_text) :]
         self._has_text = not final and (self._has_text or bool(final_text))
         return final_text

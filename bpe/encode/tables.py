@@ -18,13 +18,13 @@ MAX_KEYED_BYTES = 16
 
 def _find_irregular_tokens(merges: MergeList, ends_word: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Find the tokens that have an end-of-word mark elsewhere than at their end: no text is encoded to them."""
-    irregular = np.zeros(merges.limit, dtype=np.bool_)
+    is_irregular = np.zeros(merges.limit, dtype=np.bool_)
     left, right = merges.pairs.T
-    new_tokens = merges.results[(ends_word[left] != 0) | (ends_word[right] != ends_word[merges.results])]
-    while len(new_tokens):  # as often as such tokens are merged again, which is hardly ever
-        irregular[new_tokens] = True
-        new_tokens = merges.results[(irregular[left] | irregular[right]) & ~irregular[merges.results]]
-    return irregular
+    irregular_tokens = merges.results[(ends_word[left] != 0) | (ends_word[right] != ends_word[merges.results])]
+    while len(irregular_tokens):  # as often as such tokens are merged again, which is hardly ever
+        is_irregular[irregular_tokens] = True
+        irregular_tokens = merges.results[(is_irregular[left] | is_irregular[right]) & ~is_irregular[merges.results]]
+    return is_irregular
 
 
 def classify_seeds(merges: MergeList, tokens: TokenBytes, reachable: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -70,23 +70,28 @@ def _list_pairs_between(
     blob: bytes,
     starts: NDArray[np.int64],
     first_ends: NDArray[np.int64],
-    seconds: NDArray[np.int64],
+    second_starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> NDArray[np.uint8]:
-    """List the characters that meet where `blob[seconds:ends]` follows `blob[starts:first_ends]`: uint8 (n, 6).
+    """List the characters that meet where `blob[second_starts:ends]` follows `blob[starts:first_ends]`: uint8 (n, 6).
 
     Only pairs of characters of three bytes, as far as the two strings have them. Bytes that they do not have are 0.
     """
     data = np.frombuffer(blob + bytes(3), dtype=np.uint8)
-    is_pair = (starts < first_ends) & (seconds < ends)
-    is_pair[is_pair] = data[seconds[is_pair]] & 0xF0 == 0xE0
-    starts, first_ends, seconds, ends = starts[is_pair], first_ends[is_pair], seconds[is_pair], ends[is_pair]
+    is_pair = (starts < first_ends) & (second_starts < ends)
+    is_pair[is_pair] = data[second_starts[is_pair]] & 0xF0 == 0xE0
+    starts, first_ends, second_starts, ends = (
+        starts[is_pair],
+        first_ends[is_pair],
+        second_starts[is_pair],
+        ends[is_pair],
+    )
     pair_bytes = np.zeros((len(starts), 6), dtype=np.uint8)
     for i in range(3):
         has_byte = first_ends - starts > i
         pair_bytes[has_byte, 2 - i] = data[(first_ends - 1 - i)[has_byte]]
-        has_byte = ends - seconds > i
-        pair_bytes[has_byte, 3 + i] = data[(seconds + i)[has_byte]]
+        has_byte = ends - second_starts > i
+        pair_bytes[has_byte, 3 + i] = data[(second_starts + i)[has_byte]]
     first_tails = pair_bytes[:, 1:3]
     is_three_byte_pair = ((first_tails & 0xC0 == 0x80) | (first_tails == 0)).all(axis=1) & (
         (pair_bytes[:, 0] & 0xF0 == 0xE0) | (pair_bytes[:, 0] == 0)

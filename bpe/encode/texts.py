@@ -41,11 +41,11 @@ def encode_spans(
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
         names = allowed if span[1] else frozenset()
-        for piece, special in specials.split(to_bytes(span[0]), names, before_normalization=True):
-            if special is None:
+        for piece, special_id in specials.split(to_bytes(span[0]), names, before_normalization=True):
+            if special_id is None:
                 pending_text.append(bytes(piece))
                 continue
-            parts += [engine.encode(b"".join(pending_text), specials.always), np.array([special], dtype=np.uint32)]
+            parts += [engine.encode(b"".join(pending_text), specials.always), np.array([special_id], dtype=np.uint32)]
             pending_text.clear()
     return np.concatenate([*parts, engine.encode(b"".join(pending_text), specials.always)])
 
@@ -84,10 +84,10 @@ def encode_texts_with_dropout(
     allowed = engine.specials.check_texts(text_list, *policy)
     dropout, seed = dropout_and_seed
 
-    def encode_row(index: int) -> NDArray[np.uint32]:
+    def encode_text(index: int) -> NDArray[np.uint32]:
         return surround_ids(engine.encode_with_dropout(text_list[index], allowed, dropout, seed + index), bos_eos)
 
-    return TokenBatch.from_lists(map_ordered(encode_row, range(len(text_list)), min(threads, len(text_list) or 1)))
+    return TokenBatch.from_lists(map_ordered(encode_text, range(len(text_list)), min(threads, len(text_list) or 1)))
 
 
 def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tuple[float, int]:
@@ -198,8 +198,8 @@ class ClipRows:
             if "ordinary" in spec.token_flags.get(name, ())
         }
         flags = {name: spec.token_flags[name] for name in ordinary_tokens}
-        self._ends = spec.clip or (0, 0)
-        whole_words = [(spec.vocabulary[token_id], token_id) for token_id in self._ends]
+        self._start_and_end_ids = spec.clip or (0, 0)
+        whole_words = [(spec.vocabulary[token_id], token_id) for token_id in self._start_and_end_ids]
         self._engine = Engine(
             replace(spec, special_tokens=ordinary_tokens, token_flags=flags), whole_words, cache_memory
         )
@@ -219,7 +219,7 @@ class ClipRows:
             )
         lengths = np.minimum(lengths, width)
         rows = np.zeros((len(batch), width), dtype=np.int32)
-        start, end = self._ends
+        start, end = self._start_and_end_ids
         for row, ids, length in zip(rows, batch, lengths.tolist(), strict=True):
             row[0] = start
             row[1 : length - 1] = ids[: length - 2]

@@ -33,8 +33,8 @@ class Symbol:
 class WordModel:
     """The symbols of words, and their merges."""
 
-    def __init__(self, spec: TokenizerSpec, symbols: WordSymbols, unk: int) -> None:
-        self._spec, self._symbols, self._unk = spec, symbols, unk
+    def __init__(self, spec: TokenizerSpec, symbols: WordSymbols, unk_id: int) -> None:
+        self._spec, self._symbols, self._unk_id = spec, symbols, unk_id
         self._chars = spec.model == "char"
         #: Whether lengths of tokens are those of the letters that stand for their bytes.
         self.counts_letters = spec.drop_unknown is True and not self._chars
@@ -43,27 +43,30 @@ class WordModel:
 
     def list_symbols(self, word: bytes) -> list[Symbol]:
         """List the symbols of a word before any merge, in the order in which the kernel writes them."""
-        parts = [char.encode() for char in word.decode()] if self._chars else [bytes([byte]) for byte in word]
+        symbol_texts = [char.encode() for char in word.decode()] if self._chars else [bytes([byte]) for byte in word]
         symbols: list[Symbol] = []
-        unknown: Symbol | None = None  # not written yet
-        for index, part in enumerate(parts):
-            token = self._find_token(part, index == 0, index == len(parts) - 1)
-            byte_symbols = self._find_bytes(part, index == 0, index == len(parts) - 1) if token == NO_TOKEN else None
+        pending_unknown: Symbol | None = None  # not written yet
+        for index, symbol_text in enumerate(symbol_texts):
+            is_first, is_last = index == 0, index == len(symbol_texts) - 1
+            token = self._find_token(symbol_text, is_first, is_last)
+            byte_symbols = self._find_bytes(symbol_text, is_first, is_last) if token == NO_TOKEN else None
             if byte_symbols is not None:
                 symbols += byte_symbols
-            elif token == NO_TOKEN and self._unk != NO_TOKEN:
-                if unknown is not None and self._spec.fuse_unk:
-                    unknown = Symbol(unknown.name + part, self._unk, unknown.length + len(part))
+            elif token == NO_TOKEN and self._unk_id != NO_TOKEN:
+                if pending_unknown is not None and self._spec.fuse_unk:
+                    pending_unknown = Symbol(
+                        pending_unknown.name + symbol_text, self._unk_id, pending_unknown.length + len(symbol_text)
+                    )
                 else:
-                    symbols += [unknown] if unknown is not None else []
-                    unknown = Symbol(part, self._unk, len(part))
+                    symbols += [pending_unknown] if pending_unknown is not None else []
+                    pending_unknown = Symbol(symbol_text, self._unk_id, len(symbol_text))
             elif token != NO_TOKEN or self._spec.drop_unknown is not True:
-                symbols += [unknown] if unknown is not None else []
-                symbols.append(Symbol(part, token, self.measure(part)))
-                unknown = None
-        symbols += [unknown] if unknown is not None else []
-        if self._symbols.mark != NO_TOKEN:
-            symbols.append(Symbol(self._spec.vocabulary[self._symbols.mark], self._symbols.mark, 0))
+                symbols += [pending_unknown] if pending_unknown is not None else []
+                symbols.append(Symbol(symbol_text, token, self.measure(symbol_text)))
+                pending_unknown = None
+        symbols += [pending_unknown] if pending_unknown is not None else []
+        if self._symbols.mark_id != NO_TOKEN:
+            symbols.append(Symbol(self._spec.vocabulary[self._symbols.mark_id], self._symbols.mark_id, 0))
         return symbols
 
     def measure(self, text: bytes) -> int:
@@ -74,18 +77,21 @@ class WordModel:
         """
         return len(spell_token_in_letters(text).encode()) if self.counts_letters else len(text)
 
-    def _find_token(self, part: bytes, first: bool, last: bool) -> int:
+    def _find_token(self, symbol_text: bytes, is_first: bool, is_last: bool) -> int:
         symbols = self._symbols
-        table = (symbols.only if first else symbols.last) if last else symbols.first if first else symbols.inner
-        code = ord(part.decode()) if self._chars else part[0]
+        if is_last:
+            table = symbols.only_ids if is_first else symbols.last_ids
+        else:
+            table = symbols.first_ids if is_first else symbols.inner_ids
+        code = ord(symbol_text.decode()) if self._chars else symbol_text[0]
         return int(table[code]) if code < len(table) else NO_TOKEN
 
-    def _find_bytes(self, part: bytes, first: bool, last: bool) -> list[Symbol] | None:
+    def _find_bytes(self, symbol_text: bytes, is_first: bool, is_last: bool) -> list[Symbol] | None:
         """Find the symbols of the bytes of one that has no token; None if some byte has none."""
-        if self._symbols.of_bytes is None:
+        if self._symbols.byte_ids is None:
             return None
-        data = (b"" if first else self._prefix) + part + (self._suffix if last else b"")
-        tokens = self._symbols.of_bytes[list(data)].tolist()
+        data = (b"" if is_first else self._prefix) + symbol_text + (self._suffix if is_last else b"")
+        tokens = self._symbols.byte_ids[list(data)].tolist()
         if NO_TOKEN in tokens:
             return None
         return [Symbol(bytes([byte]), token, 1) for byte, token in zip(data, tokens, strict=True)]
@@ -113,31 +119,31 @@ class WordModel:
 
         for index in range(len(tokens)):
             push_pair(index)
-        skipped: list[tuple[int, int, int]] = []
+        skipped_merges: list[tuple[int, int, int]] = []
         while queue:
             rank, left, result = merge = heapq.heappop(queue)
             right = -1 if is_merged[left] else next_index[left]
             if right < 0 or ranks.get((tokens[left], tokens[right])) != (rank, result):
                 continue
             if dropout and random.random() < dropout:
-                skipped.append(merge)
+                skipped_merges.append(merge)
                 continue
-            for skipped_merge in skipped:
+            for skipped_merge in skipped_merges:
                 heapq.heappush(queue, skipped_merge)
-            skipped.clear()
+            skipped_merges.clear()
             tokens[left], lengths[left], is_merged[right] = result, lengths[left] + lengths[right], True
             next_index[left] = next_index[right]
             if next_index[left] >= 0:
                 previous_index[next_index[left]] = left
             push_pair(previous_index[left])
             push_pair(left)
-        kept = [index for index, was_merged in enumerate(is_merged) if not was_merged]
+        kept_indices = [index for index, was_merged in enumerate(is_merged) if not was_merged]
         if self._spec.drop_unknown:
-            for index in kept[:-1]:
+            for index in kept_indices[:-1]:
                 if tokens[index] == NO_TOKEN:
                     lengths[next_index[index]] += lengths[index]
-            kept = [index for index in kept if tokens[index] != NO_TOKEN]
-        return [tokens[index] for index in kept], [lengths[index] for index in kept]
+            kept_indices = [index for index in kept_indices if tokens[index] != NO_TOKEN]
+        return [tokens[index] for index in kept_indices], [lengths[index] for index in kept_indices]
 
     @cached_property
     def ranks(self) -> dict[tuple[int, int], tuple[int, int]]:

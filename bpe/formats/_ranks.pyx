@@ -56,7 +56,7 @@ cdef struct MergedPair:       # two tokens that make a third
 
 cdef struct RecoveredMerges:
     const Merges* pairs       # the merge of a token has its number
-    TokenParts* parts         # by token; of `order` 0 for a byte and an unreachable token, and of no `size`
+    TokenParts* parts         # by token; of `rank_plus_one` 0 for a byte and an unreachable token, and of no `size`
 
 cdef struct SplitWork:        # for one token; three are in progress to hide memory latency
     TokenSplit* splits        # room for one per byte of the longest token, as in `pairs`
@@ -345,7 +345,7 @@ cdef void find_pairs(
 
 cdef inline bint is_reachable(const TokenStrings* strings, const RecoveredMerges* merges, token_t token) noexcept nogil:
     """Whether a token is a single byte or the result of a merge known so far."""
-    return merges.parts[token].order > 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
+    return merges.parts[token].rank_plus_one > 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
 
 
 cdef bint find_merge(
@@ -360,7 +360,7 @@ cdef bint find_merge(
             is_reachable(strings, merges, left) and is_reachable(strings, merges, right)
             and is_valid_pair(merges.pairs, merges.parts, left, right, NO_TOKEN)
         ):
-            merges.parts[token] = TokenParts(left=left, right=right, order=token + 1, size=0)
+            merges.parts[token] = TokenParts(left=left, right=right, rank_plus_one=token + 1, size=0)
             table.insert(left, right, token)
             return True
     return False

@@ -13,7 +13,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._types cimport byte_t
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport Dropping, Scratch, free_scratch, merge_with_heap, write_symbols
+from bpe.merge._merging cimport DropoutState, Scratch, free_scratch, merge_with_heap, write_symbols
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -42,13 +42,13 @@ cdef class Dropout:
 
         """
         cdef Py_ssize_t i, n, unknown = -1
-        cdef Dropping dropping
+        cdef DropoutState dropout
         cdef Ids out = Ids(data=NULL, n=0, capacity=0, lent=False)
         cdef Scratch scratch
         check_spans(starts, ends, text.shape[0])
         memset(&scratch, 0, sizeof(Scratch))
-        memset(&dropping, 0, sizeof(Dropping))
-        dropping.drop_threshold, dropping.state = drop_threshold, state
+        memset(&dropout, 0, sizeof(DropoutState))
+        dropout.drop_threshold, dropout.state = drop_threshold, state
         begin_watch(&scratch.watch)
         try:
             with nogil:
@@ -58,10 +58,10 @@ cdef class Dropout:
                         n = write_symbols(
                             &self.merger.alphabet, &text[starts[i]], ends[i] - starts[i], &scratch, &unknown
                         )
-                        dropping.skipped.n = 0
-                        merge_with_heap(&self.merger.table.merges, scratch.symbols, n, &scratch, &out, &dropping)
-            return as_array(&out), dropping.state, unknown < 0
+                        dropout.skipped.n = 0
+                        merge_with_heap(&self.merger.table.merges, scratch.symbols, n, &scratch, &out, &dropout)
+            return as_array(&out), dropout.state, unknown < 0
         finally:
             free_scratch(&scratch)
-            free(dropping.skipped.entries)
+            free(dropout.skipped.entries)
             free(out.data)

@@ -19,7 +19,7 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
 cdef class HighMerges:
     """The tables; immutable."""
 
-    cdef readonly Py_ssize_t n  # merges
+    cdef readonly Py_ssize_t n_merges
     cdef HighTable table      # of pairs that merge, and pairs of low tokens that some token has side by side
     cdef tuple arrays         # that `table` points into
     cdef MergeTable merges    # the same merges, for rows of any length

@@ -81,7 +81,7 @@ cdef bint merge_in_windows(
 ) except -1 nogil:
     """Append the ids of a piece that is merged in windows of these sizes; False, and no ids, if they fail too often."""
     cdef token_t* tokens = windows.tokens
-    cdef Py_ssize_t position = 0, furthest = 0, n_failed = 0, failures_left = windows.failures_left
+    cdef Py_ssize_t position = 0, max_position = 0, n_failed = 0, failures_left = windows.failures_left
     cdef Py_ssize_t size, n_tokens, n_kept
     cdef size_t base = out.n
     cdef token_t last
@@ -109,8 +109,8 @@ cdef bint merge_in_windows(
         else:
             n_kept = append_kept(tree, tokens, n_tokens, size, position + size == n, out)
             position += n_kept
-            if position > furthest:
-                furthest = position
+            if position > max_position:
+                max_position = position
                 n_failed = 0
                 failures_left = min(failures_left + 1, <Py_ssize_t>MAX_FAILURES)
             else:

@@ -1,8 +1,8 @@
 """The table of merges: (left, right) to rank and merge result, by open addressing behind a Bloom filter.
 
-A slot has the key of a pair and the number of its merge in 8 bytes, since look-ups of new words wait for memory: with
+A slot has the key of a pair and the index of its merge in 8 bytes, since look-ups of new words wait for memory: with
 slots of 16 bytes, at most half of them used, new texts of 200 bytes took 5% longer. If merge i has the rank i and the
-result `first` + i, as in most vocabularies, its number says all; else there is an array of ranks and results.
+result `first_result` + i, as in most vocabularies, its index says all; else there is an array of ranks and results.
 
 Nine look-ups in ten are of a pair without a merge; the filter, two bits per merge, answers most of those from the
 second-level cache. Merges of two bytes have an array of their own, by both bytes.
@@ -45,10 +45,10 @@ cdef class MergeTable:
         allocate(self, n, limit, regular)
         with nogil:
             if n:
-                self.merges.first = results[0]
+                self.merges.first_result = results[0]
             for i in range(n):
                 if not regular:
-                    self.irregular[i] = <uint64_t>ranks[i] << 32 | <uint64_t>results[i]
+                    self.ranks_and_results[i] = <uint64_t>ranks[i] << 32 | <uint64_t>results[i]
             for i in range(n):
                 ahead = min(i + PREFETCH_AHEAD, n - 1)
                 self.prefetch_slot(pairs[ahead, 0], pairs[ahead, 1])
@@ -62,16 +62,16 @@ cdef class MergeTable:
         prefetch(&self.merges.slots[pair_hash(<uint64_t>left << 32 | right) & self.merges.mask])
         return 0
 
-    cdef int insert(self, token_t left, token_t right, uint64_t number) noexcept nogil:
+    cdef int insert(self, token_t left, token_t right, uint64_t merge_index) noexcept nogil:
         """Enter a merge, for which there is room."""
         cdef uint64_t pair = <uint64_t>left << 32 | right, hashed = pair_hash(pair)
-        cdef uint64_t key = pair_key(&self.merges, pair)
-        cdef uint64_t* slot = self.block + slot_of(&self.merges, pair, hashed)
-        (<uint64_t*>self.merges.filter)[filter_word(&self.merges, hashed)] |= filter_bits(hashed)
+        cdef uint64_t key = make_pair_key(&self.merges, pair)
+        cdef uint64_t* slot = self.block + find_slot(&self.merges, pair, hashed)
+        (<uint64_t*>self.merges.filter)[get_filter_word(&self.merges, hashed)] |= filter_bits(hashed)
         if self.pairs != NULL:
-            self.pairs[number] = pair
-        if slot[0] == NO_MERGE or merge_of(&self.merges, number) < merge_of(&self.merges, slot[0] ^ key):
-            slot[0] = key | number
+            self.pairs[merge_index] = pair
+        if slot[0] == NO_MERGE or get_merge(&self.merges, merge_index) < get_merge(&self.merges, slot[0] ^ key):
+            slot[0] = key | merge_index
         return 0
 
     def index_bytes(self, const uint32_t[::1] byte_ids):
@@ -81,22 +81,22 @@ cdef class MergeTable:
         with nogil:
             for pair in range(<size_t>BYTE_PAIRS):
                 left, right = byte_ids[pair & 0xFF], byte_ids[pair >> 8]
-                self.of_bytes[pair] = NO_MERGE
+                self.byte_pair_merges[pair] = NO_MERGE
                 if left != NO_TOKEN and right != NO_TOKEN:
-                    self.of_bytes[pair] = find_pair(&self.merges, left, right)
-        self.merges.of_bytes = self.of_bytes
+                    self.byte_pair_merges[pair] = find_pair(&self.merges, left, right)
+        self.merges.byte_pair_merges = self.byte_pair_merges
 
 
 cdef int allocate(MergeTable table, size_t n, size_t limit, bint regular) except -1:
-    """Allocate memory for merges of the numbers below n, of tokens below `limit`."""
+    """Allocate memory for merges of the indices below n, of tokens below `limit`."""
     cdef size_t size = 16, bits = 1024, n_pairs = 0
     cdef uint64_t* free_memory
     while size * 4 < n * 5:                            # at most four of five are used
         size *= 2
     while bits < n * FILTER_BITS:
         bits *= 2
-    table.merges.number_bits = n.bit_length()          # no number has all of them set, unlike a free slot
-    table.merges.token_bits = (64 - table.merges.number_bits) // 2
+    table.merges.index_bits = n.bit_length()           # no index has all of them set, unlike a free slot
+    table.merges.token_bits = (64 - table.merges.index_bits) // 2
     if limit >> table.merges.token_bits:                # else not even NO_TOKEN has the key of another pair
         n_pairs = n
     table.block_size = (size + bits // 64 + BYTE_PAIRS + n_pairs + (0 if regular else n)) * sizeof(uint64_t)
@@ -106,11 +106,11 @@ cdef int allocate(MergeTable table, size_t n, size_t limit, bint regular) except
     free_memory += size
     table.merges.filter, table.merges.filter_mask = free_memory, bits // 64 - 1
     free_memory += bits // 64
-    table.of_bytes = free_memory
+    table.byte_pair_merges = free_memory
     free_memory += BYTE_PAIRS
     if n_pairs:
         table.merges.pairs = table.pairs = free_memory
         free_memory += n_pairs
     if not regular:
-        table.merges.merges = table.irregular = free_memory
+        table.merges.merges = table.ranks_and_results = free_memory
     return 0

@@ -23,7 +23,7 @@ cdef class Merger:
     cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil
     cdef int merge_between_unknown(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil

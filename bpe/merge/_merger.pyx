@@ -42,9 +42,9 @@ cdef inline bint are_byte_tokens(const SymbolTokens* alphabet, const byte_t* pie
 cdef class Merger:
 
     def __cinit__(self, merges, symbols, *_):
-        cdef const uint32_t[::1] inner = symbols.inner, last = symbols.last, of_bytes
-        cdef const uint32_t[::1] first = symbols.inner if symbols.first is None else symbols.first
-        cdef const uint32_t[::1] only = symbols.last if symbols.only is None else symbols.only
+        cdef const uint32_t[::1] inner = symbols.inner_ids, last = symbols.last_ids, byte_ids
+        cdef const uint32_t[::1] first = symbols.inner_ids if symbols.first_ids is None else symbols.first_ids
+        cdef const uint32_t[::1] only = symbols.last_ids if symbols.only_ids is None else symbols.only_ids
         check_merges(merges)
         check_symbols(merges, symbols)
         is_symbol = find_symbol_tokens(merges, symbols)
@@ -56,24 +56,24 @@ cdef class Merger:
         self.prefix, self.suffix = symbols.prefix, symbols.suffix
         self.alphabet.prefix = Affix(data=self.prefix, size=len(self.prefix))
         self.alphabet.suffix = Affix(data=self.suffix, size=len(self.suffix))
-        if symbols.of_bytes is not None:
-            of_bytes = symbols.of_bytes
-            self.alphabet.of_bytes = &of_bytes[0]
-        self.alphabet.mark, self.alphabet.unk = symbols.mark, symbols.unk
+        if symbols.byte_ids is not None:
+            byte_ids = symbols.byte_ids
+            self.alphabet.byte_ids = &byte_ids[0]
+        self.alphabet.mark_id, self.alphabet.unk_id = symbols.mark_id, symbols.unk_id
         self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
         self.alphabet.drop_unknown = symbols.drop_unknown is True
         self.drops_after_merging = symbols.drop_unknown == AFTER_MERGING
         self.inner_alphabet = self.alphabet
         self.inner_alphabet.last, self.inner_alphabet.only = self.alphabet.inner, self.alphabet.first
-        self.inner_alphabet.mark = NO_TOKEN
+        self.inner_alphabet.mark_id = NO_TOKEN
         self.inner_alphabet.suffix.size = 0
-        self.inner_alphabet.one_token_per_byte = not symbols.chars and np.array_equal(first, symbols.inner)
+        self.inner_alphabet.one_token_per_byte = not symbols.chars and np.array_equal(first, symbols.inner_ids)
         self.alphabet.one_token_per_byte = (
             self.inner_alphabet.one_token_per_byte
-            and symbols.mark == NO_TOKEN
-            and np.array_equal(symbols.inner, symbols.last)
+            and symbols.mark_id == NO_TOKEN
+            and np.array_equal(symbols.inner_ids, symbols.last_ids)
         )
-        self.alphabet.has_all_bytes = self.inner_alphabet.has_all_bytes = not np.any(symbols.inner == NO_TOKEN)
+        self.alphabet.has_all_bytes = self.inner_alphabet.has_all_bytes = not np.any(symbols.inner_ids == NO_TOKEN)
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
         if not symbols.chars:
             self.table.index_bytes(inner)
@@ -81,8 +81,8 @@ cdef class Merger:
         self.merges_unknown = has_merges_of_unknown(merges, symbols)
         if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
             self.tree.ordered = False                      # a token does not spell its text
-        all_bytes_known = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)
-        depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.of_bytes is not None
+        all_bytes_known = symbols.byte_ids is not None and not np.any(symbols.byte_ids == NO_TOKEN)
+        depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.byte_ids is not None
         self.can_split = not self.prefix and not self.merges_unknown and (all_bytes_known or not depends_on_neighbours)
         self.ranks_fit_row = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 
@@ -100,13 +100,13 @@ cdef class Merger:
         merge_rows(&self.table.merges, rows, n)
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        """Append the ids of a piece, which is not empty; `earlier` if it is not the end of its word.
+        """Append the ids of a piece, which is not empty; `is_earlier_part` if it is not the end of its word.
 
         `unknown` becomes True if it has a symbol without an id.
         """
-        cdef const SymbolTokens* alphabet = &self.inner_alphabet if earlier else &self.alphabet
+        cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
         cdef Py_ssize_t n = size, unknown_at = -1
         cdef const byte_t* text = piece
         cdef Row row

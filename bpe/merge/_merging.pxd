@@ -39,9 +39,9 @@ cdef struct SymbolTokens:     # the tokens of single symbols
     Symbols only              # of a word of one symbol: `last`, or the same
     Affix prefix              # of all symbols but a word's first
     Affix suffix              # of a word's last symbol
-    token_t mark              # the end-of-word mark if it is a symbol of its own, else NO_TOKEN
-    token_t unk               # the unknown token, or NO_TOKEN
-    const uint32_t* of_bytes  # NULL, or the tokens of bytes (NO_TOKEN for none) for symbols that have no token
+    token_t mark_id           # the end-of-word mark if it is a symbol of its own, else NO_TOKEN
+    token_t unk_id            # the unknown token, or NO_TOKEN
+    const uint32_t* byte_ids  # NULL, or the tokens of bytes (NO_TOKEN for none) for symbols that have no token
     bint fuse_unk             # adjacent unknown symbols become one unknown token
     bint drop_unknown         # unknown symbols are left out, as there is no unknown token
     bint chars                # symbols are characters, not bytes
@@ -64,7 +64,7 @@ cdef struct Scratch:          # memory to merge in; its owner frees it
     size_t window_capacity
     Watch watch
 
-cdef struct Dropping:         # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`
+cdef struct DropoutState:     # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`
     uint64_t drop_threshold   # the probability with which a merge is left out, times 2**53
     uint64_t state            # of the random numbers
     Queue skipped             # the merges left out since the last one was made
@@ -99,5 +99,5 @@ cdef int merge_with_heap(
     Py_ssize_t n,
     Scratch* scratch,
     Ids* out,                 # IN and OUT: the ids are appended
-    Dropping* dropping,       # NULL: no merge is left out
+    DropoutState* dropout,    # NULL: no merge is left out
 ) except -1 nogil

@@ -50,7 +50,7 @@ cdef Py_ssize_t write_symbols(
     cdef token_t token
     cdef token_t* symbols
     cdef bint pending = False                              # an unknown token is not written yet
-    if alphabet.of_bytes != NULL:
+    if alphabet.byte_ids != NULL:
         capacity += size * alphabet.prefix.size + alphabet.suffix.size
     symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, capacity, sizeof(token_t))
     scratch.symbols = symbols
@@ -63,12 +63,12 @@ cdef Py_ssize_t write_symbols(
         pos += length
         token = find_symbol_token(alphabet, code, start == 0, pos >= size)
         if token == NO_TOKEN:
-            if alphabet.of_bytes != NULL:
+            if alphabet.byte_ids != NULL:
                 if append_symbol_bytes(alphabet, piece, start, min(pos, size), size, symbols, &n):
                     continue
-            if alphabet.unk != NO_TOKEN:
+            if alphabet.unk_id != NO_TOKEN:
                 if pending and not alphabet.fuse_unk:
-                    symbols[n] = alphabet.unk
+                    symbols[n] = alphabet.unk_id
                     n += 1
                 pending = True
                 continue
@@ -77,16 +77,16 @@ cdef Py_ssize_t write_symbols(
             if unknown[0] < 0:
                 unknown[0] = start
         if pending:
-            symbols[n] = alphabet.unk
+            symbols[n] = alphabet.unk_id
             n += 1
             pending = False
         symbols[n] = token
         n += 1
     if pending:
-        symbols[n] = alphabet.unk
+        symbols[n] = alphabet.unk_id
         n += 1
-    if alphabet.mark != NO_TOKEN:
-        symbols[n] = alphabet.mark
+    if alphabet.mark_id != NO_TOKEN:
+        symbols[n] = alphabet.mark_id
         n += 1
     return n
 
@@ -124,7 +124,7 @@ cdef inline bint append_byte_tokens(
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(size):
-        symbols[n[0]] = alphabet.of_bytes[data[i]]
+        symbols[n[0]] = alphabet.byte_ids[data[i]]
         if symbols[n[0]] == NO_TOKEN:
             return False
         n[0] += 1
@@ -215,7 +215,7 @@ cdef int check_length(Py_ssize_t n) except -1 nogil:
 
 
 cdef int merge_with_heap(
-    const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch, Ids* out, Dropping* dropping
+    const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch, Ids* out, DropoutState* dropout
 ) except -1 nogil:
     """Merge n symbols and append the tokens: a heap of (rank, position) over a linked list.
 
@@ -228,20 +228,20 @@ cdef int merge_with_heap(
         entry = pop(&scratch.queue)
         scratch.watch.next -= IDS_PER_STEP
         poll_if_due(&scratch.watch, out.n)
-        if is_current(scratch, entry) and (dropping == NULL or not is_dropped(dropping, entry)):
+        if is_current(scratch, entry) and (dropout == NULL or not is_dropped(dropout, entry)):
             merge_with_next(merges, scratch, <uint32_t>entry, n)
-            while dropping != NULL and dropping.skipped.n > 0:
-                dropping.skipped.n -= 1
-                push(&scratch.queue, dropping.skipped.entries[dropping.skipped.n])
+            while dropout != NULL and dropout.skipped.n > 0:
+                dropout.skipped.n -= 1
+                push(&scratch.queue, dropout.skipped.entries[dropout.skipped.n])
     return append_links(scratch, n, out)
 
 
-cdef bint is_dropped(Dropping* dropping, uint64_t entry) except -1 nogil:
+cdef bint is_dropped(DropoutState* dropout, uint64_t entry) except -1 nogil:
     """Whether to leave out a merge until the next one is made. An entry can be in the queue twice, at equal ranks."""
-    cdef Queue* skipped = &dropping.skipped
+    cdef Queue* skipped = &dropout.skipped
     if skipped.n and skipped.entries[skipped.n - 1] == entry:
         return True
-    if next_random(&dropping.state) >> 11 >= dropping.drop_threshold:
+    if next_random(&dropout.state) >> 11 >= dropout.drop_threshold:
         return False
     skipped.entries = <uint64_t*>grow_array(skipped.entries, &skipped.capacity, skipped.n + 1, sizeof(uint64_t))
     skipped.entries[skipped.n] = entry
@@ -274,34 +274,34 @@ cdef int link_symbols(const Merges* merges, const token_t* symbols, Py_ssize_t n
     return 0
 
 
-cdef int merge_with_next(const Merges* merges, Scratch* scratch, uint32_t at, Py_ssize_t n) except -1 nogil:
+cdef int merge_with_next(const Merges* merges, Scratch* scratch, uint32_t index, Py_ssize_t n) except -1 nogil:
     """Merge a symbol with the next one, and queue the merges of the result with its neighbours."""
     cdef Link* links = scratch.links
-    cdef uint32_t next = links[at].next, none = <uint32_t>n
-    links[at].token = <token_t>links[at].merge
-    links[at].next = links[next].next
-    links[at].merge = links[next].merge = NO_MERGE
-    if links[at].next != none:
-        links[links[at].next].previous = at
-        queue_merge(merges, scratch, at)
-    if links[at].previous != none:
-        queue_merge(merges, scratch, links[at].previous)
+    cdef uint32_t next = links[index].next, none = <uint32_t>n
+    links[index].token = <token_t>links[index].merge
+    links[index].next = links[next].next
+    links[index].merge = links[next].merge = NO_MERGE
+    if links[index].next != none:
+        links[links[index].next].previous = index
+        queue_merge(merges, scratch, index)
+    if links[index].previous != none:
+        queue_merge(merges, scratch, links[index].previous)
     return 0
 
 
 cdef int append_links(const Scratch* scratch, Py_ssize_t n, Ids* out) except -1 nogil:
     """Append the tokens that n symbols became."""
-    cdef uint32_t at = 0
-    while at != <uint32_t>n:
-        append_id(out, scratch.links[at].token)
-        at = scratch.links[at].next
+    cdef uint32_t index = 0
+    while index != <uint32_t>n:
+        append_id(out, scratch.links[index].token)
+        index = scratch.links[index].next
     return 0
 
 
-cdef int queue_merge(const Merges* merges, Scratch* scratch, uint32_t at) except -1 nogil:
+cdef int queue_merge(const Merges* merges, Scratch* scratch, uint32_t index) except -1 nogil:
     """Find the merge of a symbol with the next one, and queue it."""
-    cdef Link* link = &scratch.links[at]
+    cdef Link* link = &scratch.links[index]
     link.merge = find_pair(merges, link.token, scratch.links[link.next].token)
     if link.merge != NO_MERGE:
-        push(&scratch.queue, (link.merge >> 32) << 32 | at)
+        push(&scratch.queue, (link.merge >> 32) << 32 | index)
     return 0

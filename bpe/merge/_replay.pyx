@@ -40,7 +40,7 @@ cdef class EventMerger(Merger):
     """The tables of a PickyBPE model; immutable."""
 
     cdef list arrays                  # the memory of what follows
-    cdef const uint32_t* width        # of each token, in symbols
+    cdef const uint32_t* n_symbols    # of each token
     cdef Event* events
     cdef const uint32_t* first_split  # of each token, or NO_TOKEN
     cdef const int64_t* offsets       # of the parts of each split
@@ -55,15 +55,15 @@ cdef class EventMerger(Merger):
         check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)
         table, first = build_event_table(merges, events)
-        width_array = np.append(np.asarray(events.width), events.width.dtype.type(0))
+        n_symbols_array = np.append(np.asarray(events.n_symbols), events.n_symbols.dtype.type(0))
         part_array = np.append(np.asarray(events.parts), events.parts.dtype.type(0))
         offset_array = np.array(offsets)
-        self.arrays = [table, first, width_array, part_array, offset_array]
+        self.arrays = [table, first, n_symbols_array, part_array, offset_array]
         cdef uint32_t[:, ::1] rows = table
-        cdef const uint32_t[::1] first_split = first, widths = width_array
+        cdef const uint32_t[::1] first_split = first, n_symbols_view = n_symbols_array
         cdef const int32_t[::1] all_parts = part_array
         cdef const int64_t[::1] all_offsets = offset_array
-        self.events, self.first_split, self.width = <Event*>&rows[0, 0], &first_split[0], &widths[0]
+        self.events, self.first_split, self.n_symbols = <Event*>&rows[0, 0], &first_split[0], &n_symbols_view[0]
         self.parts, self.offsets = &all_parts[0], &all_offsets[0]
 
     cdef int queue_pair(
@@ -71,7 +71,7 @@ cdef class EventMerger(Merger):
     ) except -1 nogil:
         """Queue the next event of the pair at a position, after the event `min_event` - 1."""
         cdef token_t left = begins[position]
-        cdef size_t next_position = position + self.width[left]
+        cdef size_t next_position = position + self.n_symbols[left]
         cdef uint64_t merge
         cdef uint32_t event
         if next_position >= n or begins[next_position] == NO_TOKEN:
@@ -96,7 +96,7 @@ cdef class EventMerger(Merger):
     ) except -1 nogil:
         """Do an event at a position, if it still has the pair or token; queue what follows."""
         cdef const Event* event = &self.events[event_index]
-        cdef size_t next_position = position + self.width[event.left]
+        cdef size_t next_position = position + self.n_symbols[event.left]
         cdef uint64_t min_event = <uint64_t>event_index + 1
         cdef int64_t i
         if begins[position] != event.left:
@@ -105,17 +105,17 @@ cdef class EventMerger(Merger):
             if next_position >= n or begins[next_position] != event.right:
                 return 0
             begins[next_position] = ends[next_position - 1] = NO_TOKEN
-            begins[position] = ends[position + self.width[event.result] - 1] = event.result
+            begins[position] = ends[position + self.n_symbols[event.result] - 1] = event.result
             self.queue_token(scratch, event.result, position, min_event)
             self.queue_pair(scratch, begins, position, n, min_event)
         else:
             for i in range(self.offsets[event.result + 1] - 1, self.offsets[event.result] - 1, -1):
-                next_position -= self.width[self.parts[i]]  # from the right, so that the next token is known
-                begins[next_position] = ends[next_position + self.width[self.parts[i]] - 1] = <token_t>self.parts[i]
+                next_position -= self.n_symbols[self.parts[i]]  # from the right, so that the next token is known
+                begins[next_position] = ends[next_position + self.n_symbols[self.parts[i]] - 1] = <token_t>self.parts[i]
                 self.queue_token(scratch, begins[next_position], next_position, min_event)
                 self.queue_pair(scratch, begins, next_position, n, min_event)
         if position > 0 and ends[position - 1] != NO_TOKEN:
-            self.queue_pair(scratch, begins, position - self.width[ends[position - 1]], n, min_event)
+            self.queue_pair(scratch, begins, position - self.n_symbols[ends[position - 1]], n, min_event)
         return 0
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
@@ -123,9 +123,9 @@ cdef class EventMerger(Merger):
         return False
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        cdef const SymbolTokens* alphabet = &self.inner_alphabet if earlier else &self.alphabet
+        cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
         cdef Py_ssize_t unknown_at = -1, n = write_symbols(alphabet, piece, size, scratch, &unknown_at), position
         cdef uint64_t entry
         cdef token_t* begins
@@ -150,5 +150,5 @@ cdef class EventMerger(Merger):
         while position < n:
             out.data[out.n] = begins[position]
             out.n += 1
-            position += self.width[begins[position]] if begins[position] != NO_TOKEN else 1
+            position += self.n_symbols[begins[position]] if begins[position] != NO_TOKEN else 1
         return 0

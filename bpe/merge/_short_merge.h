@@ -20,16 +20,16 @@
 #define BPE_NO_MERGE UINT64_MAX /* as a merge: there is none; in a slot: it is free */
 
 typedef struct {
-    /* Open addressing, a power of two of slots. A slot has the key of a pair and, below it, the number of its merge. */
+    /* Open addressing, a power of two of slots. A slot has the key of a pair and, below it, the index of its merge. */
     const uint64_t *slots;
     size_t mask;
-    int token_bits, number_bits;
-    uint32_t first;           /* merge i has the rank i and the result first + i, */
+    int token_bits, index_bits;
+    uint32_t first_result;    /* merge i has the rank i and the result first_result + i, */
     const uint64_t *merges;   /* unless there is an array of rank << 32 | result */
     const uint64_t *pairs;    /* NULL, or the pair of each merge, if tokens have so many bits that pairs may share a key */
     const uint64_t *filter;   /* a Bloom filter with two bits per merge: most pairs have none, and it stays in a near cache */
     size_t filter_mask;       /* of words */
-    const uint64_t *of_bytes; /* merges of two bytes, by the first | the second << 8; NULL in a character model */
+    const uint64_t *byte_pair_merges; /* of two bytes, by the first | the second << 8; NULL in a character model */
 } bpe_merges;
 
 static const uint64_t bpe_free_slot = BPE_NO_MERGE;
@@ -47,20 +47,21 @@ static inline int bpe_may_merge(const bpe_merges *merges, uint64_t hash) {
     return !(bpe_filter_bits(hash) & ~merges->filter[bpe_filter_word(merges, hash)]);
 }
 
-/* What the slot of a pair, left << 32 | right, has above the number of its merge. */
+/* What the slot of a pair, left << 32 | right, has above the index of its merge. */
 static inline uint64_t bpe_pair_key(const bpe_merges *merges, uint64_t pair) {
-    return (pair >> 32 << merges->token_bits ^ (uint32_t)pair) << merges->number_bits;
+    return (pair >> 32 << merges->token_bits ^ (uint32_t)pair) << merges->index_bits;
 }
 
-/* A merge by its number: rank << 32 | result. */
-static inline uint64_t bpe_merge_of(const bpe_merges *merges, uint64_t number) {
-    return merges->merges ? merges->merges[number] : number << 32 | (uint32_t)(number + merges->first);
+/* A merge by its index: rank << 32 | result. */
+static inline uint64_t bpe_merge_of(const bpe_merges *merges, uint64_t merge_index) {
+    if (merges->merges) return merges->merges[merge_index];
+    return merge_index << 32 | (uint32_t)(merge_index + merges->first_result);
 }
 
 /* Whether a slot that is not free is that of a pair. */
 static inline int bpe_is_slot_of(const bpe_merges *merges, uint64_t slot, uint64_t key, uint64_t pair) {
-    uint64_t number = slot ^ key;
-    return number >> merges->number_bits == 0 && (merges->pairs == NULL || merges->pairs[number] == pair);
+    uint64_t merge_index = slot ^ key;
+    return merge_index >> merges->index_bits == 0 && (merges->pairs == NULL || merges->pairs[merge_index] == pair);
 }
 
 /* The merge of a pair, from the slot where the search for it begins. */
@@ -109,7 +110,7 @@ static inline void bpe_row_of_bytes(
     row->n = n;
     for (ptrdiff_t i = 0; i < n; i++) row->token[i] = ids[piece[i]];
     for (ptrdiff_t i = 0; i < n - 1; i++)
-        bpe_set_merge(row, i, merges->of_bytes[piece[i] | (size_t)piece[i + 1] << 8]);
+        bpe_set_merge(row, i, merges->byte_pair_merges[piece[i] | (size_t)piece[i + 1] << 8]);
 }
 
 static inline void bpe_row_of_symbols(bpe_row *row, const bpe_merges *merges, const uint32_t *symbols, ptrdiff_t n) {

@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef struct TokenParts:       # the two tokens that a token was merged from
     uint32_t left
     uint32_t right
-    uint32_t order            # 0 for a symbol, else the rank of its merge + 1
+    uint32_t rank_plus_one    # 0 for a symbol, else the rank of its merge + 1
     uint32_t size             # in symbols
 
 cdef class TokenTree:
@@ -20,5 +20,5 @@ cdef class TokenTree:
 
 
 cdef bint is_valid_pair(
-    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t rank_limit
+    const Merges* merges, const TokenParts* parts, token_t left_token, token_t right_token, uint64_t rank_limit
 ) noexcept nogil

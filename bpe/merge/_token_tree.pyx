@@ -33,7 +33,7 @@ cdef class TokenTree:
         cdef const int[:, ::1] pairs = merges.pairs
         cdef const int[::1] results = merges.results, ranks = merges.ranks, unreachable
         cdef Py_ssize_t n = pairs.shape[0], i
-        cdef token_t a, b, result
+        cdef token_t left_token, right_token, result
         cdef bint has_unreachable = merges.unreachable is not None
         self.limit = merges.limit
         self.parts = <TokenParts*>check_allocated(
@@ -48,23 +48,27 @@ cdef class TokenTree:
             for i in range(n):
                 if not self.ordered:
                     break
-                a, b, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
-                if self.parts[result].order or self.reachable[result] or (i and ranks[i] <= ranks[i - 1]):
+                left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
+                if self.parts[result].rank_plus_one or self.reachable[result] or (i and ranks[i] <= ranks[i - 1]):
                     self.ordered = False                   # two merges make it, or it is a symbol too; or ranks tie
-                self.parts[result] = TokenParts(left=a, right=b, order=<uint32_t>ranks[i] + 1, size=0)
+                self.parts[result] = TokenParts(
+                    left=left_token, right=right_token, rank_plus_one=<uint32_t>ranks[i] + 1, size=0
+                )
             for i in range(n):
                 if not self.ordered:
                     break
-                a, b, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
-                if self.parts[a].order >= self.parts[result].order or self.parts[b].order >= self.parts[result].order:
+                left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
+                if self.parts[result].rank_plus_one <= max(
+                    self.parts[left_token].rank_plus_one, self.parts[right_token].rank_plus_one
+                ):
                     self.ordered = False
-                if <uint64_t>self.parts[a].size + self.parts[b].size > MAX_SIZE:
+                if <uint64_t>self.parts[left_token].size + self.parts[right_token].size > MAX_SIZE:
                     self.ordered = False
                     break
-                self.parts[result].size = self.parts[a].size + self.parts[b].size
+                self.parts[result].size = self.parts[left_token].size + self.parts[right_token].size
                 self.reachable[result] = has_unreachable or (
-                    self.reachable[a] and self.reachable[b]
-                    and is_valid_pair(&table.merges, self.parts, a, b, <uint64_t>ranks[i])
+                    self.reachable[left_token] and self.reachable[right_token]
+                    and is_valid_pair(&table.merges, self.parts, left_token, right_token, <uint64_t>ranks[i])
                 )
         if has_unreachable and self.ordered:
             unreachable = merges.unreachable
@@ -78,7 +82,7 @@ cdef class TokenTree:
 
 
 cdef bint is_valid_pair(
-    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t rank_limit
+    const Merges* merges, const TokenParts* parts, token_t left_token, token_t right_token, uint64_t rank_limit
 ) noexcept nogil:
     """Whether no merge of a rank below `rank_limit` would join symbols across the position between two tokens.
 
@@ -88,17 +92,17 @@ cdef bint is_valid_pair(
     Worked example: `low` is merged from lo + w, and later `er` from e + r. No merge may join low + er. Undo `er`: no
     merge before `er` may join low + e. Undo `low`: no merge before `low` may join w + e. Symbols remain: valid.
     """
-    cdef const TokenParts* left
-    cdef const TokenParts* right
+    cdef const TokenParts* left_parts
+    cdef const TokenParts* right_parts
     while True:
-        if find_pair(merges, a, b) >> 32 < rank_limit:     # NO_MERGE >> 32 is no rank below any limit
+        if find_pair(merges, left_token, right_token) >> 32 < rank_limit:  # NO_MERGE >> 32 is no rank below any limit
             return False
-        left, right = &parts[a], &parts[b]
-        if left.order > right.order:
-            rank_limit = left.order - 1
-            a = left.right
-        elif right.order:
-            rank_limit = right.order                       # a merge of equal rank to its left was first
-            b = right.left
+        left_parts, right_parts = &parts[left_token], &parts[right_token]
+        if left_parts.rank_plus_one > right_parts.rank_plus_one:
+            rank_limit = left_parts.rank_plus_one - 1
+            left_token = left_parts.right
+        elif right_parts.rank_plus_one:
+            rank_limit = right_parts.rank_plus_one         # a merge of equal rank to its left was first
+            right_token = right_parts.left
         else:
             return True

@@ -20,7 +20,7 @@ class Splits:
     """For each token, the pairs of tokens that spell the same, end to end; special tokens have none. Immutable.
 
     Attributes:
-        first: int64 (limit + 1,): the splits of a token are rows first[token] to first[token + 1] of
+        offsets: int64 (limit + 1,): the splits of a token are rows offsets[token] to offsets[token + 1] of
         parts: uint32 (n, 2): left and right, the shortest left first.
 
     Raises:
@@ -51,7 +51,7 @@ class Splits:
                     if right is not None:
                         parts += (left, right)
                         counts[token_id] += 1
-        self.first = compute_offsets(counts)
+        self.offsets = compute_offsets(counts)
         self.parts = np.array(parts, dtype=np.uint32).reshape(-1, 2)
 
     def sample(
@@ -62,6 +62,6 @@ class Splits:
         The result depends on the arguments alone; text i has the random numbers of `seed + i`.
         """
         offsets = np.array(offsets)  # the caller's may change
-        draws = np.floor(proportion * np.diff(offsets)).astype(np.int64)
-        contiguous = np.ascontiguousarray(ids, dtype=np.uint32)
-        return split_randomly(contiguous, offsets, draws, self.first, self.parts, seed & (2**64 - 1))
+        n_draws = np.floor(proportion * np.diff(offsets)).astype(np.int64)
+        contiguous_ids = np.ascontiguousarray(ids, dtype=np.uint32)
+        return split_randomly(contiguous_ids, offsets, n_draws, self.offsets, self.parts, seed & (2**64 - 1))

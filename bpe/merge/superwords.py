@@ -43,9 +43,9 @@ class Units(NamedTuple):
 class Superwords(NamedTuple):
     """The two stages of a superword vocabulary, and where text is cut into pieces and units."""
 
-    low: Merger
-    high: HighMerges
-    rules: PieceRules
+    low_merger: Merger
+    high_merges: HighMerges
+    piece_rules: PieceRules
 
 
 def find_superwords(
@@ -68,15 +68,17 @@ def find_superwords(
         return None  # an ordinary vocabulary, whose pretokens are short
     if n_low < len(merges.ranks) and merges.ranks[n_low - 1] == merges.ranks[n_low]:
         return None
-    low, high = _select_part(merges, slice(n_low)), _select_part(merges, slice(n_low, None))
+    low_merges, high_merges = _select_part(merges, slice(n_low)), _select_part(merges, slice(n_low, None))
     try:
-        high_merges = HighMerges(low, high)
+        high_merger = HighMerges(low_merges, high_merges)
     except ValueError:
         return None
     kind, classes = units or (UNDIVIDED, None)
-    digits_apart = _are_digits_apart(merges, vocabulary, left_bytes, right_bytes, units)
-    rules = PieceRules(*_make_byte_rules(left_bytes[:n_low], right_bytes[:n_low]), kind, classes, digits_apart)
-    return Superwords(Merger(low, symbols), high_merges, rules)
+    never_joins_digits = _never_joins_digits(merges, vocabulary, left_bytes, right_bytes, units)
+    piece_rules = PieceRules(
+        *_make_byte_rules(left_bytes[:n_low], right_bytes[:n_low]), kind, classes, never_joins_digits
+    )
+    return Superwords(Merger(low_merges, symbols), high_merger, piece_rules)
 
 
 def _select_part(merges: MergeList, indices: slice) -> MergeList:
@@ -114,7 +116,7 @@ def _find_first_across_words(
     return len(merges.ranks)
 
 
-def _are_digits_apart(
+def _never_joins_digits(
     merges: MergeList,
     vocabulary: Vocabulary,
     left_bytes: NDArray[np.uint8],
@@ -155,8 +157,8 @@ def _make_byte_rules(
     group_of_byte[codes >= 0x80] = np.where(is_joined[0x80:, _SPACE], 6, 7)
     is_joined_by_group = np.zeros((8, 256), dtype=np.bool_)
     np.logical_or.at(is_joined_by_group, group_of_byte, is_joined)
-    groups_apart = np.packbits(~is_joined_by_group, axis=0, bitorder="little")[0]
-    return np.left_shift(1, group_of_byte).astype(np.uint8), groups_apart
+    unjoined_groups = np.packbits(~is_joined_by_group, axis=0, bitorder="little")[0]
+    return np.left_shift(1, group_of_byte).astype(np.uint8), unjoined_groups
 
 
 # Units ----------------------------------------------------------------------------------------------------------------

@@ -42,15 +42,15 @@ class SymbolTables:
     """The tokens of single symbols.
 
     Attributes:
-        inner: uint32: the token of each byte or code point; NO_TOKEN outside the alphabet.
-        last: uint32: the same at the last position of a word.
-        mark: the end-of-word mark if it is a symbol of its own, else NO_TOKEN.
-        unk: the unknown token, or NO_TOKEN.
+        inner_ids: uint32: the token of each byte or code point; NO_TOKEN outside the alphabet.
+        last_ids: uint32: the same at the last position of a word.
+        mark_id: the end-of-word mark if it is a symbol of its own, else NO_TOKEN.
+        unk_id: the unknown token, or NO_TOKEN.
         fuse_unk: whether adjacent unknown symbols become one unknown token.
         chars: whether symbols are characters, not bytes.
-        first: uint32: the same as `inner` for the first position of a word; None if it is no different.
-        only: uint32: the same for the only symbol of a word; None if `last` has it.
-        of_bytes: uint32, shape (256,): the tokens of the bytes of symbols outside the alphabet; None if these are not
+        first_ids: uint32: the same as `inner_ids` for the first position of a word; None if it is no different.
+        only_ids: uint32: the same for the only symbol of a word; None if `last_ids` has it.
+        byte_ids: uint32, shape (256,): the tokens of the bytes of symbols outside the alphabet; None if these are not
             written as bytes.
         prefix: the bytes that all symbols of a word but the first have in the vocabulary, not in the text.
         suffix: the bytes that the last one has there.
@@ -59,15 +59,15 @@ class SymbolTables:
 
     """
 
-    inner: NDArray[np.uint32]
-    last: NDArray[np.uint32]
-    mark: int
-    unk: int
+    inner_ids: NDArray[np.uint32]
+    last_ids: NDArray[np.uint32]
+    mark_id: int
+    unk_id: int
     fuse_unk: bool
     chars: bool
-    first: NDArray[np.uint32] | None = None
-    only: NDArray[np.uint32] | None = None
-    of_bytes: NDArray[np.uint32] | None = None
+    first_ids: NDArray[np.uint32] | None = None
+    only_ids: NDArray[np.uint32] | None = None
+    byte_ids: NDArray[np.uint32] | None = None
     prefix: bytes = b""
     suffix: bytes = b""
     drop_unknown: bool | str = False
@@ -96,20 +96,20 @@ class EventList:
     """The splits between the merges of a PickyBPE model, and the lengths of its tokens.
 
     Attributes:
-        split_at: int32, shape (m,): the index of each split among all events, ascending; those of merges are their
+        split_indices: int32, shape (m,): the index of each split among all events, ascending; those of merges are their
             ranks.
         tokens: int32, shape (m,): the token that is split.
         offsets: int64, shape (m + 1,): split i replaces the token by `parts[offsets[i]:offsets[i + 1]]`.
         parts: int32.
-        width: uint32, shape (limit,): the symbols of each token.
+        n_symbols: uint32, shape (limit,): the symbols of each token.
 
     """
 
-    split_at: NDArray[np.int32]
+    split_indices: NDArray[np.int32]
     tokens: NDArray[np.int32]
     offsets: NDArray[np.int64]
     parts: NDArray[np.int32]
-    width: NDArray[np.uint32]
+    n_symbols: NDArray[np.uint32]
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------
@@ -134,15 +134,17 @@ def check_merges(merges: MergeList) -> None:
 
 def check_symbols(merges: MergeList, symbols: SymbolTables) -> None:
     """Raise ValueError unless tables of symbols are as long as the kernel reads, and their ids below the limit."""
-    n_inner, n_last = len(symbols.inner), len(symbols.last)
+    n_inner, n_last = len(symbols.inner_ids), len(symbols.last_ids)
     if not symbols.chars and (n_inner < 256 or n_last < 256):
         raise ValueError(f"there are tokens for {n_inner} and {n_last} bytes; there must be 256")
-    if not n_inner or not n_last or (symbols.unk != NO_TOKEN and symbols.unk >= merges.limit):
-        raise ValueError(f"the unknown token is {symbols.unk}; ids are below {merges.limit}, and there must be symbols")
-    if any(table is not None and len(table) == 0 for table in (symbols.first, symbols.only)):
+    if not n_inner or not n_last or (symbols.unk_id != NO_TOKEN and symbols.unk_id >= merges.limit):
+        raise ValueError(
+            f"the unknown token is {symbols.unk_id}; ids are below {merges.limit}, and there must be symbols"
+        )
+    if any(table is not None and len(table) == 0 for table in (symbols.first_ids, symbols.only_ids)):
         raise ValueError("there are no symbols at the first position of a word; there must be some")
-    if symbols.of_bytes is not None and len(symbols.of_bytes) != 256:
-        raise ValueError(f"there are tokens for {len(symbols.of_bytes)} bytes; there must be 256")
+    if symbols.byte_ids is not None and len(symbols.byte_ids) != 256:
+        raise ValueError(f"there are tokens for {len(symbols.byte_ids)} bytes; there must be 256")
     for token_id in _list_fallbacks(symbols):
         if token_id >= merges.limit:
             raise ValueError(f"a byte is token {token_id}; ids are below {merges.limit}")
@@ -150,8 +152,8 @@ def check_symbols(merges: MergeList, symbols: SymbolTables) -> None:
 
 def _list_fallbacks(symbols: SymbolTables) -> set[int]:
     """List the tokens that stand for symbols outside the alphabet."""
-    byte_tokens = [] if symbols.of_bytes is None else symbols.of_bytes.tolist()
-    return {*byte_tokens, symbols.unk} - {NO_TOKEN}
+    byte_tokens = [] if symbols.byte_ids is None else symbols.byte_ids.tolist()
+    return {*byte_tokens, symbols.unk_id} - {NO_TOKEN}
 
 
 def find_symbol_tokens(merges: MergeList, symbols: SymbolTables) -> NDArray[np.bool_]:
@@ -162,7 +164,13 @@ def find_symbol_tokens(merges: MergeList, symbols: SymbolTables) -> NDArray[np.b
 
     """
     is_symbol = np.zeros(merges.limit, dtype=np.bool_)  # np.unique would import numpy.ma: 8 ms
-    tables = (symbols.inner, symbols.last, symbols.first, symbols.only, np.array([symbols.mark], dtype=np.uint32))
+    tables = (
+        symbols.inner_ids,
+        symbols.last_ids,
+        symbols.first_ids,
+        symbols.only_ids,
+        np.array([symbols.mark_id], dtype=np.uint32),
+    )
     for ids in tables:
         if ids is not None:
             is_symbol[ids[ids != NO_TOKEN]] = True
@@ -180,18 +188,23 @@ def can_drop_in_wide_chars(symbols: SymbolTables) -> bool:
     """Whether symbols may be left out within the characters of three bytes, between which words are split."""
     if symbols.drop_unknown is not True or symbols.chars:
         return symbols.drop_unknown is True
-    tables = (table for table in (symbols.inner, symbols.last, symbols.first, symbols.only) if table is not None)
+    tables = (
+        table
+        for table in (symbols.inner_ids, symbols.last_ids, symbols.first_ids, symbols.only_ids)
+        if table is not None
+    )
     return any(NO_TOKEN in table[0x80:0xC0] or NO_TOKEN in table[0xE0:0xF0] for table in tables)
 
 
 def check_events(merges: MergeList, symbols: SymbolTables, events: EventList) -> None:
     """Raise ValueError unless events have tokens below the limit, and all tokens keep their length in symbols."""
-    width, limit = events.width, merges.limit
+    n_symbols, limit = events.n_symbols, merges.limit
     tokens, parts, lengths = events.tokens, events.parts, np.diff(events.offsets)
-    event_indices = np.concatenate((merges.ranks, events.split_at))
-    if len(width) != limit or not len(events.split_at) == len(tokens) == len(lengths):
+    event_indices = np.concatenate((merges.ranks, events.split_indices))
+    if len(n_symbols) != limit or not len(events.split_indices) == len(tokens) == len(lengths):
         raise ValueError(
-            f"there are {len(width)} lengths of {limit} tokens, {len(tokens)} splits and {len(lengths)} lists of parts"
+            f"there are {len(n_symbols)} lengths of {limit} tokens, {len(tokens)} splits and {len(lengths)} lists of "
+            "parts"
         )
     if not np.array_equal(np.sort(event_indices), np.arange(len(event_indices))):
         raise ValueError(f"the events do not have the indices from 0 to {len(event_indices) - 1}")
@@ -200,13 +213,17 @@ def check_events(merges: MergeList, symbols: SymbolTables, events: EventList) ->
             raise ValueError(
                 f"splits have tokens from {token_ids.min()} to {token_ids.max()}; they are from 0 to {limit - 1}"
             )
-    if limit and width.min() < 1:
+    if limit and n_symbols.min() < 1:
         raise ValueError("a token has no symbol; each must have one at least")
-    if (width[find_symbol_tokens(merges, symbols)] != 1).any() or (width[list(_list_fallbacks(symbols))] != 1).any():
+    if (n_symbols[find_symbol_tokens(merges, symbols)] != 1).any() or (
+        n_symbols[list(_list_fallbacks(symbols))] != 1
+    ).any():
         raise ValueError("the token of a symbol has more than one symbol; it must have one")
-    if (lengths < 1).any() or not np.array_equal(width[merges.results], width[merges.pairs].sum(axis=1)):
+    if (lengths < 1).any() or not np.array_equal(n_symbols[merges.results], n_symbols[merges.pairs].sum(axis=1)):
         raise ValueError("a merge changes the number of symbols, or a split has no parts")
-    if len(tokens) and not np.array_equal(np.add.reduceat(width[parts], events.offsets[: len(tokens)]), width[tokens]):
+    if len(tokens) and not np.array_equal(
+        np.add.reduceat(n_symbols[parts], events.offsets[: len(tokens)]), n_symbols[tokens]
+    ):
         raise ValueError("a split changes the number of symbols")
 
 
@@ -224,13 +241,15 @@ def build_event_table(merges: MergeList, events: EventList) -> tuple[NDArray[np.
         np.full(merges.limit + 1, NO_TOKEN, dtype=np.uint32),
     )
     table[merges.ranks, :2], table[merges.ranks, 2] = merges.pairs, merges.results
-    table[events.split_at, 0], table[events.split_at, 1] = events.tokens, NO_TOKEN
-    table[events.split_at, 2] = np.arange(n_splits)
+    table[events.split_indices, 0], table[events.split_indices, 1] = events.tokens, NO_TOKEN
+    table[events.split_indices, 2] = np.arange(n_splits)
     keys = table[:n_events, 0].astype(np.uint64) << np.uint64(32) | table[:n_events, 1]
     order = np.argsort(keys, kind="stable")
     predecessors = order[: max(n_events - 1, 0)]  # each with the next one in order[1:]
     has_same_key = keys[order[1:]] == keys[predecessors]
     table[:, 3] = NO_TOKEN
     table[predecessors[has_same_key], 3] = order[1:][has_same_key]
-    first_splits[events.tokens[::-1]] = events.split_at[::-1]  # of several splits of a token the first is written last
+    first_splits[events.tokens[::-1]] = events.split_indices[
+        ::-1
+    ]  # of several splits of a token the first is written last
     return table, first_splits

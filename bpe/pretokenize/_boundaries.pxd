@@ -9,7 +9,7 @@ The functions are inline and used only by `_scanner.pyx`, where the compiler spe
 
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_masks cimport (
-    CASED, CLASSES, CONTRACTIONS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Masks, Cursor, below, bpe_clz, bpe_ctz,
+    CASED, CLASSES, CONTRACTIONS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Masks, Cursor, mask_below, bpe_clz, bpe_ctz,
 )
 from libc.stdint cimport uint64_t
 
@@ -20,16 +20,16 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
 
     void bpe_contractions(const byte_t* text, uint64_t apostrophes, bint any_case, Endings* out)
 
-cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil
+cdef uint64_t find_certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil
 
 cdef uint64_t cut_contractions(
-    Cursor* cursor, int rules, uint64_t starts, uint64_t candidates, uint64_t letter, Py_ssize_t known, bint* at_end
+    Cursor* cursor, int rules, uint64_t starts, uint64_t candidates, uint64_t letter, Py_ssize_t n_known, bint* at_end
 ) noexcept nogil
 
-cdef uint64_t first_clip_token(Cursor* cursor, uint64_t candidates) noexcept nogil
+cdef uint64_t find_first_clip_token(Cursor* cursor, uint64_t candidates) noexcept nogil
 
 
-cdef inline uint64_t first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
+cdef inline uint64_t find_first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
     """Return the first byte of each character whose last byte is set; characters have at most three bytes."""
     cdef uint64_t inner = last & tail, first
     if inner == 0:
@@ -40,7 +40,7 @@ cdef inline uint64_t first_bytes(uint64_t last, uint64_t tail) noexcept nogil:
     return first | (inner & tail) >> 1
 
 
-cdef inline uint64_t after_one_other(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
+cdef inline uint64_t find_ends_of_single_others(uint64_t run_start, uint64_t other, uint64_t tail) noexcept nogil:
     """Return the byte after each run of other characters that is one character long."""
     cdef uint64_t last = run_start, inner = other & tail
     if inner:
@@ -51,7 +51,7 @@ cdef inline uint64_t after_one_other(uint64_t run_start, uint64_t other, uint64_
     return last << 1 & ~other
 
 
-cdef inline uint64_t starts_in(
+cdef inline uint64_t find_starts(
     Cursor* cursor, const int rules, const Masks* classes, Py_ssize_t left, bint* at_end
 ) noexcept nogil:
     """Find the starts of pretokens in the 64 bytes from `pos`, the start of a pretoken; `left` bytes remain.
@@ -73,27 +73,28 @@ cdef inline uint64_t starts_in(
     """
     cdef uint64_t letter = classes.letter, number = classes.number, space = classes.space
     cdef uint64_t other, starts, last_space, valid, apostrophe = classes.apostrophe
-    cdef Py_ssize_t known = min(left, <Py_ssize_t>64)
+    cdef Py_ssize_t n_known = min(left, <Py_ssize_t>64)
     at_end[0] = left <= 64
     if classes.undecided:
-        known = bpe_ctz(classes.undecided)
+        n_known = bpe_ctz(classes.undecided)
         at_end[0] = False
-        if known == 0:
+        if n_known == 0:
             return 1
-    valid = below(known)
+    valid = mask_below(n_known)
     other = ~(letter | number | space) & valid
     if not rules & LINES:
         last_space = space & ~(space >> 1) & valid >> 1
         starts = ((letter & ~(letter << 1)) | (other & ~(other << 1))) & ~(classes.blank << 1)
         if rules & SINGLE_DIGITS:
-            last_space = first_bytes(last_space & ~(number >> 1), classes.tail)  # none is split off before a number
+            # No space is split off before a number.
+            last_space = find_first_bytes(last_space & ~(number >> 1), classes.tail)
             starts |= number & ~classes.tail
         else:
-            last_space = first_bytes(last_space, classes.tail)
+            last_space = find_first_bytes(last_space, classes.tail)
             starts |= number & ~(number << 1) & ~(classes.blank << 1)
         starts |= (space & ~(space << 1)) | last_space
     else:
-        starts = starts_with_lines(cursor, rules, classes, other, at_end, &valid)
+        starts = find_starts_with_lines(cursor, rules, classes, other, at_end, &valid)
     starts = (starts | 1) & valid
     if not rules & CONTRACTIONS:
         return starts
@@ -101,8 +102,8 @@ cdef inline uint64_t starts_in(
         starts &= ~(apostrophe & (letter << 1) & ~(valid >> 1))              # a contraction may follow the block's end
     if classes.tail or left <= 64:
         apostrophe &= letter >> 1 & valid
-        known = 64 - bpe_clz(valid)
-        return cut_contractions(cursor, rules, starts, apostrophe, letter, known, at_end) if apostrophe else starts
+        n_known = 64 - bpe_clz(valid)
+        return cut_contractions(cursor, rules, starts, apostrophe, letter, n_known, at_end) if apostrophe else starts
     if rules & CASED:
         apostrophe &= letter << 1 & letter >> 1 & valid
         return join_suffixes(cursor, rules, starts, apostrophe, letter, valid, at_end) if apostrophe else starts
@@ -112,7 +113,7 @@ cdef inline uint64_t starts_in(
     return cut_plain_contractions(cursor, rules, starts, apostrophe) if apostrophe else starts
 
 
-cdef inline uint64_t starts_with_lines(
+cdef inline uint64_t find_starts_with_lines(
     Cursor* cursor, const int rules, const Masks* classes, uint64_t other, bint* at_end, uint64_t* certain
 ) noexcept nogil:
     """Return the certain starts of pretokens under the rule LINES (cl100k, o200k), without contractions.
@@ -124,10 +125,11 @@ cdef inline uint64_t starts_with_lines(
     cdef uint64_t letter = classes.letter, number = classes.number, space = classes.space, newline = classes.newline
     cdef uint64_t other_starts = other & ~(other << 1) & ~(classes.blank << 1)
     cdef uint64_t space_starts, free_newline, after_line, plain_space, doubtful, starts, last_space, free_space, inner
+    cdef uint64_t after_single_others
     cdef uint64_t absorbed = newline & (other << 1), valid = certain[0], kept = valid, upper = classes.upper
     absorbed = newline & ~(newline + absorbed)             # the carry runs through newlines after others
     if rules & CASED and classes.slash & other & (absorbed << 1):
-        kept &= certain_before_slash(cursor, other & (absorbed << 1), absorbed)
+        kept &= find_certain_before_slash(cursor, other & (absorbed << 1), absorbed)
     free_space = space & ~absorbed
     free_newline = newline & ~absorbed
     space_starts = free_space & ~(free_space << 1)
@@ -135,8 +137,8 @@ cdef inline uint64_t starts_with_lines(
     after_line = plain_space & (free_newline << 1)         # doubtful if a newline follows in the same run
     doubtful = (plain_space + after_line) & ~plain_space & free_newline
     if doubtful:
-        kept &= below(64 - bpe_clz((space_starts | 1) & below(bpe_ctz(doubtful))))
-    last_space = first_bytes(plain_space & ~(space >> 1) & valid >> 1, classes.tail)
+        kept &= mask_below(64 - bpe_clz((space_starts | 1) & mask_below(bpe_ctz(doubtful))))
+    last_space = find_first_bytes(plain_space & ~(space >> 1) & valid >> 1, classes.tail)
     if kept != valid:
         at_end[0] = False
         certain[0] = kept
@@ -146,17 +148,18 @@ cdef inline uint64_t starts_with_lines(
         inner = ~free_space & valid
         kept &= ~<uint64_t>0 >> bpe_clz(inner) << 1 | 1 if inner else <uint64_t>1
     starts = other_starts | space_starts | after_line | last_space
-    starts |= letter & ~(letter << 1) & ~((space & ~newline) << 1) & ~after_one_other(other_starts, other, classes.tail)
+    after_single_others = find_ends_of_single_others(other_starts, other, classes.tail)
+    starts |= letter & ~(letter << 1) & ~((space & ~newline) << 1) & ~after_single_others
     if rules & SINGLE_DIGITS:
         starts |= number & ~classes.tail
     else:
-        starts |= number_groups(number)
+        starts |= find_number_groups(number)
     if rules & CASED:
         starts |= upper & ((letter & ~upper) << 1)
     return starts & kept
 
 
-cdef inline uint64_t number_groups(uint64_t numbers) noexcept nogil:
+cdef inline uint64_t find_number_groups(uint64_t numbers) noexcept nogil:
     """Return the start of each run of numbers, and of each further group of three: 1234567 is 123, 456, 7.
 
     The loop runs once for every three digits after the sixth; such numbers are rare.
@@ -209,7 +212,7 @@ cdef inline uint64_t join_suffixes(
     return starts & ~(one | two | (one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
-cdef inline uint64_t starts_between_gaps(
+cdef inline uint64_t find_starts_between_gaps(
     Cursor* cursor, const int rules, const Masks* classes, uint64_t* certain, bint* at_end
 ) noexcept nogil:
     """Return the starts of pretokens in the block, for the patterns that drop white space.
@@ -218,7 +221,8 @@ cdef inline uint64_t starts_between_gaps(
     ones. `at_end` is set if the text ends after them, and becomes False if there are fewer of them.
     """
     cdef uint64_t letter = classes.letter, word = ~classes.space & certain[0], other, starts, found
-    cdef Py_ssize_t known
+    cdef uint64_t surely_known
+    cdef Py_ssize_t n_known
     if not rules & CLASSES:
         return word & ~(word << 1)
     other = word & ~(letter | classes.number)
@@ -226,13 +230,14 @@ cdef inline uint64_t starts_between_gaps(
     found = other & ~(other << 1) & other >> 1
     found &= letter >> 2 | ~(certain[0] >> 2)              # `<|` may begin a special token
     if found:
-        found = first_clip_token(cursor, found)
+        found = find_first_clip_token(cursor, found)
         at_end[0] &= found == 0
         certain[0] &= found - 1                            # all, if there is none
     found = starts & classes.apostrophe & letter >> 1 & certain[0]
     if found:
-        known = bpe_ctz(~certain[0]) if ~certain[0] else 64
+        n_known = bpe_ctz(~certain[0]) if ~certain[0] else 64
         if not at_end[0]:                                  # the letters of a contraction may follow the known bytes
-            certain[0] &= (found & ~below(max(known - 3, <Py_ssize_t>0))) - 1 | below(max(known - 3, <Py_ssize_t>0))
-        starts = cut_contractions(cursor, rules, starts, found & certain[0], letter, known, at_end)
+            surely_known = mask_below(max(n_known - 3, <Py_ssize_t>0))
+            certain[0] &= (found & ~surely_known) - 1 | surely_known
+        starts = cut_contractions(cursor, rules, starts, found & certain[0], letter, n_known, at_end)
     return starts & word & certain[0]

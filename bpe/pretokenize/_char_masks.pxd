@@ -42,7 +42,7 @@ cdef struct Cursor "bpe_cursor":  # the state of a scan, on its caller's stack
     Py_ssize_t pos     # the next pretoken begins here, or the gap before it
     Py_ssize_t end     # of the text
     Py_ssize_t base    # position of the first bit of masks[0]
-    Py_ssize_t known   # the masks cover the text up to this position
+    Py_ssize_t masks_end  # the masks cover the text up to this position
     Py_ssize_t n_blocks  # blocks classified at a time; doubles up to CHUNK_BLOCKS
     Masks masks[CHUNK_BLOCKS + 2]
 
@@ -54,7 +54,7 @@ cdef inline uint64_t shift_bits(uint64_t low, uint64_t high, int shift) noexcept
     return low >> shift | high << 1 << (63 - shift)
 
 
-cdef inline uint64_t below(Py_ssize_t n) noexcept nogil:
+cdef inline uint64_t mask_below(Py_ssize_t n) noexcept nogil:
     """Return a mask of the bits below bit n, 0 <= n <= 64."""
     return ~<uint64_t>0 if n >= 64 else (<uint64_t>1 << n) - 1
 
@@ -77,7 +77,7 @@ cdef inline void classify_any_block(Cursor* cursor, const int rules, Masks* out)
     cdef const Masks* low
     cdef const Masks* high
     cdef int shift
-    if cursor.pos + 64 > cursor.known and cursor.known < cursor.end or cursor.pos >= cursor.known:
+    if cursor.pos + 64 > cursor.masks_end and cursor.masks_end < cursor.end or cursor.pos >= cursor.masks_end:
         classify_chunk(cursor)
     offset = cursor.pos - cursor.base
     shift = offset & 63

@@ -47,10 +47,12 @@ cdef void classify_chunk(Cursor* cursor) noexcept nogil:
     cdef byte_t padded[64]
     cdef Py_ssize_t n_left = cursor.end - cursor.pos, n_blocks, i, n_rest
     cdef const byte_t* text = cursor.text + cursor.pos
-    cursor.n_blocks = min(2 * cursor.n_blocks, <Py_ssize_t>CHUNK_BLOCKS) if cursor.pos <= cursor.known else MIN_BLOCKS
+    cursor.n_blocks = (
+        min(2 * cursor.n_blocks, <Py_ssize_t>CHUNK_BLOCKS) if cursor.pos <= cursor.masks_end else MIN_BLOCKS
+    )
     n_blocks = min(cursor.n_blocks, (n_left + 63) >> 6)
     cursor.base = cursor.pos
-    cursor.known = min(cursor.end, cursor.pos + 64 * n_blocks)
+    cursor.masks_end = min(cursor.end, cursor.pos + 64 * n_blocks)
     for i in range(n_blocks):
         n_rest = n_left - 64 * i
         if n_rest >= 64:
@@ -158,10 +160,10 @@ cdef inline void classify_one(
     Masks* masks, int bit, Py_ssize_t length, int bits, bint undecided, int rules
 ) noexcept nogil:
     """Set the bits of one character of several bytes, which may continue in the next block."""
-    cdef uint64_t low = below(length) << bit, high = 0
+    cdef uint64_t low = mask_below(length) << bit, high = 0
     cdef Masks* after = masks + 1
     if bit + length > 64:
-        high = below(length) >> (64 - bit)
+        high = mask_below(length) >> (64 - bit)
     masks.tail |= low & ~(<uint64_t>1 << bit)
     after.tail |= high
     if bits & LETTER:

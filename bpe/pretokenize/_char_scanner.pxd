@@ -3,13 +3,13 @@
 from bpe.base._types cimport byte_t
 from bpe.text._unicode cimport LETTER, NUMBER, SPACE, class_at
 
-ctypedef Py_ssize_t (*next_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+ctypedef Py_ssize_t (*find_end_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
-cdef next_t get_next_function(int scanner) noexcept nogil
-cdef next_t get_gap_function(int scanner) noexcept nogil
+cdef find_end_t get_find_end(int scanner) noexcept nogil
+cdef find_end_t get_skip_gap(int scanner) noexcept nogil
 cdef Py_ssize_t match_contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil
 cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil
-cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t find_cased_word_pretoken_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------

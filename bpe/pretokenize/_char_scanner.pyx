@@ -1,6 +1,6 @@
 """Scanners that read one character at a time: they return the end of the pretoken that starts at a position.
 
-Each `next_*` function implements one published regular expression as a walk over character classes. The expressions
+Each `find_*_end` function implements one published regular expression as a walk over character classes. The expressions
 are in `bpe/pretokenize/patterns.py`, and the tests compare every function with them. The only look-ahead needed is that
 of `\\s+(?!\\S)`: a run of white space leaves its last character to the word after it. Cost: linear in the pretoken.
 """
@@ -26,22 +26,22 @@ cdef Py_ssize_t skip_white_space(
 
     Worked example with `lines`: "a  \\n  b" has the pretokens "a", "  \\n", " " and " b".
     """
-    cdef Py_ssize_t at = pos, length = 0, last = pos, after_newline = pos
+    cdef Py_ssize_t position = pos, length = 0, last = pos, after_newline = pos
     cdef int bits
-    while at < end:
-        bits = class_at(text, at, end, &length)
+    while position < end:
+        bits = class_at(text, position, end, &length)
         if not bits & SPACE:
             break
-        last = at
-        at += length
+        last = position
+        position += length
         if bits & NEWLINE:
-            after_newline = at
-    if at == end and whole_at_end:
-        return at
+            after_newline = position
+    if position == end and whole_at_end:
+        return position
     if lines and after_newline > pos:
         return after_newline
-    if at == end or last == pos:
-        return at
+    if position == end or last == pos:
+        return position
     return last
 
 
@@ -69,27 +69,27 @@ cdef Py_ssize_t match_contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t
 # One function per pattern ---------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t next_whole(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_whole_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     return end
 
 
-cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t length, at = pos
+cdef Py_ssize_t find_gpt2_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef Py_ssize_t length, position = pos
     cdef int bits
     if text[pos] == c"'":
-        at = match_contraction(text, pos, end, False)
-        if at > pos:
-            return at
+        position = match_contraction(text, pos, end, False)
+        if position > pos:
+            return position
     if text[pos] == c" " and pos + 1 < end:
-        at = pos + 1                        # ` ?`: the space goes with what follows, unless that is white space
-    bits = class_at(text, at, end, &length)
+        position = pos + 1                  # ` ?`: the space goes with what follows, unless that is white space
+    bits = class_at(text, position, end, &length)
     if bits & LETTER:
-        return skip_run(text, at + length, end, LETTER)
+        return skip_run(text, position + length, end, LETTER)
     if bits & NUMBER:
-        return skip_run(text, at + length, end, NUMBER)
+        return skip_run(text, position + length, end, NUMBER)
     if bits & SPACE:
         return skip_white_space(text, pos, end, False, True)
-    return skip_others(text, at + length, end)
+    return skip_others(text, position + length, end)
 
 
 cdef inline int starcoder_class_at(
@@ -101,34 +101,34 @@ cdef inline int starcoder_class_at(
     return later_class(decode_char(text, pos, end, &_length), False) if bits == NEW else bits
 
 
-cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_starcoder_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of a pretoken: each number is one, and the text between numbers is split as by gpt2."""
-    cdef Py_ssize_t length, at = pos, gpt2_end
+    cdef Py_ssize_t length, position = pos, gpt2_end
     cdef int bits = starcoder_class_at(text, pos, end, &length)
     if bits & NUMBER:
         return pos + length
     if text[pos] == c" " and starcoder_class_at(text, pos + 1, end, &length) & NUMBER:
         return pos + 1
     if bits & SPACE:
-        at = skip_run(text, pos, end, SPACE)
-        if starcoder_class_at(text, at, end, &length) & NUMBER:
-            return at
-    gpt2_end = next_gpt2(text, pos, end)
-    at = pos
-    while at < gpt2_end and not starcoder_class_at(text, at, end, &length) & NUMBER:
-        at += length                                       # stop at numbers that gpt2 counts as other characters
-    return at
+        position = skip_run(text, pos, end, SPACE)
+        if starcoder_class_at(text, position, end, &length) & NUMBER:
+            return position
+    gpt2_end = find_gpt2_end(text, pos, end)
+    position = pos
+    while position < gpt2_end and not starcoder_class_at(text, position, end, &length) & NUMBER:
+        position += length                                 # stop at numbers that gpt2 counts as other characters
+    return position
 
 
-cdef inline Py_ssize_t next_with_lines(
+cdef inline Py_ssize_t find_end_with_lines(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_digits, bint whole_at_end
 ) noexcept nogil:
-    cdef Py_ssize_t length, next_length, at
+    cdef Py_ssize_t length, next_length, position
     cdef int bits, next_bits
     if text[pos] == c"'":
-        at = match_contraction(text, pos, end, True)
-        if at > pos:
-            return at
+        position = match_contraction(text, pos, end, True)
+        if position > pos:
+            return position
     bits = class_at(text, pos, end, &length)
     if bits & LETTER:
         return skip_run(text, pos + length, end, LETTER)
@@ -138,26 +138,26 @@ cdef inline Py_ssize_t next_with_lines(
     if not bits & NEWLINE and next_bits & LETTER:
         return skip_run(text, pos + length + next_length, end, LETTER)
     if text[pos] == c" " and next_length and not next_bits & (NUMBER | SPACE):
-        at = skip_others(text, pos + 1, end)
+        position = skip_others(text, pos + 1, end)
     elif bits & SPACE:
         return skip_white_space(text, pos, end, True, whole_at_end)
     else:
-        at = skip_others(text, pos + length, end)
-    while at < end and (text[at] == c"\n" or text[at] == c"\r"):
-        at += 1
-    return at
+        position = skip_others(text, pos + length, end)
+    while position < end and (text[position] == c"\n" or text[position] == c"\r"):
+        position += 1
+    return position
 
 
-cdef Py_ssize_t next_cl100k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    return next_with_lines(text, pos, end, 3, True)
+cdef Py_ssize_t find_cl100k_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return find_end_with_lines(text, pos, end, 3, True)
 
 
-cdef Py_ssize_t next_llama3(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    return next_with_lines(text, pos, end, 3, False)
+cdef Py_ssize_t find_llama3_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return find_end_with_lines(text, pos, end, 3, False)
 
 
-cdef Py_ssize_t next_qwen2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    return next_with_lines(text, pos, end, 1, False)
+cdef Py_ssize_t find_qwen2_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return find_end_with_lines(text, pos, end, 1, False)
 
 
 cdef inline Py_ssize_t find_cased_word_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -166,59 +166,59 @@ cdef inline Py_ssize_t find_cased_word_end(const byte_t* text, Py_ssize_t pos, P
     Both classes contain marks and letters without case, so the expression may backtrack. In "アAB" `U*` takes all
     three letters, but `L+` needs one; the last letter of class L that `U*` can give back is "ア", so the match is "ア".
     """
-    cdef Py_ssize_t length, at = pos, after_last_lower = pos
-    cdef int bits = class_at(text, at, end, &length)
+    cdef Py_ssize_t length, position = pos, after_last_lower = pos
+    cdef int bits = class_at(text, position, end, &length)
     while bits & UPPER:
-        at += length
+        position += length
         if bits & LOWER:
-            after_last_lower = at
-        bits = class_at(text, at, end, &length)
+            after_last_lower = position
+        bits = class_at(text, position, end, &length)
     if bits & LOWER:
-        return skip_run(text, at + length, end, LOWER)
+        return skip_run(text, position + length, end, LOWER)
     return after_last_lower
 
 
-cdef inline Py_ssize_t next_cased(
+cdef inline Py_ssize_t find_cased_end(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_digits, bint contractions
 ) noexcept nogil:
-    cdef Py_ssize_t length, next_length, start, at
+    cdef Py_ssize_t length, next_length, start, position
     cdef int bits = class_at(text, pos, end, &length), next_bits
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # after the optional first character
-    at = find_cased_word_end(text, start, end)
-    if at > start:
-        return match_contraction(text, at, end, True) if contractions else at
+    position = find_cased_word_end(text, start, end)
+    if position > start:
+        return match_contraction(text, position, end, True) if contractions else position
     if start > pos and bits & UPPER:                       # a mark alone may be the word
-        at = find_cased_word_end(text, pos, end)
-        if at > pos:
-            return match_contraction(text, at, end, True) if contractions else at
-    at = skip_run(text, start, end, UPPER)                                     # U+L*, where no L follows
-    if at > start:
-        return match_contraction(text, at, end, True) if contractions else at
+        position = find_cased_word_end(text, pos, end)
+        if position > pos:
+            return match_contraction(text, position, end, True) if contractions else position
+    position = skip_run(text, start, end, UPPER)                               # U+L*, where no L follows
+    if position > start:
+        return match_contraction(text, position, end, True) if contractions else position
     if bits & NUMBER:
         return skip_numbers(text, pos, end, max_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if text[pos] == c" " and next_length and not next_bits & (LETTER | NUMBER | SPACE):
-        at = skip_others(text, pos + 1, end)
+        position = skip_others(text, pos + 1, end)
     elif bits & SPACE:
         return skip_white_space(text, pos, end, True, False)
     else:
-        at = skip_others(text, pos + length, end)
-    while at < end and (text[at] == c"\n" or text[at] == c"\r" or text[at] == c"/"):
-        at += 1
-    return at
+        position = skip_others(text, pos + length, end)
+    while position < end and (text[position] == c"\n" or text[position] == c"\r" or text[position] == c"/"):
+        position += 1
+    return position
 
 
-cdef Py_ssize_t next_o200k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    return next_cased(text, pos, end, 3, True)
+cdef Py_ssize_t find_o200k_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return find_cased_end(text, pos, end, 3, True)
 
 
-cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_cased_word_pretoken_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of a pretoken of o200k's pattern without contractions."""
-    return next_cased(text, pos, end, 3, False)
+    return find_cased_end(text, pos, end, 3, False)
 
 
-cdef Py_ssize_t next_tekken(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    return next_cased(text, pos, end, 1, False)
+cdef Py_ssize_t find_tekken_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    return find_cased_end(text, pos, end, 1, False)
 
 
 cdef inline bint is_ascii_letter(byte_t byte) noexcept nogil:
@@ -252,59 +252,59 @@ cdef inline int deepseek_class_at(
     return bits
 
 
-cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_deepseek_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Apply DeepSeek V3's three patterns in one pass; each splits the pieces that the previous one leaves."""
-    cdef Py_ssize_t length, next_length, at = pos + (text[pos] == c" "), last, after_newline
+    cdef Py_ssize_t length, next_length, position = pos + (text[pos] == c" "), last, after_newline
     cdef int bits, next_bits
     cdef bint east
-    if at < end and is_ascii_letter(text[at]):             # most words need no lookup of classes
-        while at < end and is_ascii_letter(text[at]):
-            at += 1
-        if at == end or text[at] < 0x80:
-            return at
+    if position < end and is_ascii_letter(text[position]):  # most words need no lookup of classes
+        while position < end and is_ascii_letter(text[position]):
+            position += 1
+        if position == end or text[position] < 0x80:
+            return position
     bits = class_at(text, pos, end, &length)
     if bits & NUMBER:
         return skip_numbers(text, pos, end, 3)
     east = deepseek_class_at(text, pos, end, True, &next_length) != 0 or next_length > 0
     next_bits = deepseek_class_at(text, pos + length, end, east, &next_length)
-    at = pos + length
-    if text[pos] < 0x80 and bits & SIGN and next_length and text[at] < 0x80 and is_ascii_letter(text[at]):
-        while at < end and text[at] < 0x80 and is_ascii_letter(text[at]):
-            at += 1
-        return at
+    position = pos + length
+    if text[pos] < 0x80 and bits & SIGN and next_length and text[position] < 0x80 and is_ascii_letter(text[position]):
+        while position < end and text[position] < 0x80 and is_ascii_letter(text[position]):
+            position += 1
+        return position
     if bits & (UPPER | LOWER) or (not bits & (NEWLINE | SIGN) and next_bits & (UPPER | LOWER)):
         while True:
-            bits = deepseek_class_at(text, at, end, east, &length)
+            bits = deepseek_class_at(text, position, end, east, &length)
             if not bits & (UPPER | LOWER):
-                return at
-            at += length
+                return position
+            position += length
     if bits & SIGN or (text[pos] == c" " and next_bits & SIGN):
-        bits = deepseek_class_at(text, at, end, east, &length)
+        bits = deepseek_class_at(text, position, end, east, &length)
         while bits & SIGN:
-            at += length
-            bits = deepseek_class_at(text, at, end, east, &length)
+            position += length
+            bits = deepseek_class_at(text, position, end, east, &length)
         while bits & NEWLINE:
-            at += length
-            bits = deepseek_class_at(text, at, end, east, &length)
-        return at
+            position += length
+            bits = deepseek_class_at(text, position, end, east, &length)
+        return position
     if bits & SPACE:
-        at = last = after_newline = pos
-        bits = deepseek_class_at(text, at, end, east, &length)
+        position = last = after_newline = pos
+        bits = deepseek_class_at(text, position, end, east, &length)
         while bits & SPACE:
-            last = at
-            at += length
+            last = position
+            position += length
             if bits & NEWLINE:
-                after_newline = at
-            bits = deepseek_class_at(text, at, end, east, &length)
+                after_newline = position
+            bits = deepseek_class_at(text, position, end, east, &length)
         if after_newline > pos:
             return after_newline
-        return at if length == 0 or last == pos else last
+        return position if length == 0 or last == pos else last
     last = pos                                             # matched by no branch: controls, unassigned characters
     while next_length and not next_bits & (UPPER | LOWER | SIGN | SPACE):
-        last = at
-        at += next_length
-        next_bits = deepseek_class_at(text, at, end, east, &next_length)
-    return last if next_bits & (UPPER | LOWER) else at
+        last = position
+        position += next_length
+        next_bits = deepseek_class_at(text, position, end, east, &next_length)
+    return last if next_bits & (UPPER | LOWER) else position
 
 
 cdef const byte_t* CLIP_START = b"<|startoftext|>"
@@ -315,32 +315,32 @@ cdef inline bint matches_any_case(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, const byte_t* name, Py_ssize_t size
 ) noexcept nogil:
     """Whether the text at `pos` is the lower-case ASCII `name`, ignoring case; `ſ` counts as an s."""
-    cdef Py_ssize_t i, at = pos
+    cdef Py_ssize_t i, position = pos
     cdef byte_t byte
     for i in range(size):
-        if at >= end:
+        if position >= end:
             return False
-        byte = text[at]
+        byte = text[position]
         if c"A" <= byte <= c"Z":
             byte |= 0x20
-        if byte == 0xC5 and name[i] == c"s" and at + 1 < end and text[at + 1] == 0xBF:
-            at += 2
+        if byte == 0xC5 and name[i] == c"s" and position + 1 < end and text[position + 1] == 0xBF:
+            position += 2
             continue
         if byte != name[i]:
             return False
-        at += 1
+        position += 1
     return True
 
 
 cdef inline Py_ssize_t match_clip_special(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of one of CLIP's two special tokens at `pos`, or `pos`."""
-    cdef Py_ssize_t at = pos + 2
+    cdef Py_ssize_t position = pos + 2
     if end - pos < 13 or text[pos + 1] != c"|":
         return pos
     if matches_any_case(text, pos, end, CLIP_START, 15) or matches_any_case(text, pos, end, CLIP_END, 13):
-        while text[at] != c">":
-            at += 1
-        return at + 1
+        while text[position] != c">":
+            position += 1
+        return position + 1
     return pos
 
 
@@ -357,7 +357,7 @@ cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ss
     return later_class(decode_char(text, pos, end, &_length), True) if bits == NEW else bits
 
 
-cdef Py_ssize_t clip_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t skip_clip_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of the white space at `pos`."""
     cdef Py_ssize_t length
     while clip_class_at(text, pos, end, &length) & SPACE:
@@ -365,15 +365,15 @@ cdef Py_ssize_t clip_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noe
     return pos
 
 
-cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t length, at = pos
+cdef Py_ssize_t find_clip_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef Py_ssize_t length, position = pos
     cdef int bits
     if text[pos] == c"'":
-        at = match_contraction(text, pos, end, True)
+        position = match_contraction(text, pos, end, True)
     elif text[pos] == c"<":
-        at = match_clip_special(text, pos, end)
-    if at > pos:
-        return at
+        position = match_clip_special(text, pos, end)
+    if position > pos:
+        return position
     bits = clip_class_at(text, pos, end, &length)
     if bits & LETTER:
         while clip_class_at(text, pos, end, &length) & LETTER:
@@ -387,24 +387,24 @@ cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     return pos
 
 
-cdef Py_ssize_t white_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t skip_white_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of the white space at `pos`."""
     return skip_run(text, pos, end, SPACE)
 
 
-cdef Py_ssize_t next_whitespace(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_whitespace_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t length
     while pos < end and not class_at(text, pos, end, &length) & SPACE:
         pos += length
     return pos
 
 
-cdef Py_ssize_t next_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_metaspace_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the position of the next U+2581 after `pos`."""
     return find_metaspace(text, pos + 1, end)
 
 
-cdef Py_ssize_t next_space_run(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_space_run_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the position of the next U+2581 that follows another character."""
     while is_metaspace(text, pos, end):
         pos += 3
@@ -427,32 +427,32 @@ cdef inline Py_ssize_t find_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssi
 # Functions by scanner -------------------------------------------------------------------------------------------------
 
 
-cdef next_t[SCANNERS] NEXT_FUNCTIONS
-NEXT_FUNCTIONS[GPT2] = next_gpt2
-NEXT_FUNCTIONS[CL100K] = next_cl100k
-NEXT_FUNCTIONS[O200K] = next_o200k
-NEXT_FUNCTIONS[CLIP] = next_clip
-NEXT_FUNCTIONS[WHITESPACE] = next_whitespace
-NEXT_FUNCTIONS[LLAMA3] = next_llama3
-NEXT_FUNCTIONS[QWEN2] = next_qwen2
-NEXT_FUNCTIONS[TEKKEN] = next_tekken
-NEXT_FUNCTIONS[DEEPSEEK] = next_deepseek
-NEXT_FUNCTIONS[STARCODER] = next_starcoder
-NEXT_FUNCTIONS[METASPACE] = next_metaspace
-NEXT_FUNCTIONS[SPACE_RUNS] = next_space_run
+cdef find_end_t[SCANNERS] FIND_END
+FIND_END[GPT2] = find_gpt2_end
+FIND_END[CL100K] = find_cl100k_end
+FIND_END[O200K] = find_o200k_end
+FIND_END[CLIP] = find_clip_end
+FIND_END[WHITESPACE] = find_whitespace_end
+FIND_END[LLAMA3] = find_llama3_end
+FIND_END[QWEN2] = find_qwen2_end
+FIND_END[TEKKEN] = find_tekken_end
+FIND_END[DEEPSEEK] = find_deepseek_end
+FIND_END[STARCODER] = find_starcoder_end
+FIND_END[METASPACE] = find_metaspace_end
+FIND_END[SPACE_RUNS] = find_space_run_end
 
 
-cdef next_t get_next_function(int scanner) noexcept nogil:
+cdef find_end_t get_find_end(int scanner) noexcept nogil:
     """Return the function that finds the end of a pretoken for a scanner; for any other number, that of WHOLE_TEXT."""
-    if 0 <= scanner < SCANNERS and NEXT_FUNCTIONS[scanner] != NULL:
-        return NEXT_FUNCTIONS[scanner]
-    return next_whole
+    if 0 <= scanner < SCANNERS and FIND_END[scanner] != NULL:
+        return FIND_END[scanner]
+    return find_whole_end
 
 
-cdef next_t get_gap_function(int scanner) noexcept nogil:
+cdef find_end_t get_skip_gap(int scanner) noexcept nogil:
     """Return the function that skips the text a scanner drops between pretokens; NULL if it drops none."""
     if scanner == CLIP:
-        return clip_gap
+        return skip_clip_gap
     if scanner == WHITESPACE:
-        return white_gap
+        return skip_white_gap
     return NULL

@@ -12,7 +12,7 @@ cdef extern from "bpe/pretokenize/_byte_cuts.h" nogil:
 cdef struct UnitRules:        # how a text is divided into units
     int unit                  # UNDIVIDED, NUMBERS or SIGNS
     const byte_t* classes     # of the code points below CLASSES: bits of `Class`
-    bint digits_apart         # whether no merge joins an ASCII digit and a character that is no number
+    bint never_joins_digits   # whether no merge joins an ASCII digit and a character that is no number
     ByteCuts starts           # where a match may start, by its first two bytes
 
 cdef struct UnitState:        # of a scan, for numbers of any length

@@ -11,7 +11,7 @@ class PieceRules:
         after: NDArray[np.uint8],
         unit: int = ...,
         classes: NDArray[np.uint8] | None = None,
-        digits_apart: bool = False,
+        never_joins_digits: bool = False,
     ) -> Self: ...
 
 def find_unit_spans(

@@ -46,12 +46,12 @@ cdef class PieceRules:
 
     def __cinit__(
         self, const byte_t[::1] group, const byte_t[::1] after, int unit=UNDIVIDED, classes=None,
-        bint digits_apart=False,
+        bint never_joins_digits=False,
     ):
         """Cut between the bytes a and b where `group[a] & after[b]` is not 0: two arrays of 256.
 
-        `classes` has the class of each code point below CLASSES unless the text is undivided. With `digits_apart`, no
-        merge joins an ASCII digit and a character that is no number.
+        `classes` has the class of each code point below CLASSES unless the text is undivided. With
+        `never_joins_digits`, no merge joins an ASCII digit and a character that is no number.
         """
         cdef Py_ssize_t i
         if group.shape[0] != 256 or after.shape[0] != 256:
@@ -60,7 +60,7 @@ cdef class PieceRules:
             raise ValueError(f"unit is {unit}; it must be from 0 to 2")
         for i in range(256):
             self.cuts.group[i], self.cuts.after[i] = group[i], after[i]
-        self.units.unit, self.units.digits_apart = unit, digits_apart
+        self.units.unit, self.units.never_joins_digits = unit, never_joins_digits
         if unit == UNDIVIDED:
             return
         self.classes = classes
@@ -186,7 +186,7 @@ cdef Py_ssize_t find_few_digits_end(
     ends.
     """
     cdef Py_ssize_t position = pos, length
-    if rules.digits_apart:
+    if rules.never_joins_digits:
         while position < end and position <= pos + 3 and c"0" <= text[position] <= c"9":
             position += 1
         if position <= pos + 3 and not get_class(rules, text, position, end, &length) & NUMBER:

@@ -14,12 +14,12 @@ import numpy as np
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
-from bpe.pretokenize._boundaries cimport starts_between_gaps, starts_in
+from bpe.pretokenize._boundaries cimport find_starts_between_gaps, find_starts
 from bpe.pretokenize._char_masks cimport (
     CASED, CLASSES, CLIP_RULES, CONTRACTIONS, GAPS, MIN_BLOCKS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Cursor, Masks,
-    classify_any_block, classify_ascii_block, below, bpe_clz, bpe_ctz, classify_chunk, shift_bits,
+    classify_any_block, classify_ascii_block, mask_below, bpe_clz, bpe_ctz, classify_chunk, shift_bits,
 )
-from bpe.pretokenize._char_scanner cimport clip_class_at, get_gap_function, get_next_function, next_t
+from bpe.pretokenize._char_scanner cimport clip_class_at, get_skip_gap, get_find_end, find_end_t
 from bpe.pretokenize._patterns cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, SCANNERS, STARCODER, TEKKEN, WHITESPACE
 from bpe.text._unicode cimport (
     BPE_CLIP_UNICODE_VERSION, BPE_UNICODE_VERSION, LETTER, LOWER, NEWLINE, NUMBER, UPPER, class_at,
@@ -57,48 +57,48 @@ CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()
 # Blocks of 64 bytes ---------------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
-    Cursor* cursor, int rules, uint64_t letters, next_t next_end
+cdef Py_ssize_t find_long_pretoken_end "bpe_find_long_pretoken_end"(
+    Cursor* cursor, int rules, uint64_t letters, find_end_t find_end
 ) noexcept nogil:
     """Return the end of the pretoken at `pos`, which is longer than the block or not certain within it."""
-    cdef Py_ssize_t start = cursor.pos, at = start + 64, offset, length
+    cdef Py_ssize_t start = cursor.pos, position = start + 64, offset, length
     cdef const Masks* low
     cdef uint64_t letters_here
     cdef int bits = class_at(cursor.text, start, cursor.end, &length)
-    if bits & (NUMBER | NEWLINE) or ~(letters | below(length)) or at >= cursor.end:
-        return next_end(cursor.text, start, cursor.end)
+    if bits & (NUMBER | NEWLINE) or ~(letters | mask_below(length)) or position >= cursor.end:
+        return find_end(cursor.text, start, cursor.end)
     if rules & CASED:                                      # only runs of letters without case are followed
-        at = start + length
-        if cursor.text[at] < 0xC0:
-            return next_end(cursor.text, start, cursor.end)
-    while at < cursor.end:                                 # after the first character it is a run of letters
-        if at + 64 > cursor.known and cursor.known < cursor.end:
-            while cursor.text[at] & 0xC0 == 0x80:          # masks begin at a character
-                at -= 1
-            cursor.pos = at
+        position = start + length
+        if cursor.text[position] < 0xC0:
+            return find_end(cursor.text, start, cursor.end)
+    while position < cursor.end:                           # after the first character it is a run of letters
+        if position + 64 > cursor.masks_end and cursor.masks_end < cursor.end:
+            while cursor.text[position] & 0xC0 == 0x80:    # masks begin at a character
+                position -= 1
+            cursor.pos = position
             classify_chunk(cursor)
             cursor.pos = start
-        offset = at - cursor.base
+        offset = position - cursor.base
         low = &cursor.masks[offset >> 6]
         if rules & CASED:
             letters_here = shift_bits(low.uncased, (low + 1).uncased, offset & 63)
         else:
             letters_here = shift_bits(low.letter, (low + 1).letter, offset & 63)
         if ~letters_here:
-            at += bpe_ctz(~letters_here)
+            position += bpe_ctz(~letters_here)
             break
-        at += 64
-    if at >= cursor.end:
+        position += 64
+    if position >= cursor.end:
         return cursor.end
     if rules & CASED and (
-        cursor.text[at] == c"'" or class_at(cursor.text, at, cursor.end, &length) & (LETTER | UPPER | LOWER)
+        cursor.text[position] == c"'" or class_at(cursor.text, position, cursor.end, &length) & (LETTER | UPPER | LOWER)
     ):
-        return next_end(cursor.text, start, cursor.end)    # a letter with case, a mark or a contraction follows
-    return at
+        return find_end(cursor.text, start, cursor.end)    # a letter with case, a mark or a contraction follows
+    return position
 
 
 cdef inline Py_ssize_t scan_blocks(
-    Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
+    Cursor* cursor, const int rules, const int level, find_end_t find_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
     """Implement `scan_patterns` without gaps; each block begins at the last certain start in the previous one.
 
@@ -115,16 +115,16 @@ cdef inline Py_ssize_t scan_blocks(
         cursor.pos = pos
         if level > 1 and end - pos > 64 and classify_ascii_block(cursor.text + pos, level, &masks):
             guessed_start = 63 - bpe_clz(masks.letter << 1 & ~masks.letter | 1)
-            starts = starts_in(cursor, rules, &masks, 65, &at_end)
+            starts = find_starts(cursor, rules, &masks, 65, &at_end)
             if starts >> guessed_start & 1 and guessed_start:  # a predicted branch, not a conditional move
-                n += bpe_bit_positions(level, starts & below(guessed_start), <uint32_t>(pos - first), bounds + n)
+                n += bpe_bit_positions(level, starts & mask_below(guessed_start), <uint32_t>(pos - first), bounds + n)
                 pos += guessed_start
                 continue
         else:
             classify_any_block(cursor, rules, &masks)
-            starts = starts_in(cursor, rules, &masks, end - pos, &at_end)
+            starts = find_starts(cursor, rules, &masks, end - pos, &at_end)
         if starts == 1 and not at_end:
-            next_pos = long_pretoken(cursor, rules, masks.letter, next_end)
+            next_pos = find_long_pretoken_end(cursor, rules, masks.letter, find_end)
             if next_pos - first > <Py_ssize_t>0xFFFFFFFF:
                 break
             bounds[n] = <uint32_t>(pos - first)
@@ -142,27 +142,28 @@ cdef inline Py_ssize_t scan_blocks(
 # Blocks with gaps -----------------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcept nogil:
+cdef Py_ssize_t find_long_run_end "bpe_find_long_run_end"(Cursor* cursor, find_end_t find_end) noexcept nogil:
     """Return the end of the pretoken at `pos`, which may be longer than the block; letters are followed by blocks."""
-    cdef Py_ssize_t start = cursor.pos, at = start, length, _back
+    cdef Py_ssize_t start = cursor.pos, position = start, length, _back
     cdef Masks classes
     cdef uint64_t run
-    if cursor.rules & CLASSES and not clip_class_at(cursor.text, at, cursor.end, &length) & LETTER:
-        return next_end(cursor.text, at, cursor.end)
-    while cursor.end - at >= 64:
-        cursor.pos = at
+    if cursor.rules & CLASSES and not clip_class_at(cursor.text, position, cursor.end, &length) & LETTER:
+        return find_end(cursor.text, position, cursor.end)
+    while cursor.end - position >= 64:
+        cursor.pos = position
         classify_any_block(cursor, cursor.rules, &classes)
         run = classes.letter if cursor.rules & CLASSES else ~classes.space
         if ~run:
             break
-        at += 64
+        position += 64
         for _back in range(3):                             # blocks begin at a character
-            if at < cursor.end and cursor.text[at] & 0xC0 == 0x80:
-                at -= 1
+            if position < cursor.end and cursor.text[position] & 0xC0 == 0x80:
+                position -= 1
     cursor.pos = start
-    if at > start and cursor.rules & CLASSES and not clip_class_at(cursor.text, at, cursor.end, &length) & LETTER:
-        return at
-    return next_end(cursor.text, at, cursor.end)
+    if position > start and cursor.rules & CLASSES:
+        if not clip_class_at(cursor.text, position, cursor.end, &length) & LETTER:
+            return position
+    return find_end(cursor.text, position, cursor.end)
 
 
 cdef inline Py_ssize_t scan_between_gaps(
@@ -170,17 +171,17 @@ cdef inline Py_ssize_t scan_between_gaps(
 ) noexcept nogil:
     """Implement `scan_patterns` with gaps; each block begins after the last pretoken that ends in the previous one."""
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, n_ends, n_starts
-    cdef next_t next_end = get_next_function(cursor.scanner), gap_end = get_gap_function(cursor.scanner)
+    cdef find_end_t find_end = get_find_end(cursor.scanner), skip_gap = get_skip_gap(cursor.scanner)
     cdef uint64_t certain, word, start_bits, end_bits
     cdef Masks classes
     cdef bint at_end
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
         at_end = end - pos <= 64
-        certain = below(end - pos)
+        certain = mask_below(end - pos)
         if at_end or level <= 1 or not classify_ascii_block(cursor.text + pos, level, &classes):
             classify_any_block(cursor, rules, &classes)
-        start_bits = starts_between_gaps(cursor, rules, &classes, &certain, &at_end)
+        start_bits = find_starts_between_gaps(cursor, rules, &classes, &certain, &at_end)
         word = ~classes.space & certain
         end_bits = (start_bits | ~word) & word << 1 & certain  # the last pretoken's end may be unknown
         n_ends = bpe_bit_positions(level, end_bits, <uint32_t>(pos - first), ends + n)
@@ -194,10 +195,10 @@ cdef inline Py_ssize_t scan_between_gaps(
         elif n_starts > n_ends and start_bits > 1:
             pos += 63 - bpe_clz(start_bits)
         elif n_starts > n_ends or certain == 0:            # longer than the block, or not certain within it
-            pos = gap_end(cursor.text, pos, end)
+            pos = skip_gap(cursor.text, pos, end)
             cursor.pos = pos
             if pos < end:
-                n_ends = long_run(cursor, next_end) if certain else next_end(cursor.text, pos, end)
+                n_ends = find_long_run_end(cursor, find_end) if certain else find_end(cursor.text, pos, end)
                 if n_ends - first > <Py_ssize_t>0xFFFFFFFF:
                     break
                 starts[n], ends[n] = <uint32_t>(pos - first), <uint32_t>(n_ends - first)
@@ -206,7 +207,7 @@ cdef inline Py_ssize_t scan_between_gaps(
         elif end_bits:
             pos += 63 - bpe_clz(end_bits)
         else:
-            pos = gap_end(cursor.text, pos, end)
+            pos = skip_gap(cursor.text, pos, end)
     cursor.pos = pos
     return n
 
@@ -224,16 +225,16 @@ cdef inline Py_ssize_t scan_patterns(
     gaps, `starts` gets the end of the last one too, and `ends` is not used.
     """
     if cursor.scanner == GPT2:
-        return scan_blocks(cursor, CONTRACTIONS, level, get_next_function(GPT2), starts, limit)
+        return scan_blocks(cursor, CONTRACTIONS, level, get_find_end(GPT2), starts, limit)
     if cursor.scanner == CL100K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, get_next_function(CL100K), starts, limit)
+        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, get_find_end(CL100K), starts, limit)
     if cursor.scanner == O200K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, get_next_function(O200K), starts, limit)
+        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, get_find_end(O200K), starts, limit)
     if cursor.scanner == CLIP:
         return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
     if cursor.rules & GAPS:
         return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
-    return scan_blocks(cursor, cursor.rules, level, get_next_function(cursor.scanner), starts, limit)
+    return scan_blocks(cursor, cursor.rules, level, get_find_end(cursor.scanner), starts, limit)
 
 
 cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(
@@ -286,7 +287,7 @@ cdef void open_cursor(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_
     cursor.text = text
     cursor.pos = pos
     cursor.end = end
-    cursor.base = cursor.known = pos
+    cursor.base = cursor.masks_end = pos
     cursor.n_blocks = MIN_BLOCKS
 
 
@@ -294,15 +295,15 @@ cdef Py_ssize_t scan_characters(
     Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit
 ) noexcept nogil:
     """Find up to `limit` pretokens, reading one character at a time."""
-    cdef next_t next_end = get_next_function(cursor.scanner), gap_end = get_gap_function(cursor.scanner)
+    cdef find_end_t find_end = get_find_end(cursor.scanner), skip_gap = get_skip_gap(cursor.scanner)
     cdef Py_ssize_t n = 0, pos = cursor.pos, end = cursor.end
     while n < limit:
-        if gap_end != NULL:
-            pos = gap_end(cursor.text, pos, end)
+        if skip_gap != NULL:
+            pos = skip_gap(cursor.text, pos, end)
         if pos >= end:
             break
         starts[n] = pos
-        pos = next_end(cursor.text, pos, end)
+        pos = find_end(cursor.text, pos, end)
         ends[n] = pos
         n += 1
     cursor.pos = pos
@@ -342,7 +343,7 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
 # For Python -----------------------------------------------------------------------------------------------------------
 
 
-def spans(int scanner, const byte_t[::1] text, bint by_character=False):
+def find_spans(int scanner, const byte_t[::1] text, bint by_character=False):
     """Return the pretokens of a text as (starts, ends), two int64 arrays of byte offsets.
 
     With `by_character` they are found one character at a time, which the tests compare with the scan of blocks.

@@ -3,6 +3,6 @@ from numpy.typing import NDArray
 
 from bpe.base._buffers import Buffer
 
-def spans(
+def find_spans(
     cased: bool, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...

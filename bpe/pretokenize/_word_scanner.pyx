@@ -10,7 +10,7 @@ import numpy as np
 
 from bpe.base._bounds cimport check_spans
 from bpe.base._types cimport byte_t
-from bpe.pretokenize._char_scanner cimport next_cased_word, skip_others, skip_run
+from bpe.pretokenize._char_scanner cimport find_cased_word_pretoken_end, skip_others, skip_run
 from bpe.text._unicode cimport LETTER, NEW, NUMBER, SPACE, class_at
 from libc.stdint cimport int64_t
 
@@ -36,7 +36,7 @@ cdef inline Py_ssize_t skip_digits(const byte_t* text, Py_ssize_t pos, Py_ssize_
     return pos
 
 
-cdef inline Py_ssize_t next_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t find_word_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of ` ?\\p{L}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?![^\\s\\p{N}])|\\s+` at `pos`, which has no number."""
     cdef Py_ssize_t length, position = pos, last_space = pos
     cdef int bits
@@ -65,7 +65,7 @@ cdef Py_ssize_t scan_words(
         digits_end = pos if cased else skip_digits(text, pos, end)
         if digits_end == pos:
             starts[n] = pos
-            pos = next_cased_word(text, pos, end) if cased else next_word(text, pos, end)
+            pos = find_cased_word_pretoken_end(text, pos, end) if cased else find_word_end(text, pos, end)
             ends[n] = pos
             n += 1
         while pos < digits_end:                            # the first group has what is left over
@@ -76,7 +76,7 @@ cdef Py_ssize_t scan_words(
     return n
 
 
-def spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+def find_spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
     """Find the pretokens of the texts `text[starts[i]:ends[i]]`.
 
     Returns:

@@ -117,9 +117,9 @@ METASPACE, SPACE_RUNS = 32, 33
 
 #: The patterns of SuperBPE's two stages, as its paper has them and as its authors use them since 2025-11. The paper's
 #: group digits from the right: "1", "234" for 1234.
-_GROUPS = r"\p{N}+?(?=(?:\d{3})+(?!\d)|(?!\p{N}))"
-SUPERBPE_WORDS = rf"{_GROUPS}| ?\p{{L}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
-SUPERBPE_UNITS = rf"{_GROUPS}|\P{{N}}+"
+_DIGIT_GROUPS = r"\p{N}+?(?=(?:\d{3})+(?!\d)|(?!\p{N}))"
+SUPERBPE_WORDS = rf"{_DIGIT_GROUPS}| ?\p{{L}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
+SUPERBPE_UNITS = rf"{_DIGIT_GROUPS}|\P{{N}}+"
 SUPERBPE_V2_WORDS = _make_cased_pattern("", r"\p{N}{1,3}")
 SUPERBPE_V2_UNITS = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 
@@ -165,9 +165,9 @@ ONIGURUMA_SPELLINGS: Mapping[str, str] = {
 #: something else in Oniguruma.
 NAME_OF_ONIGURUMA: Mapping[str, str] = {
     **{
-        other: name
-        for other, name in SPELLINGS.items()
-        if "}+" not in other and not other.startswith(("(?i)", "(?V1)"))
+        spelling: name
+        for spelling, name in SPELLINGS.items()
+        if "}+" not in spelling and not spelling.startswith(("(?i)", "(?V1)"))
     },
     **{spelling: name for name, spelling in ONIGURUMA_SPELLINGS.items()},
 }

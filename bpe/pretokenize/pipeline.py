@@ -122,28 +122,28 @@ class Origin:
         if self.aligned is None:
             return spans + self.start if self.start else spans
         bounds = compute_byte_offsets(self.part)
-        first = np.searchsorted(bounds, spans[:, 0], side="right") - 1
-        end = np.searchsorted(bounds, spans[:, 1], side="left")
-        first = np.where(spans[:, 0] < spans[:, 1], first, end)
+        starts = np.searchsorted(bounds, spans[:, 0], side="right") - 1
+        ends = np.searchsorted(bounds, spans[:, 1], side="left")
+        starts = np.where(spans[:, 0] < spans[:, 1], starts, ends)
         if self.part_start:
-            first, end = first + self.part_start, end + self.part_start
-        return self._locate(*self.aligned.find_hull(first, end))
+            starts, ends = starts + self.part_start, ends + self.part_start
+        return self._locate(*self.aligned.find_hull(starts, ends))
 
-    def locate_characters(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    def locate_characters(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find the spans of the text that spans of the part's characters come from."""
-        aligned, first, end = self.aligned, first + self.part_start, end + self.part_start
+        aligned, starts, ends = self.aligned, starts + self.part_start, ends + self.part_start
         if aligned is None:
-            return self._locate(first, end)
+            return self._locate(starts, ends)
         if self.convention == "whole":
-            return self._locate(*aligned.find_hull(first, end))
+            return self._locate(*aligned.find_hull(starts, ends))
         if not len(aligned.text):
             return np.zeros((0, 2), dtype=np.int64)
-        starts = aligned.starts[np.minimum(first, len(aligned.text) - 1)]
-        return self._locate(starts, np.where(first < end, aligned.ends[end - 1], starts))
+        original_starts = aligned.starts[np.minimum(starts, len(aligned.text) - 1)]
+        return self._locate(original_starts, np.where(starts < ends, aligned.ends[ends - 1], original_starts))
 
-    def _locate(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _locate(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         bounds = compute_byte_offsets(escape(self.piece))
-        spans = np.stack((bounds[first], bounds[end]), axis=1)
+        spans = np.stack((bounds[starts], bounds[ends]), axis=1)
         return spans + self.start if self.start else spans
 
 
@@ -165,36 +165,36 @@ class Pipeline:
         self._timeout = timeout
         #: Which steps spell the text in letters. A ByteLevel at the end need not: bytes come out either way.
         last_index = len(steps) - 1
-        self._spells = [isinstance(step, ByteLevel) and i < last_index for i, step in enumerate(steps)]
+        self._spells_letters = [isinstance(step, ByteLevel) and i < last_index for i, step in enumerate(steps)]
         #: Whether pieces are spelled in letters after the last step.
-        self._letters = letters or any(self._spells)
+        self._ends_in_letters = letters or any(self._spells_letters)
         first_only_steps = [
             i for i, step in enumerate(steps) if isinstance(step, Metaspace) and step.prepend_scheme == "first"
         ]
         #: Whether the pieces depend on where in the original text they begin.
         self.needs_origins = bool(first_only_steps)
         self._first_step_only = first_only_steps in ([], [0])
-        self._cached: list[dict[str, tuple[str, ...]]] = [{} for _ in steps]
+        self._caches: list[dict[str, tuple[str, ...]]] = [{} for _ in steps]
 
     # Ids --------------------------------------------------------------------------------------------------------------
 
-    def split(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Segment:
+    def split(self, text: str, begins_text: bool, origins: NDArray[np.int64] | None = None) -> Segment:
         """Split a text between special tokens into pretokens.
 
         Args:
             text: the normalized text.
-            first: whether it begins where the original text does.
+            begins_text: whether it begins where the original text does.
             origins: where in the original each of its characters begins; None if it is not normalized.
 
         """
-        needs_tracing = first and self.needs_origins and not (self._first_step_only and origins is None)
+        needs_tracing = begins_text and self.needs_origins and not (self._first_step_only and origins is None)
         if needs_tracing or len(self.steps) > _MAX_RECURSIVE_STEPS:
-            return self.split_tracing(text, first, origins)
+            return self.split_tracing(text, begins_text, origins)
         if not text:
-            return _make_segment([], self._letters)
+            return _make_segment([], self._ends_in_letters)
         pieces: list[str] = []
-        self._run(text, 0, first, self._make_deadline(text), pieces)
-        return _make_segment(pieces, self._letters)
+        self._run(text, 0, begins_text, self._make_deadline(text), pieces)
+        return _make_segment(pieces, self._ends_in_letters)
 
     def _make_deadline(self, text: str) -> Deadline:
         from bpe.text.matching import BASE_SECONDS, Deadline
@@ -202,49 +202,49 @@ class Pipeline:
         limit = BASE_SECONDS + _SECONDS_PER_CHARACTER * len(text) if self._timeout is None else self._timeout
         return Deadline(limit, len(text))
 
-    def _run(self, text: str, level: int, first: bool, deadline: Deadline, out: list[str]) -> None:
+    def _run(self, text: str, step_index: int, begins_text: bool, deadline: Deadline, all_pieces: list[str]) -> None:
         """Append the pieces of a text, from a step on."""
-        if level == len(self.steps):
-            out.append(text)
+        if step_index == len(self.steps):
+            all_pieces.append(text)
             return
-        pieces = self._split_once(text, level, first, deadline)
-        if level + 1 == len(self.steps):
-            out.extend(pieces)
+        pieces = self._split_once(text, step_index, begins_text, deadline)
+        if step_index + 1 == len(self.steps):
+            all_pieces.extend(pieces)
             return
-        cached = self._cached[level + 1]
+        cache = self._caches[step_index + 1]
         for piece in pieces:
-            inner_pieces = cached.get(piece)
-            if inner_pieces is None:
-                collected: list[str] = []
-                self._run(piece, level + 1, False, deadline, collected)
-                inner_pieces = tuple(collected)
+            smaller_pieces = cache.get(piece)
+            if smaller_pieces is None:
+                new_pieces: list[str] = []
+                self._run(piece, step_index + 1, False, deadline, new_pieces)
+                smaller_pieces = tuple(new_pieces)
                 if len(piece) <= _MAX_CACHED_CHARS:
-                    if len(cached) >= _MAX_CACHED_PIECES:
-                        cached.clear()
-                    cached[piece] = inner_pieces
-            out.extend(inner_pieces)
+                    if len(cache) >= _MAX_CACHED_PIECES:
+                        cache.clear()
+                    cache[piece] = smaller_pieces
+            all_pieces.extend(smaller_pieces)
 
-    def _split_once(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
-        step = self.steps[level]
+    def _split_once(self, text: str, step_index: int, begins_text: bool, deadline: Deadline) -> list[str]:
+        step = self.steps[step_index]
         if isinstance(step, Split):
             return step.split_within(text, deadline)
-        pieces = step.pieces(step.edit(text, first)[0])
-        return list(map(spell_text_in_letters, pieces)) if self._spells[level] else pieces
+        pieces = step.pieces(step.edit(text, begins_text)[0])
+        return list(map(spell_text_in_letters, pieces)) if self._spells_letters[step_index] else pieces
 
     # Offsets ----------------------------------------------------------------------------------------------------------
 
-    def split_tracing(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Segment:
+    def split_tracing(self, text: str, begins_text: bool, origins: NDArray[np.int64] | None = None) -> Segment:
         """Split a text into pretokens, with the character that each byte comes from."""
         if not text:
-            return _make_segment([], self._letters, np.zeros(0, dtype=np.int64))
+            return _make_segment([], self._ends_in_letters, np.zeros(0, dtype=np.int64))
         deadline = self._make_deadline(text)
         pieces = [(text, np.arange(len(text), dtype=np.int64))]
-        for step, spells_letters in zip(self.steps, self._spells, strict=True):
+        for step, spells_letters in zip(self.steps, self._spells_letters, strict=True):
             new_pieces: list[tuple[str, NDArray[np.int64]]] = []
             for piece, sources in pieces:
                 position = int(sources[0])
-                begins_text = first and (position if origins is None else int(origins[position])) == 0
-                edited_text, n_added = step.edit(piece, begins_text)
+                piece_begins_text = begins_text and (position if origins is None else int(origins[position])) == 0
+                edited_text, n_added = step.edit(piece, piece_begins_text)
                 if n_added:
                     sources = np.concatenate((np.repeat(sources[:1], n_added), sources))
                 spans = (
@@ -260,9 +260,9 @@ class Pipeline:
             pieces = new_pieces
         joined_text = "".join(piece for piece, _ in pieces)
         char_of_byte = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
-        if not self._letters:
+        if not self._ends_in_letters:
             char_of_byte = char_of_byte.repeat(measure_utf8(joined_text))
-        return _make_segment([piece for piece, _ in pieces], self._letters, char_of_byte)
+        return _make_segment([piece for piece, _ in pieces], self._ends_in_letters, char_of_byte)
 
 
 def _make_segment(pieces: list[str], letters: bool, char_of_byte: NDArray[np.int64] | None = None) -> Segment:

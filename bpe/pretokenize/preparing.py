@@ -140,8 +140,10 @@ class TextPreparer:
             return text, None, None
         aligned = None if convention is None else self._normalizer.align(text, convention)
         if self._needs_origins and begins_text:
-            traced = (convention == "tokenizers" and aligned) or self._normalizer.align(text, "tokenizers")
-            return traced.text, aligned, traced.starts
+            aligned_as_tokenizers = (convention == "tokenizers" and aligned) or self._normalizer.align(
+                text, "tokenizers"
+            )
+            return aligned_as_tokenizers.text, aligned, aligned_as_tokenizers.starts
         return self._normalizer(text) if aligned is None else aligned.text, aligned, None
 
     def _split_part(self, data: bytes, part: str, begins_text: bool, origins: NDArray[np.int64] | None) -> Segment:

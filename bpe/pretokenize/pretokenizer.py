@@ -185,13 +185,13 @@ class Pretokenizer:
         """The number of this pattern's scanner; None if the `regex` package matches it."""
         return None if self.name is None else PATTERNS[self.name].scanner
 
-    def segment(self, data: Bytes, first: bool = True) -> Segment:
-        """Make the segment of normalized text between special tokens; `first` says whether it begins the text."""
-        return Segment(bytes(self.put_prefix(data, first)), self)
+    def segment(self, data: Bytes, begins_text: bool = True) -> Segment:
+        """Make the segment of normalized text between special tokens; `begins_text` says whether it begins the text."""
+        return Segment(bytes(self.put_prefix(data, begins_text)), self)
 
-    def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
+    def put_prefix(self, data: Bytes, begins_text: bool = True) -> Bytes:
         """Put a space before `data` if `add_prefix_space` is set and `data` does not begin with one."""
-        del first
+        del begins_text
         if self.add_prefix_space and len(data) and data[0] != 0x20:
             return b" " + data
         return data
@@ -199,7 +199,7 @@ class Pretokenizer:
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the starts and the ends of the pretokens of a segment: two int64 arrays of byte offsets."""
         if self.scanner is not None:
-            return _scanner.spans(self.scanner, data)
+            return _scanner.find_spans(self.scanner, data)
         bounds = np.array([0, len(data)], dtype=np.int64)
         return self.find_spans_of_texts(data, bounds[:1], bounds[1:])
 
@@ -212,17 +212,17 @@ class Pretokenizer:
         """
         all_starts: list[NDArray[np.int64]] = [starts[:0]]
         all_ends: list[NDArray[np.int64]] = [ends[:0]]
-        remaining = np.arange(len(starts))
+        remaining_texts = np.arange(len(starts))
         if self.gaps == "keep" and len(data):
             if self.pattern in UNIT_PATTERNS:
                 return find_unit_spans(_make_unit_rules(self.pattern), data, starts, ends)
             if self.pattern in WORD_PATTERNS:
-                starts_of_text, ends_of_text, remaining = _word_scanner.spans(
+                starts_of_text, ends_of_text, remaining_texts = _word_scanner.find_spans(
                     WORD_PATTERNS[self.pattern], data, starts, ends
                 )
                 all_starts.append(starts_of_text)
                 all_ends.append(ends_of_text)
-        for start, end in zip(starts[remaining].tolist(), ends[remaining].tolist(), strict=True):
+        for start, end in zip(starts[remaining_texts].tolist(), ends[remaining_texts].tolist(), strict=True):
             starts_of_text, ends_of_text = self.find_spans_by_regex(bytes(data[start:end]))
             all_starts.append(starts_of_text + start)
             all_ends.append(ends_of_text + start)
@@ -248,8 +248,8 @@ class Pretokenizer:
             starts, ends = bounds[:-1], bounds[1:]
         elif int((ends - starts).sum()) < len(text) and self.name is None:
             self._report_gap(text, starts, ends)
-        nonempty = starts < ends
-        starts, ends = starts[nonempty], ends[nonempty]
+        is_nonempty = starts < ends
+        starts, ends = starts[is_nonempty], ends[is_nonempty]
         if len(text) != len(data):
             offsets = compute_byte_offsets(text)
             starts, ends = offsets[starts], offsets[ends]
@@ -344,12 +344,12 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
         ValueError: for another version.
 
     """
-    current = None if pretokenizer is None else pretokenizer.unicode_version
-    if version not in (None, current):
+    current_version = None if pretokenizer is None else pretokenizer.unicode_version
+    if version not in (None, current_version):
         raise ValueError(
-            f"unicode_version is {short_repr(version)}; in this release it is {current!r} for {pretokenizer!r}, and "
-            "characters assigned in the later version may be split differently; use a release with that version, or "
-            "remove unicode_version to use this one"
+            f"unicode_version is {short_repr(version)}; in this release it is {current_version!r} for "
+            f"{pretokenizer!r}, and characters assigned in the later version may be split differently; use a release "
+            "with that version, or remove unicode_version to use this one"
         )
 
 
@@ -416,21 +416,21 @@ class PipelinePretokenizer(Pretokenizer):
         step = self.steps[0] if len(self.steps) == 1 else None
         return step if isinstance(step, Metaspace) and (step.replacement == "▁" or not step.split) else None
 
-    def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
+    def put_prefix(self, data: Bytes, begins_text: bool = True) -> Bytes:
         """For a Metaspace alone, replace spaces by its character and prepend it; else return the text itself."""
         step = self._metaspace
         if step is None or not len(data):
             return data
         mark = step.replacement.encode()
         marked_text = bytes(data).replace(b" ", mark)
-        adds_mark = step.prepend_scheme == "always" or (step.prepend_scheme == "first" and first)
+        adds_mark = step.prepend_scheme == "always" or (step.prepend_scheme == "first" and begins_text)
         return mark + marked_text if adds_mark and not marked_text.startswith(mark) else marked_text
 
-    def segment(self, data: Bytes, first: bool = True) -> Segment:
-        """Make the segment of normalized text between special tokens; `first` says whether it begins the text."""
+    def segment(self, data: Bytes, begins_text: bool = True) -> Segment:
+        """Make the segment of normalized text between special tokens; `begins_text` says whether it begins the text."""
         if self.scanner is not None:
-            return super().segment(data, first)
-        return self.pipeline.split(escape(bytes(data)), first)
+            return super().segment(data, begins_text)
+        return self.pipeline.split(escape(bytes(data)), begins_text)
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the starts and the ends of the pretokens of a segment, where the steps have a scanner.
@@ -441,7 +441,7 @@ class PipelinePretokenizer(Pretokenizer):
         """
         if self.scanner is None:
             raise TypeError("these steps change the text, so their pretokens are no spans of it; use segment")
-        return _scanner.spans(self.scanner, data)
+        return _scanner.find_spans(self.scanner, data)
 
     def with_timeout(self, timeout: float | None) -> PipelinePretokenizer:
         """Make a copy with another time limit for matching all patterns of the steps on one text.
@@ -463,8 +463,8 @@ class PipelinePretokenizer(Pretokenizer):
         return _rebuild_pipeline, (self.steps, self.letters, self.timeout)
 
     def __repr__(self) -> str:
-        inside = ", ".join(map(repr, self.steps))
-        return f"PipelinePretokenizer({inside}{', letters=True' if self.letters else ''})"
+        arguments = ", ".join(map(repr, self.steps))
+        return f"PipelinePretokenizer({arguments}{', letters=True' if self.letters else ''})"
 
 
 def _rebuild_pipeline(steps: tuple[Step, ...], letters: bool, timeout: float | None = None) -> PipelinePretokenizer:
@@ -529,5 +529,5 @@ def _make_unit_rules(pattern: str) -> PieceRules:
     """Make the rules by which the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by them."""
     from bpe.text.character_sets import find_character_classes
 
-    none = np.zeros(256, dtype=np.uint8)
-    return PieceRules(none, none, UNIT_PATTERNS[pattern], find_character_classes())
+    no_groups = np.zeros(256, dtype=np.uint8)
+    return PieceRules(no_groups, no_groups, UNIT_PATTERNS[pattern], find_character_classes())

@@ -65,8 +65,8 @@ class Step:
         return {"type": type(self).__name__, **{name: getattr(self, name) for name in names}}
 
 
-def merge_matches(matches: Iterable[Span], n: int, behavior: Behavior, invert: bool = False) -> list[Span]:
-    """Split a text of length `n` into spans, given the matches of a pattern in it.
+def merge_matches(matches: Iterable[Span], length: int, behavior: Behavior, invert: bool = False) -> list[Span]:
+    """Split a text of length `length` into spans, given the matches of a pattern in it.
 
     >>> merge_matches([(1, 2), (2, 3)], 4, "Isolated"), merge_matches([(1, 2), (2, 3)], 4, "MergedWithPrevious")
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 2), (2, 3), (3, 4)])
@@ -78,8 +78,8 @@ def merge_matches(matches: Iterable[Span], n: int, behavior: Behavior, invert: b
             parts.append(((gap_start, start), invert))
         parts.append(((start, end), not invert))
         gap_start = end
-    if gap_start < n:
-        parts.append(((gap_start, n), invert))
+    if gap_start < length:
+        parts.append(((gap_start, length), invert))
     if behavior == "Isolated":
         return [span for span, _ in parts]
     if behavior == "Removed":
@@ -87,30 +87,30 @@ def merge_matches(matches: Iterable[Span], n: int, behavior: Behavior, invert: b
     if behavior == "MergedWithNext":
         parts.reverse()
     pieces: list[Span] = []
-    previous = False
+    follows_match = False
     for span, is_match in parts:
-        joins_previous = is_match == previous if behavior == "Contiguous" else is_match and not previous
+        joins_previous = is_match == follows_match if behavior == "Contiguous" else is_match and not follows_match
         if joins_previous and pieces:
-            last = pieces[-1]
-            pieces[-1] = (min(last[0], span[0]), max(last[1], span[1]))
+            last_span = pieces[-1]
+            pieces[-1] = (min(last_span[0], span[0]), max(last_span[1], span[1]))
         else:
             pieces.append(span)
-        previous = is_match
+        follows_match = is_match
     return pieces[::-1] if behavior == "MergedWithNext" else pieces
 
 
-class _ByCharacters(Step):
+class _PatternStep(Step):
     """A step whose pieces are all the matches of one pattern of character classes."""
 
     @property
-    def _pieces(self) -> re.Pattern[str]:
+    def _piece_pattern(self) -> re.Pattern[str]:
         raise NotImplementedError
 
     def spans(self, text: str) -> list[Span]:
-        return [match.span() for match in self._pieces.finditer(text)]
+        return [match.span() for match in self._piece_pattern.finditer(text)]
 
     def pieces(self, text: str) -> list[str]:
-        return self._pieces.findall(text)
+        return self._piece_pattern.findall(text)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Split(Step):
         return self.find_spans_within(text, Deadline(compute_time_limit(len(text), None), len(text)))
 
     @cached_property
-    def _divider(self) -> Any:
+    def _split_pattern(self) -> Any:
         """The pattern as a group, with which `split` returns matches and the text between; None for other behaviors."""
         from bpe.text.matching import compile_pattern
 
@@ -206,10 +206,10 @@ class Split(Step):
 
     def split_within(self, text: str, deadline: Deadline) -> list[str]:
         """Split a text into pieces; raises TimeoutError if matching takes longer."""
-        divider = self._divider
-        if divider is None or self._mask_text(text) is not text:
+        split_pattern = self._split_pattern
+        if split_pattern is None or self._mask_text(text) is not text:
             return [text[start:end] for start, end in self.find_spans_within(text, deadline)]
-        pieces: list[str] = deadline.run(self.pattern, text, lambda limit: divider.split(text, timeout=limit))
+        pieces: list[str] = deadline.run(self.pattern, text, lambda limit: split_pattern.split(text, timeout=limit))
         return [piece for piece in pieces if piece]
 
     def find_spans_within(self, text: str, deadline: Deadline) -> list[Span]:
@@ -219,7 +219,7 @@ class Split(Step):
         if self._compiled_translation is None:
             assert self._scanner is not None
             data = unescape(text)
-            bounds = [bound.tolist() for bound in _scanner.spans(self._scanner, data)]
+            bounds = [bound.tolist() for bound in _scanner.find_spans(self._scanner, data)]
             if len(data) != len(text):
                 offsets = compute_byte_offsets(text)
                 bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]
@@ -245,7 +245,7 @@ class Split(Step):
 
 
 @dataclass(frozen=True)
-class Digits(_ByCharacters):
+class Digits(_PatternStep):
     """Separate numbers from other text; with `individual_digits`, each digit from the next.
 
     >>> Digits().pieces("a12b"), Digits(individual_digits=True).pieces("a12b")
@@ -255,7 +255,7 @@ class Digits(_ByCharacters):
     individual_digits: bool = False
 
     @property
-    def _pieces(self) -> re.Pattern[str]:
+    def _piece_pattern(self) -> re.Pattern[str]:
         return _make_alternation("NUMERIC", "" if self.individual_digits else "+")
 
 
@@ -264,8 +264,8 @@ def _make_alternation(name: str, repeat: str) -> re.Pattern[str]:
     """Compile a pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
     from bpe.text.character_sets import make_char_class
 
-    inside = make_char_class(name)
-    return re.compile(f"{inside}{repeat}|[^{inside[1:]}+")
+    char_class = make_char_class(name)
+    return re.compile(f"{char_class}{repeat}|[^{char_class[1:]}+")
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class Punctuation(Step):
 
 
 @dataclass(frozen=True)
-class WhitespaceSplit(_ByCharacters):
+class WhitespaceSplit(_PatternStep):
     """Split at white space, which is dropped.
 
     >>> WhitespaceSplit().pieces(" a  b!")
@@ -298,12 +298,12 @@ class WhitespaceSplit(_ByCharacters):
     """
 
     @cached_property
-    def _pieces(self) -> re.Pattern[str]:
+    def _piece_pattern(self) -> re.Pattern[str]:
         return re.compile(f"[^{WHITE_SPACE}]+")
 
 
 @dataclass(frozen=True)
-class Whitespace(_ByCharacters):
+class Whitespace(_PatternStep):
     r"""Split into runs of word characters and runs of other characters; white space is dropped.
 
     >>> Whitespace().pieces("a1_é, b!?")
@@ -311,7 +311,7 @@ class Whitespace(_ByCharacters):
     """
 
     @property
-    def _pieces(self) -> re.Pattern[str]:
+    def _piece_pattern(self) -> re.Pattern[str]:
         return _compile_word_pattern()
 
 
@@ -325,7 +325,7 @@ def _compile_word_pattern() -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class BertPreTokenizer(_ByCharacters):
+class BertPreTokenizer(_PatternStep):
     """Split at white space, which is dropped, and at punctuation characters, each of which is a piece.
 
     >>> BertPreTokenizer().pieces("a, b!?")
@@ -333,7 +333,7 @@ class BertPreTokenizer(_ByCharacters):
     """
 
     @property
-    def _pieces(self) -> re.Pattern[str]:
+    def _piece_pattern(self) -> re.Pattern[str]:
         return _compile_bert_pattern()
 
 
@@ -341,8 +341,8 @@ class BertPreTokenizer(_ByCharacters):
 def _compile_bert_pattern() -> re.Pattern[str]:
     from bpe.text.character_sets import make_char_class
 
-    inside = make_char_class("PUNCTUATION")
-    return re.compile(f"{inside}|[^{inside[1:-1]}{WHITE_SPACE}]+")
+    char_class = make_char_class("PUNCTUATION")
+    return re.compile(f"{char_class}|[^{char_class[1:-1]}{WHITE_SPACE}]+")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ merge across its ends, so what happened inside is what happens to the string alo
 Cost: linear in the pair's occurrences, or in all cells for a pair without a list.
 """
 
-from bpe.base._binary_search cimport first_from
+from bpe.base._binary_search cimport lower_bound
 from bpe.base._memory cimport check_allocated, prefetch
 from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
@@ -401,8 +401,8 @@ cdef void divide_list(MergeWalk* job, size_t n, int parts) noexcept nogil:
     cdef int part
     job.begins[0], job.begins[parts] = 0, n
     for part in range(1, parts):
-        anchor = first_from(anchors, N_ANCHORS, job.positions[n * part // parts])
-        job.begins[part] = first_from(job.positions, n, anchors[anchor])
+        anchor = lower_bound(anchors, N_ANCHORS, job.positions[n * part // parts])
+        job.begins[part] = lower_bound(job.positions, n, anchors[anchor])
 
 
 cdef inline void add_part_neighbour(Neighbour* sums, Neighbour* part_neighbour) noexcept nogil:

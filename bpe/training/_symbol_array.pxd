@@ -14,7 +14,7 @@ The array is divided among threads at anchors: no pair crosses one, nor does a m
 A cell is 16 bits wide while that holds every id, which halves the memory, else 32.
 """
 
-from bpe.base._binary_search cimport first_from
+from bpe.base._binary_search cimport lower_bound
 from bpe.base._types cimport cell_t, count_t
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint16_t, uint32_t
@@ -49,7 +49,7 @@ cdef inline size_t find_count_class(const Symbols* symbols, cell_t position, siz
     while low + step <= last_class and starts[low + step] <= position:
         low += step
         step *= 2
-    return low + first_from(starts + low + 1, min(step - 1, last_class - low), position + 1)
+    return low + lower_bound(starts + low + 1, min(step - 1, last_class - low), position + 1)
 
 
 cdef inline cell_t find_part_start(const Symbols* symbols, int part, int parts) noexcept nogil:

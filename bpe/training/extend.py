@@ -217,7 +217,7 @@ def make_continuing_trainer(
     words = build_words(counts, config)
     job.clear_own_counts(counts)
     unknown_tokens = _find_digit_tokens(vocabulary, config)
-    byte_tokens = find_word_symbols(spec).of_bytes
+    byte_tokens = find_word_symbols(spec).byte_ids
     if byte_tokens is not None:
         unknown_tokens += byte_tokens[byte_tokens != NO_TOKEN].tolist()
     n_bytes, _ = words.count_bytes_and_tokens(config)

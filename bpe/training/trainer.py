@@ -24,7 +24,7 @@ from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import MIN_PAIR_MEMORY, TrainingJob, compute_pair_memory
 from bpe.training.kernel_input import WIDE_FROM_TOKENS, InitialTokens, WordArrays, build_words, make_initial_tokens
-from bpe.vocab.after_encoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
+from bpe.vocab.after_encoding import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
@@ -349,9 +349,9 @@ def make_decoder(pretokenizer: Pretokenizer | None, byte_fallback: bool) -> tupl
     strips: list[DecoderStep] = []
     for step in pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ():
         if isinstance(step, Metaspace):
-            steps.append(Replace(step.replacement, " "))
+            steps.append(DecodeReplace(step.replacement, " "))
             if step.prepend_scheme != "never":
-                strips.append(Strip(" ", 1, 0))
+                strips.append(DecodeStrip(" ", 1, 0))
     if byte_fallback:
         steps.append(ByteFallback())
     return (*steps, Fuse(), *strips) if steps else None

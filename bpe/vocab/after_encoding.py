@@ -20,7 +20,7 @@ from bpe.errors import check_choice, check_int, describe
 
 
 @dataclass(frozen=True)
-class Replace:
+class DecodeReplace:
     """Replace a string, or each match of a pattern of Oniguruma (`bpe/text/oniguruma.py`), in each token."""
 
     pattern: str
@@ -29,7 +29,7 @@ class Replace:
 
 
 @dataclass(frozen=True)
-class Strip:
+class DecodeStrip:
     """Remove up to `start` characters `content` from the beginning of each token, and up to `stop` from its end."""
 
     content: str
@@ -54,12 +54,12 @@ class ByteFallback:
 
 
 @dataclass(frozen=True)
-class ByteLevel:
+class DecodeByteLevel:
     """Join all tokens and read their characters as GPT-2's letters of bytes; other tokens stand for their UTF-8."""
 
 
 @dataclass(frozen=True)
-class Metaspace:
+class DecodeMetaspace:
     """Replace a character by a space, or remove it from the first token if encoding puts it before the text."""
 
     replacement: str = "\u2581"
@@ -94,13 +94,23 @@ class DummySpace:
     each: bool = False
 
 
-DecoderStep = DummySpace | Replace | Strip | Fuse | ByteFallback | ByteLevel | Metaspace | Suffix | WordPiece
+DecoderStep = (
+    DummySpace
+    | DecodeReplace
+    | DecodeStrip
+    | Fuse
+    | ByteFallback
+    | DecodeByteLevel
+    | DecodeMetaspace
+    | Suffix
+    | WordPiece
+)
 
 
 def step_to_json(step: DecoderStep) -> dict[str, Any]:
     """Convert a step to a JSON object, for fingerprints.
 
-    >>> step_to_json(Strip(" ", 1, 0))
+    >>> step_to_json(DecodeStrip(" ", 1, 0))
     {'step': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}
     """
     from dataclasses import asdict
@@ -108,7 +118,7 @@ def step_to_json(step: DecoderStep) -> dict[str, Any]:
     fields = asdict(step)
     if isinstance(step, ByteFallback) and not step.by_character:
         fields = {}  # as before there was this field
-    return {"step": type(step).__name__, **fields}
+    return {"step": type(step).__name__.removeprefix("Decode"), **fields}
 
 
 # Post-processors, truncation and padding ------------------------------------------------------------------------------

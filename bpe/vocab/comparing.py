@@ -22,12 +22,12 @@ from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
 #: The fields of a spec that have a function here, that follow from the others, or, the last five, that change no id.
-_NOT_SETTINGS = {
+_OTHER_FIELDS = {
     "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
     "post_processor", "truncation", "padding", "training", "roles",
 }  # fmt: skip
 #: How many tokens a line names.
-_MAX_LISTED = 5
+_MAX_LISTED_TOKENS = 5
 
 
 def fingerprint(spec: TokenizerSpec) -> str:
@@ -171,17 +171,17 @@ def _describe_maps(
         if keys:
             count = pluralize(len(keys), noun) if not parts else str(len(keys))
             parts.append(f"{count} only in {name} ({_list_some(map(spell, keys))})")
-    changed = [key for key in first if key in second and first[key] != second[key]]
-    if changed:
-        values = (f"{short_repr(key)} {first[key]} and {second[key]}" for key in changed)
-        parts.append(f"{pluralize(len(changed), noun)} with another value ({_list_some(values)})")
+    changed_keys = [key for key in first if key in second and first[key] != second[key]]
+    if changed_keys:
+        values = (f"{short_repr(key)} {first[key]} and {second[key]}" for key in changed_keys)
+        parts.append(f"{pluralize(len(changed_keys), noun)} with another value ({_list_some(values)})")
     return ", ".join(parts)
 
 
 def _list_some(texts: Iterable[str]) -> str:
     """List the first few texts."""
-    listed = list(islice(texts, _MAX_LISTED + 1))
-    return ", ".join(listed[:_MAX_LISTED] + ["…"] * (len(listed) > _MAX_LISTED))
+    first_texts = list(islice(texts, _MAX_LISTED_TOKENS + 1))
+    return ", ".join(first_texts[:_MAX_LISTED_TOKENS] + ["…"] * (len(first_texts) > _MAX_LISTED_TOKENS))
 
 
 def _compare_merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
@@ -227,7 +227,7 @@ def _compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]
         yield Difference("settings", "token_flags", message)
     for field in fields(TokenizerSpec):
         value_a, value_b = getattr(a, field.name), getattr(b, field.name)
-        if field.name not in _NOT_SETTINGS and value_a != value_b:
+        if field.name not in _OTHER_FIELDS and value_a != value_b:
             message = f"{short_repr(value_a, 200)} in {names[0]}, {short_repr(value_b, 200)} in {names[1]}"
             yield Difference("settings", field.name, message)
     if a.end_of_word == b.end_of_word and _have_same_tokens(a, b) and not _are_equal_arrays(a.ends_word, b.ends_word):

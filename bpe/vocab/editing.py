@@ -41,9 +41,9 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
     """
     names = check_special_tokens(special, "special", "special token")
     added_names = check_special_tokens(added, "added", "added token")
-    repeated = set(names).intersection(added_names)
-    if repeated:
-        raise ValueError(f"{min(repeated)!r} is both special and added; a token is one or the other")
+    repeated_names = set(names).intersection(added_names)
+    if repeated_names:
+        raise ValueError(f"{min(repeated_names)!r} is both special and added; a token is one or the other")
     names += added_names
     _check_new(spec, names)
     vocabulary = spec.vocabulary
@@ -74,19 +74,20 @@ def append_tokens(
 def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:
     """Raise ValueError for names that are already tokens."""
     tokens = {name.encode(): i for i, name in enumerate(names)}
-    existing = {token: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in tokens}
-    existing |= spec.vocabulary.find_ids(tokens) if tokens else {}
-    if not existing:
+    existing_ids = {token: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in tokens}
+    existing_ids |= spec.vocabulary.find_ids(tokens) if tokens else {}
+    if not existing_ids:
         return
-    first_token = min(existing, key=tokens.__getitem__)
+    first_token = min(existing_ids, key=tokens.__getitem__)
     name, remark = names[tokens[first_token]], ""
     kind = "an added token" if "ordinary" in spec.token_flags.get(name, ()) else "a special token"
-    if spec.vocabulary.kinds[existing[first_token]] != SPECIAL:
+    if spec.vocabulary.kinds[existing_ids[first_token]] != SPECIAL:
         kind = "a token"
-    if len(existing) > 1:
-        remark = f", and {len(existing) - 1} more of the names {'is one' if len(existing) == 2 else 'are tokens'} too"
+    if len(existing_ids) > 1:
+        are_tokens = "is one" if len(existing_ids) == 2 else "are tokens"
+        remark = f", and {len(existing_ids) - 1} more of the names {are_tokens} too"
     raise ValueError(
-        f"{name!r} is {kind} already, with id {existing[first_token]}{remark}; leave it out: a name has one id"
+        f"{name!r} is {kind} already, with id {existing_ids[first_token]}{remark}; leave it out: a name has one id"
     )
 
 
@@ -103,12 +104,12 @@ def without_special_tokens(spec: TokenizerSpec, names: Iterable[str]) -> Tokeniz
         ValueError: for a name that is no special or added token, or one that the tokenizer needs.
 
     """
-    removed = check_special_tokens(names, "tokens", "token")
+    removed_names = check_special_tokens(names, "tokens", "token")
     kinds = spec.vocabulary.kinds
-    required = {token_id: "the template" for part in spec.template or () for token_id in part}
-    required |= dict.fromkeys(spec.clip or (), "CLIP's rows")
+    reasons = {token_id: "the template" for part in spec.template or () for token_id in part}
+    reasons |= dict.fromkeys(spec.clip or (), "CLIP's rows")
     merge_ids = {*spec.merges.ravel().tolist(), *spec.merge_results.tolist()}
-    for name in removed:
+    for name in removed_names:
         token_id = spec.special_tokens.get(name)
         if token_id is None or name == spec.unk_token:
             rule = "no special or added token" if token_id is None else "the unknown token, which stays"
@@ -116,17 +117,19 @@ def without_special_tokens(spec: TokenizerSpec, names: Iterable[str]) -> Tokeniz
             raise ValueError(
                 f"{short_repr(name)} is {rule}; the names to choose from are {short_repr(other_names, 200)}"
             )
-        if token_id in required:
+        if token_id in reasons:
             raise ValueError(
-                f"{short_repr(name)} has the id {token_id}, which {required[token_id]} has; change that first"
+                f"{short_repr(name)} has the id {token_id}, which {reasons[token_id]} has; change that first"
             )
         if token_id in merge_ids and kinds[token_id] == SPECIAL:
             raise ValueError(f"{short_repr(name)} has the id {token_id}, which a merge has; this token must stay")
-    removed_ids = [spec.special_tokens[name] for name in removed if kinds[spec.special_tokens[name]] == SPECIAL]
-    remaining = np.setdiff1d(np.flatnonzero(kinds != NONE), removed_ids)
-    vocabulary = spec.vocabulary.take(remaining, remaining)
+    removed_ids = [spec.special_tokens[name] for name in removed_names if kinds[spec.special_tokens[name]] == SPECIAL]
+    remaining_ids = np.setdiff1d(np.flatnonzero(kinds != NONE), removed_ids)
+    vocabulary = spec.vocabulary.take(remaining_ids, remaining_ids)
     return replace(
-        _keep_names(spec, {name: token_id for name, token_id in spec.special_tokens.items() if name not in removed}),
+        _keep_names(
+            spec, {name: token_id for name, token_id in spec.special_tokens.items() if name not in removed_names}
+        ),
         vocabulary=vocabulary,
         ends_word=None if spec.ends_word is None else spec.ends_word[: vocabulary.limit].copy(),
     )
@@ -150,10 +153,10 @@ def truncate(spec: TokenizerSpec, size: int) -> TokenizerSpec:
 
     """
     check_supported(spec, "truncating")
-    base = find_base_tokens(spec)
-    results = [token_id for token_id in dict.fromkeys(spec.merge_results.tolist()) if token_id not in base]
-    removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
-    n_results = len(results) - removed
+    base_tokens = find_base_tokens(spec)
+    results = [token_id for token_id in dict.fromkeys(spec.merge_results.tolist()) if token_id not in base_tokens]
+    n_removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
+    n_results = len(results) - n_removed
     is_kept = np.asarray(spec.vocabulary.kinds != NONE)
     is_kept[results[n_results:]] = False
     # Training to this size ends with the merge that creates the last token, so drop all later merges, even those whose
@@ -191,32 +194,34 @@ def _remove_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
     check_supported(spec, "removing tokens by their ids")
     is_kept = np.asarray(spec.vocabulary.kinds != NONE)
     is_kept[ids] = False
-    base_tokens, is_alive = find_base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
+    base_tokens, is_merge_kept = find_base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
     n_merges = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
     results = {token_id for token_id in set(spec.merge_results.tolist()) if token_id not in base_tokens}
     while True:
         # Removing any of a merge's three tokens removes the merge. Removing a token's last merge removes the token.
-        is_alive = is_kept[spec.merges].all(axis=1) & is_kept[spec.merge_results]
-        n_alive = np.bincount(spec.merge_results[is_alive], minlength=spec.vocabulary.limit)
-        unmakeable = [n for n in np.flatnonzero((n_merges > 0) & (n_alive == 0) & is_kept).tolist() if n in results]
-        if not unmakeable:
+        is_merge_kept = is_kept[spec.merges].all(axis=1) & is_kept[spec.merge_results]
+        n_kept_merges = np.bincount(spec.merge_results[is_merge_kept], minlength=spec.vocabulary.limit)
+        unmakeable_ids = [
+            n for n in np.flatnonzero((n_merges > 0) & (n_kept_merges == 0) & is_kept).tolist() if n in results
+        ]
+        if not unmakeable_ids:
             break
-        is_kept[unmakeable] = False
-    return keep_tokens(spec, is_kept, is_alive)
+        is_kept[unmakeable_ids] = False
+    return keep_tokens(spec, is_kept, is_merge_kept)
 
 
-def renumber(spec: TokenizerSpec, limit: int, first: int | None) -> tuple[TokenizerSpec, NDArray[np.int32]]:
-    """Close the gaps in the ids; returns the new id of each id below `limit`, or REMOVED for one without a token.
+def renumber(spec: TokenizerSpec, limit: int, first_id: int | None) -> tuple[TokenizerSpec, NDArray[np.int32]]:
+    """Close the gaps in the ids; returns the new id of each id below `limit`, or NO_ID for one without a token.
 
     Args:
         spec: the tokenizer.
         limit: the number of ids that the table has.
-        first: the first new id; None to change no id.
+        first_id: the first new id; None to change no id.
 
     """
     used_ids = np.flatnonzero(spec.vocabulary.kinds != NONE)
     new_ids = np.full(limit, NO_ID, dtype=np.int32)
-    new_ids[used_ids] = used_ids if first is None else np.arange(first, first + len(used_ids))
+    new_ids[used_ids] = used_ids if first_id is None else np.arange(first_id, first_id + len(used_ids))
     if not np.array_equal(new_ids[used_ids], used_ids):
         spec = _remap_ids(spec, new_ids)
     processor, padding = spec.post_processor, spec.padding
@@ -290,9 +295,9 @@ def _check_ids(spec: TokenizerSpec, ids: Iterable[object]) -> list[int]:
 def keep_tokens(spec: TokenizerSpec, is_kept: NDArray[np.bool_], is_merge_kept: NDArray[np.bool_]) -> TokenizerSpec:
     """Keep only some of the tokens and merges; no id changes."""
     is_merge_kept = is_merge_kept & is_kept[spec.merges].all(axis=1) & is_kept[spec.merge_results]
-    remaining = np.flatnonzero(is_kept)
-    vocabulary = spec.vocabulary.take(remaining, remaining)
-    unk = spec.unk_token if spec.unk_token is None or is_kept[find_unk_id(spec)] else None
+    remaining_ids = np.flatnonzero(is_kept)
+    vocabulary = spec.vocabulary.take(remaining_ids, remaining_ids)
+    unk_token = spec.unk_token if spec.unk_token is None or is_kept[find_unk_id(spec)] else None
     return replace(
         _keep_names(spec, {name: token_id for name, token_id in spec.special_tokens.items() if is_kept[token_id]}),
         vocabulary=vocabulary,
@@ -302,43 +307,47 @@ def keep_tokens(spec: TokenizerSpec, is_kept: NDArray[np.bool_], is_merge_kept: 
         merge_ranks=None if spec.merge_ranks is None else spec.merge_ranks[is_merge_kept],
         word_merges=None if spec.word_merges is None else int(np.count_nonzero(is_merge_kept[: spec.word_merges])),
         template=_remap_template(spec, lambda token_id: token_id if is_kept[token_id] else NO_ID),
-        unk_token=unk,
-        fuse_unk=spec.fuse_unk and unk is not None,
+        unk_token=unk_token,
+        fuse_unk=spec.fuse_unk and unk_token is not None,
         ends_word=None if spec.ends_word is None else (spec.ends_word & is_kept)[: vocabulary.limit],
         unreachable=None,  # unknown: it depends on the merges
     )
 
 
-def _remap_template(spec: TokenizerSpec, remap: Callable[[int], int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _remap_template(
+    spec: TokenizerSpec, get_new_id: Callable[[int], int]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Replace the ids of the template by new ones; those that become -1 are left out."""
     if spec.template is None:
         return None
-    before, after = (tuple(new for token_id in ids if (new := remap(token_id)) >= 0) for ids in spec.template)
-    return (before, after) if before or after else None
+    prepended, appended = (
+        tuple(new_id for token_id in ids if (new_id := get_new_id(token_id)) >= 0) for ids in spec.template
+    )
+    return (prepended, appended) if prepended or appended else None
 
 
-def _remap_ids(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
+def _remap_ids(spec: TokenizerSpec, new_ids: NDArray[np.int32]) -> TokenizerSpec:
     """Replace all ids by new ones; their order does not change."""
     used_ids = np.flatnonzero(spec.vocabulary.kinds != NONE)
-    vocabulary = spec.vocabulary.take(used_ids, remap[used_ids])
+    vocabulary = spec.vocabulary.take(used_ids, new_ids[used_ids])
     ends_word, unreachable = None, spec.unreachable
     if unreachable is not None:
-        unreachable = remap[unreachable[unreachable < len(remap)]]
+        unreachable = new_ids[unreachable[unreachable < len(new_ids)]]
         unreachable = unreachable[unreachable != NO_ID]
     if spec.ends_word is not None:
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends_word[remap[np.flatnonzero(spec.ends_word)]] = True
+        ends_word[new_ids[np.flatnonzero(spec.ends_word)]] = True
     return replace(
         spec,
         vocabulary=vocabulary,
-        merges=remap[spec.merges],
-        merge_results=remap[spec.merge_results],
-        events=None if spec.events is None else spec.events.renumber(remap),
-        special_tokens={name: int(remap[token_id]) for name, token_id in spec.special_tokens.items()},
-        template=_remap_template(spec, lambda token_id: int(remap[token_id])),
+        merges=new_ids[spec.merges],
+        merge_results=new_ids[spec.merge_results],
+        events=None if spec.events is None else spec.events.renumber(new_ids),
+        special_tokens={name: int(new_ids[token_id]) for name, token_id in spec.special_tokens.items()},
+        template=_remap_template(spec, lambda token_id: int(new_ids[token_id])),
         ends_word=ends_word,
         unreachable=unreachable,
-        clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),
+        clip=None if spec.clip is None else (int(new_ids[spec.clip[0]]), int(new_ids[spec.clip[1]])),
     )
 
 
@@ -368,20 +377,20 @@ def choose_rarest_leaves(
 
     merges, counts = spec.merges.tolist(), frequencies.tolist()
     parts = {token: [part for i in indices for part in set(merges[i])] for token, indices in merges_of_token.items()}
-    uses: defaultdict[int, int] = defaultdict(int)
+    n_uses: defaultdict[int, int] = defaultdict(int)
     for left, right in merges:
         for part in {left, right}:
-            uses[part] += 1
-    queue = [(counts[token], -indices[0], token) for token, indices in merges_of_token.items() if uses[token] == 0]
+            n_uses[part] += 1
+    queue = [(counts[token], -indices[0], token) for token, indices in merges_of_token.items() if n_uses[token] == 0]
     heapq.heapify(queue)
-    removed: list[int] = []
-    while len(removed) < n:
+    removed_ids: list[int] = []
+    while len(removed_ids) < n:
         _, _, token = heapq.heappop(queue)
-        removed.append(token)
+        removed_ids.append(token)
         for part in merges[merges_of_token[token][0]]:
             counts[part] += counts[token]
         for part in parts[token]:
-            uses[part] -= 1
-            if uses[part] == 0 and part in merges_of_token:
+            n_uses[part] -= 1
+            if n_uses[part] == 0 and part in merges_of_token:
                 heapq.heappush(queue, (counts[part], -merges_of_token[part][0], part))
-    return removed
+    return removed_ids

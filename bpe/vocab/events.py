@@ -85,16 +85,16 @@ class Timeline:
 
     Attributes:
         deleted: the bytes of the deleted tokens.
-        merge_at: int32 (n,): the index of each merge among all events.
-        split_at: int32 (m,): that of each deletion.
+        merge_indices: int32 (n,): the index of each merge among all events.
+        split_indices: int32 (m,): that of each deletion.
         offsets: int64 (m + 1,): the token of deletion i is split into parts offsets[i] to offsets[i + 1] of
         parts: int32: tokens.
 
     """
 
     deleted: tuple[bytes, ...]
-    merge_at: NDArray[np.int32]
-    split_at: NDArray[np.int32]
+    merge_indices: NDArray[np.int32]
+    split_indices: NDArray[np.int32]
     offsets: NDArray[np.int64]
     parts: NDArray[np.int32]
 
@@ -110,30 +110,30 @@ def follow_events(events: Events, vocabulary: Vocabulary) -> Timeline:
     for cached_vocabulary, timeline in events._timelines:
         if cached_vocabulary is vocabulary:
             return timeline
-    state = _LiveTokens(vocabulary, events)
+    live_tokens = _LiveTokens(vocabulary, events)
     deletions, next_deletion = events.deletions.tolist(), 0
-    splits: list[list[int]] = []
+    parts_of_deletions: list[list[int]] = []
     for merge_index, ((left, right), result) in enumerate(
         zip(events.pairs.tolist(), events.results.tolist(), strict=True)
     ):
-        state.merge(merge_index, left, right, result)
+        live_tokens.merge(merge_index, left, right, result)
         while next_deletion < len(deletions) and deletions[next_deletion][0] == merge_index:
             token = deletions[next_deletion][1]
             if token not in (left, right):
                 raise ValueError(
                     f"token {token} is deleted after merge {merge_index}, which it is no part of; it must be"
                 )
-            splits.append(state.delete(merge_index, token))
+            parts_of_deletions.append(live_tokens.delete(merge_index, token))
             next_deletion += 1
-    state.check_end()
-    merges_before = events.deletions[:, 0]
+    live_tokens.check_end()
+    deletion_merges = events.deletions[:, 0]
     timeline = Timeline(
-        tuple(state.token_bytes[-1 - i] for i in range(state.n_deleted)),
+        tuple(live_tokens.token_bytes[-1 - i] for i in range(live_tokens.n_deleted)),
         np.arange(len(events.results), dtype=np.int32)
-        + np.searchsorted(merges_before, np.arange(len(events.results))).astype(np.int32),
-        (merges_before + 1 + np.arange(len(merges_before))).astype(np.int32),
-        compute_offsets([len(parts) for parts in splits]),
-        np.array([part for parts in splits for part in parts], dtype=np.int32),
+        + np.searchsorted(deletion_merges, np.arange(len(events.results))).astype(np.int32),
+        (deletion_merges + 1 + np.arange(len(deletion_merges))).astype(np.int32),
+        compute_offsets([len(parts) for parts in parts_of_deletions]),
+        np.array([part for parts in parts_of_deletions for part in parts], dtype=np.int32),
     )
     events._timelines[:] = [(vocabulary, timeline)]
     return timeline
@@ -145,14 +145,14 @@ class _LiveTokens:
     def __init__(self, vocabulary: Vocabulary, events: Events) -> None:
         self.token_bytes = dict(vocabulary.items(ORDINARY))
         self._final_tokens = set(self.token_bytes)
-        self.live = self._final_tokens - set(events.results.tolist())
+        self.live_tokens = self._final_tokens - set(events.results.tolist())
         self._first_parts: dict[int, tuple[int, int]] = {}
         self.n_deleted = 0
 
     def merge(self, merge_index: int, left: int, right: int, result: int) -> None:
         """Apply a merge."""
         for part in (left, right):
-            if part not in self.live:
+            if part not in self.live_tokens:
                 raise ValueError(
                     f"merge {merge_index} has token {part}, which does not exist then; it must be an ordinary token of "
                     "the vocabulary or the result of an earlier merge, and not be deleted"
@@ -166,20 +166,20 @@ class _LiveTokens:
                 f"merge {merge_index} makes token {result}, which does not spell {short_repr(token)}; it must"
             )
         self._first_parts.setdefault(result, (left, right))
-        self.live.add(result)
+        self.live_tokens.add(result)
 
     def delete(self, merge_index: int, token: int) -> list[int]:
         """Apply a deletion; returns the tokens that the deleted one is split into."""
-        if token not in self.live or token not in self._first_parts:
+        if token not in self.live_tokens or token not in self._first_parts:
             raise ValueError(
                 f"token {token} is deleted after merge {merge_index}, but it does not exist then, or no merge has made "
                 "it; only a token that a merge has made can be deleted"
             )
-        self.live.remove(token)
+        self.live_tokens.remove(token)
         stack, parts = [token], []
         while stack:
             part = stack.pop()
-            if part in self.live:
+            if part in self.live_tokens:
                 parts.append(part)
             else:
                 stack += reversed(self._first_parts[part])
@@ -187,11 +187,15 @@ class _LiveTokens:
 
     def check_end(self) -> None:
         """Check that the tokens that exist now are those of the vocabulary."""
-        unexpected = self.live ^ self._final_tokens
+        unexpected = self.live_tokens ^ self._final_tokens
         if unexpected:
             token_id = min(unexpected, key=abs)
             raise ValueError(
                 f"token {token_id}, {short_repr(self.token_bytes[token_id])}, "
-                + ("exists after all events, but has no id" if token_id in self.live else "is deleted by the events")
+                + (
+                    "exists after all events, but has no id"
+                    if token_id in self.live_tokens
+                    else "is deleted by the events"
+                )
                 + "; the vocabulary must have the tokens that the events leave"
             )

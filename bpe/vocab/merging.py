@@ -47,13 +47,13 @@ class MergeTree:
 
     def collect_parts(self, ids: Iterable[int]) -> set[int]:
         """Collect tokens, and all tokens that they are made of."""
-        token_ids, pending = set[int](), list(ids)
-        while pending:
-            token_id = pending.pop()
-            if token_id not in token_ids:
-                token_ids.add(token_id)
-                pending += self.find_parts(token_id) or ()
-        return token_ids
+        collected_ids, pending_ids = set[int](), list(ids)
+        while pending_ids:
+            token_id = pending_ids.pop()
+            if token_id not in collected_ids:
+                collected_ids.add(token_id)
+                pending_ids += self.find_parts(token_id) or ()
+        return collected_ids
 
 
 # Unreachable tokens ---------------------------------------------------------------------------------------------------
@@ -117,14 +117,18 @@ class _Reachability:
         self.text_marks = has_text_marks(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.symbols = find_word_symbols(spec)
-        self.inner, self.last, self.mark_id = self.symbols.inner, self.symbols.last, self.symbols.mark
-        self.unk_occurs = spec.unk_token is not None and self._alphabet_is_incomplete()
+        self.inner_ids, self.last_ids, self.mark_id = (
+            self.symbols.inner_ids,
+            self.symbols.last_ids,
+            self.symbols.mark_id,
+        )
+        self.unk_may_occur = spec.unk_token is not None and self._alphabet_is_incomplete()
 
     def find_unreachable(self) -> list[int]:
         """Find the unreachable tokens, ascending."""
         vocabulary, ends = self.spec.vocabulary, self.spec.ends_word
         named_ids = set(self.spec.special_tokens.values())
-        if self.unk_occurs:
+        if self.unk_may_occur:
             named_ids.add(find_unk_id(self.spec))
         unnamed_ids = [token_id for token_id, _ in vocabulary.items(SPECIAL) if token_id not in named_ids]
         final_tokens: list[Token] = []  # tokens that end words
@@ -137,54 +141,60 @@ class _Reachability:
             (final_tokens if ends_word else inner_tokens).append((token_id, token))
             if ends_word and self.text_marks:
                 inner_tokens.append((token_id, token))
-        reachable_final = [token for token in final_tokens if self._ends_some_word(*token)]
-        stable_inner = [token for token in inner_tokens if self.inner_encoder.encode_pretoken(token[1]) == [token[0]]]
-        followed_ids = self._find_followed(stable_inner, sorted(reachable_final, key=lambda token: len(token[1])))
-        reachable = {token_id for token_id, _ in reachable_final} | followed_ids
-        unused_ids = {token_id for token_id, reachable in byte_tokens.items() if not reachable}
+        reachable_final_tokens = [token for token in final_tokens if self._ends_some_word(*token)]
+        stable_inner_tokens = [
+            token for token in inner_tokens if self.inner_encoder.encode_pretoken(token[1]) == [token[0]]
+        ]
+        followed_ids = self._find_followed_ids(
+            stable_inner_tokens, sorted(reachable_final_tokens, key=lambda token: len(token[1]))
+        )
+        reachable_ids = {token_id for token_id, _ in reachable_final_tokens} | followed_ids
+        unused_ids = {token_id for token_id, is_reachable in byte_tokens.items() if not is_reachable}
         return sorted(
-            [*unnamed_ids, *unused_ids, *({token_id for token_id, _ in (*final_tokens, *inner_tokens)} - reachable)]
+            [*unnamed_ids, *unused_ids, *({token_id for token_id, _ in (*final_tokens, *inner_tokens)} - reachable_ids)]
         )
 
     def _find_byte_tokens(self) -> dict[int, bool]:
         """Find the tokens of bytes, and whether some symbol outside the alphabet has that byte."""
-        if self.symbols.of_bytes is None:
+        if self.symbols.byte_ids is None:
             return {}
-        inner_bytes, last_bytes = (set(np.flatnonzero(table != NO_TOKEN).tolist()) for table in (self.inner, self.last))
+        inner_bytes, last_bytes = (
+            set(np.flatnonzero(table != NO_TOKEN).tolist()) for table in (self.inner_ids, self.last_ids)
+        )
         tokens: dict[int, bool] = {}
-        for byte, token_id in enumerate(self.symbols.of_bytes.tolist()):
+        for byte, token_id in enumerate(self.symbols.byte_ids.tolist()):
             if token_id != NO_TOKEN:
-                occurs = byte not in inner_bytes & last_bytes if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
-                tokens[token_id] = occurs or tokens.get(token_id, False)
+                may_occur = byte not in inner_bytes & last_bytes if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
+                tokens[token_id] = may_occur or tokens.get(token_id, False)
         return tokens
 
     def _alphabet_is_incomplete(self) -> bool:
-        if self.symbols.of_bytes is not None and not (self.symbols.of_bytes == NO_TOKEN).any():
+        if self.symbols.byte_ids is not None and not (self.symbols.byte_ids == NO_TOKEN).any():
             return False  # every symbol has a token, or its bytes have
         if self.spec.model == "char":
             return True  # no alphabet has all of Unicode
-        return bool((self.inner == NO_TOKEN).any() or (self.last == NO_TOKEN).any())
+        return bool((self.inner_ids == NO_TOKEN).any() or (self.last_ids == NO_TOKEN).any())
 
     def _ends_some_word(self, token_id: int, token: bytes) -> bool:
         """Whether a token ends some word: it is a whole word, or it is the mark and some token can precede it."""
         if token_id != self.mark_id:
             return self.encoder.encode_pretoken(token[: len(token) - len(self.mark)]) == [token_id]
-        return self.unk_occurs or any(
+        return self.unk_may_occur or any(
             self.encoder.encode_pretoken(text) == [first_id, token_id]
             for first_id, text in self.spec.vocabulary.items(ORDINARY)
         )
 
-    def _find_followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
-        """Find the tokens inside words that a chain of successors connects to a token of `final`.
+    def _find_followed_ids(self, tokens: list[Token], final_tokens: list[Token]) -> set[int]:
+        """Find the tokens inside words that a chain of successors connects to a token of `final_tokens`.
 
         Each pass finds the tokens that a token of the previous pass can follow.
         """
-        if self.unk_occurs:
+        if self.unk_may_occur:
             return {
                 token_id for token_id, _ in tokens
             }  # an unknown symbol takes part in no merge: it can follow any token
         followed_ids: set[int] = set()
-        successors, candidates = final, tokens
+        successors, candidates = final_tokens, tokens
         is_inside_word = False  # whether the successors are tokens inside words
         while successors and candidates:
             successors = [
@@ -202,7 +212,7 @@ class _Reachability:
 
         `is_inside_word` says whether `right` is inside a word or ends one.
         """
-        expected = [left[0], right[0]]
+        expected_ids = [left[0], right[0]]
         if is_inside_word:
-            return self.inner_encoder.encode_pretoken(left[1] + right[1]) == expected
-        return self.encoder.encode_pretoken(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected
+            return self.inner_encoder.encode_pretoken(left[1] + right[1]) == expected_ids
+        return self.encoder.encode_pretoken(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected_ids

@@ -165,8 +165,8 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
     """
     if spec.ends_word is None or not spec.end_of_word_glued:
         return False
-    ends = spec.ends_word
-    return bool(np.any(ends[spec.merge_results] & ~ends[spec.merges[:, 1]]))
+    ends_word = spec.ends_word
+    return bool(np.any(ends_word[spec.merge_results] & ~ends_word[spec.merges[:, 1]]))
 
 
 def describe_model(spec: TokenizerSpec) -> str:
@@ -271,8 +271,8 @@ def _check_arrays(spec: TokenizerSpec) -> None:
     ):
         if ids is None:
             continue
-        in_range = (ids >= 0) & (ids < limit)
-        unknown_ids = ids[~in_range] if not in_range.all() else ids[~has_token[ids]]
+        is_in_range = (ids >= 0) & (ids < limit)
+        unknown_ids = ids[~is_in_range] if not is_in_range.all() else ids[~has_token[ids]]
         if len(unknown_ids):
             raise ValueError(
                 f"{name} has id {unknown_ids[0]}, which is not in the vocabulary; add a token with that id"

@@ -70,16 +70,16 @@ def find_decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, by
     else:
         kinds, named_ids = spec.vocabulary.kinds, spec.special_tokens.items()
         text_names = {
-            i: name
-            for name, i in named_ids
-            if kinds[i] == ORDINARY and read_letters_or_utf8(name) == spec.vocabulary[i]
+            token_id: name
+            for name, token_id in named_ids
+            if kinds[token_id] == ORDINARY and read_letters_or_utf8(name) == spec.vocabulary[token_id]
         }
         names = text_names | names
     if not names:
         return {}
-    are_letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
+    in_letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
     token_bytes = {
-        token_id: read_letters_or_utf8(text) if are_letters else text.encode() for token_id, text in names.items()
+        token_id: read_letters_or_utf8(text) if in_letters else text.encode() for token_id, text in names.items()
     }
     return {token_id: token for token_id, token in token_bytes.items() if token != spec.vocabulary[token_id]}
 
@@ -113,15 +113,15 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
 
 def find_bos_token(spec: TokenizerSpec) -> str | None:
     """Find the name of the token that begins a text: by its role, the template's first, or a common name."""
-    return _find_bound(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
+    return _find_role_token(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
 
 
 def find_eos_token(spec: TokenizerSpec) -> str | None:
     """Find the name of the token that ends a text: by its role, the template's last, or a common name."""
-    return _find_bound(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
+    return _find_role_token(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
 
 
-def _find_bound(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
+def _find_role_token(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
     if role in spec.roles:
         return spec.roles[role]
     if ids:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from bpe.base._aho_corasick import Finder
+from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, to_bytes
 from bpe.errors import check_iterable, check_unicode, describe, short_repr, with_article
 
@@ -66,19 +67,53 @@ class _Search:
 
 
 class _Plan:
-    """The plan of a search for a set of names. It is computed once per set."""
+    """How a set of names is sought. Each search is built when it is first needed."""
 
-    __slots__ = ("normalized", "one_search", "original", "searches", "short")
-
-    def __init__(self, original: frozenset[str], normalized: frozenset[str], one_search: bool) -> None:
-        self.original, self.normalized = original, normalized
+    def __init__(
+        self,
+        names: frozenset[str],
+        normalized_spellings: Mapping[str, str],
+        ids: Mapping[str, int],
+        flags: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._names, self._spellings, self._ids, self._flags = names, normalized_spellings, ids, flags
+        #: The names that are sought in the normalized text, after the others; those are sought in the original text.
+        self.names_in_normalized = names.intersection(normalized_spellings)
+        self._names_in_original = names - self.names_in_normalized
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.one_search = one_search
+        self.one_search = not self.names_in_normalized and flags.keys().isdisjoint(names)
         #: All names if there are at most `_MAX_SUBSTRING_NAMES`, else None.
-        self.short = (*original, *normalized) if len(original) + len(normalized) <= _MAX_SUBSTRING_NAMES else None
-        #: The searches: "all", "original" and "normalized_names" of the original text, "normalized_spellings" of the
-        #: normalized text.
-        self.searches: dict[str, _Search] = {}
+        self.few_names = tuple(names) if len(names) <= _MAX_SUBSTRING_NAMES else None
+
+    @cached_property
+    def search(self) -> _Search:
+        """The search for all names in the original text."""
+        names = list(self._names)
+        return _Search(names, names, self._ids, self._flags)
+
+    @cached_property
+    def search_of_original(self) -> _Search | None:
+        """The search for the names that are sought in the original text; None if there are none."""
+        return self._make_search(self._names_in_original)
+
+    @cached_property
+    def search_for_normalized_names(self) -> _Search | None:
+        """The search, in the original text, for the names that are sought in the normalized text."""
+        return self._make_search(self.names_in_normalized)
+
+    def _make_search(self, names: frozenset[str]) -> _Search | None:
+        if len(names) == len(self._names):
+            return self.search if names else None
+        return _Search(list(names), list(names), self._ids, self._flags) if names else None
+
+    @cached_property
+    def search_of_normalized(self) -> _Search:
+        """The search for the spellings of names in the normalized text."""
+        name_of_spelling: dict[str, str] = {}
+        for name in sorted(self.names_in_normalized, key=self._ids.__getitem__):
+            if self._spellings[name]:
+                name_of_spelling.setdefault(self._spellings[name], name)
+        return _Search(list(name_of_spelling), list(name_of_spelling.values()), self._ids, self._flags)
 
 
 class SpecialTokens:
@@ -89,7 +124,7 @@ class SpecialTokens:
     """
 
     __slots__ = (
-        "_all_names", "_flags", "_is_exact_in_str", "_normalized", "_normalizer", "_plans", "_spellings", "_unions",
+        "_all_names", "_flags", "_is_exact_in_str", "_normalizer", "_plans", "_spellings", "_unions",
         "always", "ids",
     )  # fmt: skip
 
@@ -111,10 +146,12 @@ class SpecialTokens:
             name: matching_flags[token_flags] for name, token_flags in flags.items() if matching_flags[token_flags]
         }
         self._normalizer = normalizer
-        #: The tokens that are sought after the others, in the normalized text between them.
-        self._normalized = frozenset(name for name, token_flags in flags.items() if "normalized" in token_flags)
-        #: Name → its spelling in normalized text.
-        self._spellings = {name: name if normalizer is None else normalizer.spelling(name) for name in self._normalized}
+        #: For the tokens that are sought after the others, in the normalized text between them: name → spelling there.
+        self._spellings = {
+            name: name if normalizer is None else normalizer.spelling(name)
+            for name, token_flags in flags.items()
+            if "normalized" in token_flags
+        }
         #: Whether a str contains a name if and only if its UTF-8 does. This can be false if a name has a character that
         #: encoding produces from surrogates: U+FFFD, or one above U+FFFF.
         names = "".join(self.ids)
@@ -141,16 +178,16 @@ class SpecialTokens:
         for name in name_list:
             if not isinstance(name, str):
                 raise TypeError(f"{argument} has {describe(name)}; a special token's name is a str")
-        selected = frozenset(name_list)
-        unknown = selected - self._all_names
-        if unknown and argument == "allowed_special":
+        requested_names = frozenset(name_list)
+        unknown_names = requested_names - self._all_names
+        if unknown_names and argument == "allowed_special":
             raise ValueError(
-                f"{argument} has {short_repr(sorted(unknown))}, which this tokenizer does not have; its special tokens "
-                f"are {short_repr(list(self.ids), 200)}"
+                f"{argument} has {short_repr(sorted(unknown_names))}, which this tokenizer does not have; its special "
+                f"tokens are {short_repr(list(self.ids), 200)}"
             )
-        for name in unknown:
+        for name in unknown_names:
             check_unicode(f"{argument}:", name)
-        return selected
+        return requested_names
 
     def resolve_policy(
         self, allowed_special: Allowed, disallowed_special: Allowed
@@ -186,32 +223,8 @@ class SpecialTokens:
     def _get_plan(self, names: frozenset[str]) -> _Plan:
         plan = self._plans.get(names)
         if plan is None:
-            normalized = names & self._normalized
-            one_search = not normalized and self._flags.keys().isdisjoint(names)
-            plan = _remember(self._plans, names, _Plan(names - normalized, normalized, one_search))
+            plan = _remember(self._plans, names, _Plan(names, self._spellings, self.ids, self._flags))
         return plan
-
-    def _get_search(
-        self, names: frozenset[str], part: Literal["all", "original", "normalized_names", "normalized_spellings"]
-    ) -> _Search:
-        """Build the search for a part of these names when it is first needed."""
-        plan = self._get_plan(names)
-        if (part == "original" and not plan.normalized) or (part == "normalized_names" and not plan.original):
-            part = "all"
-        search = plan.searches.get(part)
-        if search is None:
-            patterns = list(
-                {"all": names, "original": plan.original, "normalized_names": plan.normalized}.get(part, ())
-            )
-            tokens = patterns
-            if part == "normalized_spellings":
-                name_of_spelling: dict[str, str] = {}
-                for name in sorted(plan.normalized, key=lambda token_name: self.ids[token_name]):
-                    if self._spellings[name]:
-                        name_of_spelling.setdefault(self._spellings[name], name)
-                patterns, tokens = list(name_of_spelling), list(name_of_spelling.values())
-            search = plan.searches[part] = _Search(patterns, tokens, self.ids, self._flags)
-        return search
 
     def list_spellings(self, names: Collection[str]) -> frozenset[str]:
         """List the texts sought for these tokens: names, or what the normalizer makes of "normalized" ones."""
@@ -226,15 +239,15 @@ class SpecialTokens:
         if not names:
             return False
         plan = self._get_plan(names)
-        if plan.normalized and self._normalizer is not None:
+        if plan.names_in_normalized and self._normalizer is not None:
             return True
         if not isinstance(text, str):
-            return self._get_search(names, "all").finder.occurs(text)
+            return plan.search.finder.occurs(text)
         if not self._is_exact_in_str:
             return True
-        if plan.short is not None:
-            return any(name in text for name in plan.short)
-        finder = self._get_search(names, "all").finder
+        if plan.few_names is not None:
+            return any(name in text for name in plan.few_names)
+        finder = plan.search.finder
         step = max(_STR_BLOCK_CHARS, 4 * finder.longest)
         return any(
             finder.occurs(to_bytes(text[start : start + step + finder.longest])) for start in range(0, len(text), step)
@@ -242,12 +255,14 @@ class SpecialTokens:
 
     def measure_longest(self, names: frozenset[str]) -> int:
         """Measure the longest of these names in bytes; 1 if there are none."""
-        return self._get_search(names, "all").finder.longest if names else 1
+        return self._get_plan(names).search.finder.longest if names else 1
 
     def find(self, data: Buffer, names: frozenset[str], start: int = 0) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, name) of each match of the names in a text from `start` on. Flags are ignored."""
-        search = self._get_search(names, "all")
-        matches = search.finder.find(data, start) if names else None
+        if not names:
+            return
+        search = self._get_plan(names).search
+        matches = search.finder.find(data, start)
         if matches is not None:
             for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
                 yield start, end, search.names[index]
@@ -256,7 +271,7 @@ class SpecialTokens:
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
         """Find the (starts, ends, ids) of these tokens, which must `need_one_search`, in a text; None without any."""
-        search = self._get_search(names, "all")
+        search = self._get_plan(names).search
         matches = search.finder.find(data)
         return None if matches is None else (matches[0], matches[1], search.id_array[matches[2]])
 
@@ -268,8 +283,8 @@ class SpecialTokens:
         Those that are sought in normalized text are left to `split_normalized`; with `before_normalization`, they
         are sought in this text.
         """
-        for _, piece, special in self.split_with_starts(data, names, before_normalization):
-            yield piece, special
+        for _, piece, special_id in self.split_with_starts(data, names, before_normalization):
+            yield piece, special_id
 
     def split_with_starts(
         self, data: Bytes, names: frozenset[str], before_normalization: bool = False
@@ -280,35 +295,35 @@ class SpecialTokens:
         before the last one ends, as in `tokenizers`.
         """
         plan = self._get_plan(names)
-        original_search = self._get_search(names, "original") if plan.original else None
-        if not plan.normalized or (self._normalizer is not None and not before_normalization):
-            yield from self._split_at_matches(data, original_search)
+        pieces = self._split_at_matches(data, plan.search_of_original)
+        if not plan.names_in_normalized or (self._normalizer is not None and not before_normalization):
+            yield from pieces
             return
-        normalized_search = self._get_search(names, "normalized_names")
-        for start, piece, special in self._split_at_matches(data, original_search):
-            if special is None:
-                for offset, subpiece, token_id in self._split_at_matches(piece, normalized_search):
+        for start, piece, special_id in pieces:
+            if special_id is None:
+                for offset, subpiece, token_id in self._split_at_matches(piece, plan.search_for_normalized_names):
                     yield start + offset, subpiece, token_id
             else:
-                yield start, piece, special
+                yield start, piece, special_id
 
     def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """Select those of these tokens that are sought in normalized text."""
-        return self._get_plan(names).normalized if self._normalizer is not None else _EMPTY
+        return self._get_plan(names).names_in_normalized if self._normalizer is not None else _EMPTY
 
     def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Cut the normalized text between the tokens that were found in the original text."""
-        yield from self._split_at_matches(data, self._get_search(names, "normalized_spellings"))
+        yield from self._split_at_matches(data, self._get_plan(names).search_of_normalized)
 
     def _split_at_matches(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         split_end, last_spaces = 0, (-1, -1)  # `last_spaces`: the last run of white space; no run is scanned twice
         matches = None if search is None else search.finder.find(data)
-        if search is not None and search.flags is not None:
+        if search is None or matches is None:
+            if len(data):
+                yield 0, data, None
+            return
+        if search.flags is not None:
             data = memoryview(data)  # slices of `bytes` would be copies
-        for start, end, index in (
-            zip(*(array.tolist() for array in matches), strict=True) if matches is not None else ()
-        ):
-            assert search is not None
+        for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
             if search.flags is not None and (flags := search.flags[index]):
                 if "single_word" in flags and _is_within_word(data, start, end):
                     continue
@@ -334,11 +349,12 @@ class SpecialTokens:
 
         `offset` is the position of `data` in the whole text, for the error.
         """
-        for start, _, name in self.find(data, disallowed) if disallowed else ():
-            position = offset + start
+        match = next(self.find(data, disallowed), None)
+        if match is not None:
+            start, _, name = match
             raise ValueError(
-                f"the text holds the disallowed special token {name!r} at byte {position}; to encode it as that token, "
-                f"pass allowed_special={{{name!r}}}; to encode it as ordinary text, leave it out of "
+                f"the text holds the disallowed special token {name!r} at byte {offset + start}; to encode it as that "
+                f"token, pass allowed_special={{{name!r}}}; to encode it as ordinary text, leave it out of "
                 "disallowed_special; to allow all special tokens, pass allowed_special='all'"
             )
 
@@ -378,9 +394,9 @@ def _is_within_word(data: Bytes, start: int, end: int) -> bool:
     """Whether the character before `data[start:end]` or the one after it is a word character."""
     from bpe.text.unicode import is_word
 
-    before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
-    after = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
-    return (before != "" and is_word(before)) or (after != "" and is_word(after))
+    char_before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
+    char_after = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
+    return (char_before != "" and is_word(char_before)) or (char_after != "" and is_word(char_after))
 
 
 def sort_names(allowed_special: Allowed) -> str | tuple[str, ...]:
@@ -403,16 +419,16 @@ def check_special_tokens(
             "order determines ids"
         )
     name_tuple = tuple(names)
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     for name in name_tuple:
         if not isinstance(name, str):
             raise TypeError(f"{noun} {short_repr(name)} is {with_article(name)}; it must be a str")
         if not name:
             raise ValueError(f"{noun} '' is empty; it must be at least one character")
         check_unicode(noun, name)
-        if name in seen:
+        if name in names_so_far:
             raise ValueError(f"{noun} {name!r} is given twice; each has one id")
-        seen.add(name)
+        names_so_far.add(name)
     return name_tuple
 
 
@@ -435,16 +451,17 @@ def _order_is_irrelevant(flags: Mapping[str, frozenset[str]]) -> bool:
     return not may_overlap({name for name, token_flags in flags.items() if "normalized" in token_flags}, flags)
 
 
-def may_overlap(some: Collection[str], names: Collection[str]) -> bool:
-    """Whether a name in `some` and another one of all `names` may have common text. False is certain; True is not."""
+def may_overlap(subset: Collection[str], names: Collection[str]) -> bool:
+    """Whether a name in `subset` and another one of all `names` may have common text. False is certain; True is not."""
     first_chars = {name[0] for name in names}
     if not first_chars.isdisjoint(set().union(*(name[1:] for name in names))):
         return True
-    prefixes: list[str] = []  # the names that the last name begins with, and itself; all are in `some`, or none is
+    # The names that the last name begins with, and itself; all are in `subset`, or none is.
+    prefixes: list[str] = []
     for name in sorted(names):
         while prefixes and not name.startswith(prefixes[-1]):
             prefixes.pop()
-        if prefixes and (name in some) != (prefixes[-1] in some):
+        if prefixes and (name in subset) != (prefixes[-1] in subset):
             return True
         prefixes.append(name)
     return False

@@ -12,7 +12,7 @@ import numpy as np
 from bpe.base.records import dataclass
 from bpe.text.letters import read_letters_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, find_spelled
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, has_text_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,37 +41,43 @@ class WordSymbols:
     """The tokens of single symbols by their position in a word: uint32 arrays by byte or code point, or NO_TOKEN.
 
     Attributes:
-        inner: symbols before the last position of a word.
-        last: symbols at the last position.
-        mark: the token of an end-of-word mark that is a symbol of its own, or NO_TOKEN.
-        first: symbols at the first position; `inner` unless the tokenizer has a subword prefix.
-        only: the symbol of a word that has one; `last` unless the tokenizer has a subword prefix.
-        of_bytes: with byte fallback, the tokens of bytes, shape (256,); else None.
+        inner_ids: symbols before the last position of a word.
+        last_ids: symbols at the last position.
+        mark_id: the token of an end-of-word mark that is a symbol of its own, or NO_TOKEN.
+        first_ids: symbols at the first position; `inner_ids` unless the tokenizer has a subword prefix.
+        only_ids: the symbol of a word that has one; `last_ids` unless the tokenizer has a subword prefix.
+        byte_ids: with byte fallback, the tokens of bytes, shape (256,); else None.
 
     """
 
-    inner: NDArray[np.uint32]
-    last: NDArray[np.uint32]
-    mark: int
-    first: NDArray[np.uint32]
-    only: NDArray[np.uint32]
-    of_bytes: NDArray[np.uint32] | None
+    inner_ids: NDArray[np.uint32]
+    last_ids: NDArray[np.uint32]
+    mark_id: int
+    first_ids: NDArray[np.uint32]
+    only_ids: NDArray[np.uint32]
+    byte_ids: NDArray[np.uint32] | None
 
     @property
     def tables(self) -> tuple[NDArray[np.uint32], ...]:
         """All tables of symbols, and the mark: all tokens that single symbols become."""
-        tables = (self.inner, self.last, self.first, self.only, np.array([self.mark], dtype=np.uint32))
-        return tables if self.of_bytes is None else (*tables, self.of_bytes)
+        tables = (
+            self.inner_ids,
+            self.last_ids,
+            self.first_ids,
+            self.only_ids,
+            np.array([self.mark_id], dtype=np.uint32),
+        )
+        return tables if self.byte_ids is None else (*tables, self.byte_ids)
 
 
 def find_word_symbols(spec: TokenizerSpec) -> WordSymbols:
     """Find the tokens of the symbols of a tokenizer."""
-    inner, last, mark = build_symbol_tables(spec)
-    first, only = inner, last
+    inner_ids, last_ids, mark_id = build_symbol_tables(spec)
+    first_ids, only_ids = inner_ids, last_ids
     if spec.subword_prefix:
-        first, only = build_symbol_tables(spec, prefixed=False)[:2]
-    of_bytes = _find_byte_tokens(spec) if spec.byte_fallback else None
-    return WordSymbols(inner, last, mark, first, only, of_bytes)
+        first_ids, only_ids = build_symbol_tables(spec, prefixed=False)[:2]
+    byte_ids = _find_byte_tokens(spec) if spec.byte_fallback else None
+    return WordSymbols(inner_ids, last_ids, mark_id, first_ids, only_ids, byte_ids)
 
 
 def build_symbol_tables(
@@ -88,27 +94,31 @@ def build_symbol_tables(
     """
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     prefix = (spec.subword_prefix or "").encode() if prefixed else b""
-    chars, glued, blob = spec.model == "char", spec.end_of_word_glued, np.frombuffer(spec.vocabulary.blob, np.uint8)
-    max_bytes = (4 if chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
+    has_chars, is_glued, blob = (
+        spec.model == "char",
+        spec.end_of_word_glued,
+        np.frombuffer(spec.vocabulary.blob, np.uint8),
+    )
+    max_bytes = (4 if has_chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
     ids, starts, lengths = _find_short_tokens(spec, max_bytes)
-    marks = ids[find_spelled(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not glued else []
-    has_prefix = find_spelled(blob, starts, lengths, prefix)
+    mark_ids = ids[has_text_at(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not is_glued else []
+    has_prefix = has_text_at(blob, starts, lengths, prefix)
     ids, starts, lengths = ids[has_prefix], starts[has_prefix] + len(prefix), lengths[has_prefix] - len(prefix)
     is_inner, is_last = np.ones(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.bool_)
     if spec.subword_prefix:  # a token may be two symbols, with and without the mark
-        is_last = find_spelled(blob, starts + lengths - len(mark), lengths, mark)
+        is_last = has_text_at(blob, starts + lengths - len(mark), lengths, mark)
     elif mark and spec.ends_word is not None:
         is_last = spec.ends_word[ids]
         is_inner = ~is_last
-    inner = _decode_symbols(blob, ids[is_inner], starts[is_inner], lengths[is_inner], chars)
-    last = _decode_symbols(blob, ids[is_last], starts[is_last], lengths[is_last] - len(mark), chars)
-    size = 256 if not chars else 1 + max(int(codes.max(initial=0)) for codes, _ in (inner, last))
+    inner_symbols = _decode_symbols(blob, ids[is_inner], starts[is_inner], lengths[is_inner], has_chars)
+    last_symbols = _decode_symbols(blob, ids[is_last], starts[is_last], lengths[is_last] - len(mark), has_chars)
+    size = 256 if not has_chars else 1 + max(int(codes.max(initial=0)) for codes, _ in (inner_symbols, last_symbols))
     tables = []
-    for codes, ids in (inner, last if glued else inner):
+    for codes, ids in (inner_symbols, last_symbols if is_glued else inner_symbols):
         table = np.full(size, NO_TOKEN, dtype=np.uint32)
         table[codes] = ids
         tables.append(table)
-    return tables[0], tables[1], int(marks[-1]) if len(marks) else NO_TOKEN
+    return tables[0], tables[1], int(mark_ids[-1]) if len(mark_ids) else NO_TOKEN
 
 
 def _find_short_tokens(
@@ -132,19 +142,19 @@ def _decode_symbols(
     token_ids: NDArray[np.int64],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    chars: bool,
+    has_chars: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find those of the tokens `token_ids` whose text is a single symbol: (bytes or code points, tokens)."""
     symbols = np.full(len(token_ids), -1, dtype=np.int64)
-    for size, lead, min_code, code_limit in _UTF8 if chars else ((1, 0, 0, 256),):
+    for size, lead, min_code, code_limit in _UTF8 if has_chars else ((1, 0, 0, 256),):
         tokens = np.flatnonzero(lengths == size)
         tokens = tokens[blob[starts[tokens]] >= lead]
         codes = blob[starts[tokens]].astype(np.int64) - lead
         for i in range(1, size):
-            following = blob[starts[tokens] + i]
-            codes = np.where(following & 0xC0 == 0x80, codes << 6 | following & 0x3F, -1)
-        valid = (codes >= min_code) & (codes < code_limit) & ~((codes >= 0xD800) & (codes < 0xE000))
-        symbols[tokens[valid]] = codes[valid]
+            next_bytes = blob[starts[tokens] + i]
+            codes = np.where(next_bytes & 0xC0 == 0x80, codes << 6 | next_bytes & 0x3F, -1)
+        is_valid = (codes >= min_code) & (codes < code_limit) & ~((codes >= 0xD800) & (codes < 0xE000))
+        symbols[tokens[is_valid]] = codes[is_valid]
     return symbols[symbols >= 0], token_ids[symbols >= 0]
 
 

@@ -131,9 +131,9 @@ class Vocabulary:
         lengths[1:][special_ids] = list(map(len, tokens))
         # Insert each run of special tokens, tokens[start:end], before the ordinary token that follows it.
         parts, copied_end = [], 0
-        following, starts = np.unique(np.searchsorted(ids, special_ids), return_index=True)
+        insert_positions, starts = np.unique(np.searchsorted(ids, special_ids), return_index=True)
         ends = [*starts.tolist(), len(special_ids)][1:]
-        for position, start, end in zip(following.tolist(), starts.tolist(), ends, strict=True):
+        for position, start, end in zip(insert_positions.tolist(), starts.tolist(), ends, strict=True):
             parts += [blob[copied_end : int(offsets[position])], *tokens[start:end]]
             copied_end = int(offsets[position])
         vocabulary.blob = b"".join([*parts, blob[copied_end:]])
@@ -253,17 +253,17 @@ def join_slices(
     return result, offsets
 
 
-def find_spelled(
+def has_text_at(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer], text: bytes
 ) -> NDArray[np.bool_]:
-    """Find which tokens have a text at `starts`; none that is shorter than the text has.
+    """Find which tokens have a text at `starts`: bool by token, False for one that is shorter than the text.
 
     >>> tokens = np.frombuffer(b"abcabc", dtype=np.uint8)
-    >>> find_spelled(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
+    >>> has_text_at(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
     [True, False, False]
 
     """
-    matches = np.asarray(lengths >= len(text))
+    has_text = np.asarray(lengths >= len(text))
     for i, byte in enumerate(text):
-        matches[matches] = blob[starts[matches] + i] == byte
-    return matches
+        has_text[has_text] = blob[starts[has_text] + i] == byte
+    return has_text

@@ -29,8 +29,8 @@ def mode_of(path: Path) -> int:
 
 
 def temporary(folder: Path) -> Path:
-    (found,) = folder.glob(".*.tmp")
-    return found
+    (path,) = folder.glob(".*.tmp")
+    return path
 
 
 @posix

@@ -157,13 +157,13 @@ def test_cached_properties_have_one_value_and_no_lock() -> None:
             both.wait(10)
             return object()
 
-    thing, found = Thing(), list[object]()
-    threads = [threading.Thread(target=lambda: found.append(thing.value)) for _ in range(2)]
+    thing, actual = Thing(), list[object]()
+    threads = [threading.Thread(target=lambda: actual.append(thing.value)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found[0] is found[1] is thing.value
+    assert actual[0] is actual[1] is thing.value
     assert isinstance(Thing.value, functools.cached_property)
     assert Thing.value.__doc__ == "A value."
 
@@ -172,17 +172,17 @@ def test_other_locks_belong_to_one_call(request: pytest.FixtureRequest) -> None:
     """The lock of an object that outlives a call must be one of `make_lock`."""
     folder = request.config.rootpath / "bpe"
     wanted = re.compile(r"\b(?:R?Lock|Condition|Semaphore|Event|Queue)\(\)")
-    found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if wanted.search(path.read_text("utf-8"))}
+    actual = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if wanted.search(path.read_text("utf-8"))}
     of_calls = {"base/threads.py", "count/counting.py", "count/spilling.py", "evaluation/tallying.py"}
-    assert found == of_calls | {"base/forks.py"}
+    assert actual == of_calls | {"base/forks.py"}
 
 
 def test_all_cached_properties_are_these(request: pytest.FixtureRequest) -> None:
     """Before Python 3.12, those of `functools` hold a lock while they are computed."""
     folder = request.config.rootpath / "bpe"
-    found = [
+    actual = [
         str(path)
         for path in folder.rglob("*.py")
         if path.name != "forks.py" and "cached_property" in path.read_text(encoding="utf-8").partition("from bpe")[0]
     ]
-    assert found == []
+    assert actual == []

@@ -65,11 +65,11 @@ def measure() -> dict[str, list[int]]:
     """The slots used by the hashes of each kind, with the secrets of this process."""
     from bpe import _kernel_hooks as hooks
 
-    found = {kind: [hooks.hashes_of_word(word(i)) for i in range(N)] for kind, word in CHOSEN.items()}
-    found |= {kind: [hooks.hashes_of_pair(*pair) for pair in pairs] for kind, pairs in PAIRS.items()}
+    actual = {kind: [hooks.hashes_of_word(word(i)) for i in range(N)] for kind, word in CHOSEN.items()}
+    actual |= {kind: [hooks.hashes_of_pair(*pair) for pair in pairs] for kind, pairs in PAIRS.items()}
     return {
         kind: [used_slots(hashes) for hashes in zip(*rows, strict=True) if None not in hashes]
-        for kind, rows in found.items()
+        for kind, rows in actual.items()
     }
 
 

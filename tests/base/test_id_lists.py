@@ -24,9 +24,9 @@ MOST = 1 << 19
 @pytest.mark.parametrize("limit", [-1, 0, 600, 2**40])
 def test_ints_are_those_of_the_array(ids, limit) -> None:
     keep_ints(limit)
-    found = as_list(np.array(ids, dtype=np.uint32))
-    assert found == ids
-    assert set(map(type, found)) <= {int}
+    actual = as_list(np.array(ids, dtype=np.uint32))
+    assert actual == ids
+    assert set(map(type, actual)) <= {int}
 
 
 def test_every_kept_int_is_as_any_other() -> None:
@@ -63,10 +63,10 @@ def test_kept_ints_stay_when_their_lists_are_freed() -> None:
 
 
 def test_ints_that_are_not_kept_are_freed_with_their_list() -> None:
-    found = as_list(np.array([2**32 - 1, 2**32 - 2], dtype=np.uint32))
-    number = found[0]
+    actual = as_list(np.array([2**32 - 1, 2**32 - 2], dtype=np.uint32))
+    number = actual[0]
     before = sys.getrefcount(number)
-    del found
+    del actual
     assert sys.getrefcount(number) == before - 1
 
 
@@ -132,9 +132,9 @@ def test_other_arrays_are_refused(ids) -> None:
 
 def test_lists_of_int_are_arrays() -> None:
     for ids in ([], [0], [5, 2**32 - 1, 7]):
-        found = as_array(ids)
-        assert found.dtype == np.uint32
-        assert found.tolist() == ids
+        actual = as_array(ids)
+        assert actual.dtype == np.uint32
+        assert actual.tolist() == ids
     for bad in ([True], [1.0], ["a"], [np.uint32(1)], [None]):
         with pytest.raises(TypeError, match=r"id 0 is .*; it must be int"):
             as_array(bad)  # type: ignore[arg-type]

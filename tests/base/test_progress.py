@@ -40,7 +40,7 @@ def test_the_progress_function_is_called(text: Path, model: str, monkeypatch: py
     steps: list[Any] = []
     options: dict[str, Any] = {"files": text, "num_merges": 10, "model": model, "pretokenizer": "gpt2"}
     tok = bpe.train(progress=calls.append, **options)
-    assert bpe.train(on_merge=lambda *each: steps.append(each), **options) == tok
+    assert bpe.train(on_merge=lambda *state: steps.append(state), **options) == tok
     size = text.stat().st_size
     assert calls[0] == bpe.base.Progress("count", size, size)
     assert calls[1:] == [
@@ -66,8 +66,8 @@ def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, mo
         bpe.train(files=text, vocab_size=270, progress=stop, checkpoint=tmp_path / "ckpt")
     calls: list[bpe.base.Progress] = []
     assert bpe.train(files=text, vocab_size=270, progress=calls.append, checkpoint=tmp_path / "ckpt") == expected
-    assert [each.done for each in calls] == [12, 14], "a resumed training counts no word and makes no merge again"
-    assert {each.total for each in calls} == {14}
+    assert [state.done for state in calls] == [12, 14], "a resumed training counts no word and makes no merge again"
+    assert {state.total for state in calls} == {14}
     longer: list[bpe.base.Progress] = []
     bpe.extend(expected, {"lower": 3}, 273, progress=longer.append)
     assert longer[-1] == bpe.base.Progress("merge", 3, 3, token=longer[-1].token, count=3)
@@ -258,12 +258,12 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtu
         said = running.stderr.read().decode()
         assert running.wait(timeout=120) == 130
     last = said.splitlines()[-1]
-    found = re.fullmatch(r"bpe: interrupted: the checkpoint (.*) has the word counts and (\d+) merges?; (.*)", last)
-    assert found, said
-    assert found[1] == str(tmp_path / "ckpt")
-    assert found[3] == "the same command goes on from there"
+    match = re.fullmatch(r"bpe: interrupted: the checkpoint (.*) has the word counts and (\d+) merges?; (.*)", last)
+    assert match, said
+    assert match[1] == str(tmp_path / "ckpt")
+    assert match[3] == "the same command goes on from there"
     state = checkpoint_module.read_progress(tmp_path / "ckpt")
-    assert state == (int(found[2]), "the word counts")
+    assert state == (int(match[2]), "the word counts")
     assert not (tmp_path / "t.json").exists()
     capsys.readouterr()
     assert main(argv[3:]) == 0

@@ -104,7 +104,7 @@ def test_the_standard_library_takes_them_for_dataclasses(number: int) -> None:
     ours, theirs = RECORDS[number], DATACLASSES[number]
     for look in (
         dataclasses.is_dataclass,
-        lambda cls: [(each.name, each.type, each.init, each.kw_only) for each in dataclasses.fields(cls)],
+        lambda cls: [(field.name, field.type, field.init, field.kw_only) for field in dataclasses.fields(cls)],
         lambda cls: str(inspect.signature(cls)),
         lambda cls: cls.__match_args__,
         lambda cls: repr(cls.__dataclass_params__),

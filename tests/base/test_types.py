@@ -15,11 +15,11 @@ DTYPES = {"token_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_
 
 
 def test_c_types_are_the_dtypes_of_the_arrays() -> None:
-    found = {
+    actual = {
         name: c_type
         for c_type, name in re.findall(r"^ctypedef (\w+)_t +(\w+)", TYPES.read_text(encoding="ascii"), re.MULTILINE)
     }
-    assert {name: np.dtype(dtype).name for name, dtype in DTYPES.items()} == found
+    assert {name: np.dtype(dtype).name for name, dtype in DTYPES.items()} == actual
     tok = bpe.train(texts=["a b"], num_merges=1)
     assert tok.encode("a").dtype == DTYPES["token_t"]
     assert bpe.count_words(texts=["a b"]).arrays()[2].dtype == DTYPES["count_t"]

@@ -20,7 +20,7 @@ from strategies import examples
 
 import bpe
 from bpe.batch import TokenBatch
-from bpe.vocab.after_encoding import ByteFallback, Fuse, Metaspace, Strip
+from bpe.vocab.after_encoding import ByteFallback, DecodeMetaspace, DecodeStrip, Fuse
 from bpe.vocab.symbols import find_unk_id
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -332,8 +332,8 @@ def with_steps(*kinds: str) -> bpe.Tokenizer:
         unk_token="<unk>",
         alphabet=bpe.Alphabet(byte_fallback=True),
     )
-    steps = [Metaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
-    return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, Strip(" ", 1, 1))))
+    steps = [DecodeMetaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
+    return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, DecodeStrip(" ", 1, 1))))
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,11 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_batch, "MIN_PART_BYTES", 100)
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
-    for each in (text, text.encode(), "\U0001f431猫" + text):
+    for variant in (text, text.encode(), "\U0001f431猫" + text):
         job = _batch.EncodeJob(tok._engine.kernel, 2)
-        job.add_items([each], np.array([0, 1], dtype=np.int64))
+        job.add_items([variant], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
-        assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
+        assert tok.encode_batch([variant], threads=2)[0].tolist() == tok.encode(to_bytes(variant)).tolist()
 
 
 def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,19 +66,19 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
 def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
     spec = tok.spec
     merges = {
-        (a, b): (rank, number)
-        for rank, ((a, b), number) in enumerate(zip(spec.merges.tolist(), spec.merge_results.tolist(), strict=True))
+        (a, b): (rank, token_id)
+        for rank, ((a, b), token_id) in enumerate(zip(spec.merges.tolist(), spec.merge_results.tolist(), strict=True))
     }
     numbers = random_numbers(seed)
-    found: list[int] = []
-    for number, part in enumerate(text.split("<|end|>")):
-        found += [tok.special_tokens["<|end|>"]] if number else []
+    ids: list[int] = []
+    for index, part in enumerate(text.split("<|end|>")):
+        ids += [tok.special_tokens["<|end|>"]] if index else []
         pieces = [part.encode()] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(part)
         for piece in pieces:
             if piece:
-                symbols = [number for _, number in tok._engine.name_symbols(piece)]
-                found += merged(symbols, merges, p, numbers)
-    return found
+                symbols = [token_id for _, token_id in tok._engine.name_symbols(piece)]
+                ids += merged(symbols, merges, p, numbers)
+    return ids
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "none", "regex", "char", "marked"])
@@ -156,7 +156,7 @@ def test_dropout_with_several_merges_of_equal_rank(tmp_path: Any) -> None:
     path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens)))
     tok = bpe.Tokenizer.from_tiktoken(path, "gpt2")
     seen = {tuple(tok.tokens("abc"))} | {
-        tuple(tok.token_bytes(number) for number in tok.encode("abc", dropout=0.5, seed=seed).tolist())
+        tuple(tok.token_bytes(token_id) for token_id in tok.encode("abc", dropout=0.5, seed=seed).tolist())
         for seed in range(50)
     }
     assert seen == {(b"abc",), (b"ab", b"c"), (b"a", b"bc"), (b"a", b"b", b"c")}

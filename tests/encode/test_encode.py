@@ -76,7 +76,7 @@ class Naive:
         self.ids: dict[Any, int] = dict(tok.vocab())
         for name in (*tok.special_tokens, *([tok.spec.unk_token] if tok.spec.unk_token else [])):
             self.ids.pop(name if self.chars else name.encode(), None)
-        names = {number: token for token, number in self.ids.items()}
+        names = {token_id: token for token, token_id in self.ids.items()}
         self.ranks = {(names[a], names[b]): rank for rank, (a, b) in enumerate(tok.merges.tolist())}
         self.unknown = None if tok.spec.unk_token is None else tok.token_id(tok.spec.unk_token)
 
@@ -98,14 +98,14 @@ class Naive:
         return [token for piece in pieces if piece for token in reference.encode_word(self.symbols(piece), self.ranks)]
 
     def encode(self, text: str, allowed: tuple[str, ...] = ()) -> list[int]:
-        found: list[int] = []
+        ids: list[int] = []
         for part, special in reference.split_specials(text, allowed):
             if special:
-                found.append(self.tok.special_tokens[part])
+                ids.append(self.tok.special_tokens[part])
             else:
                 unknown = -1 if self.unknown is None else self.unknown
-                found += [self.ids.get(token, unknown) for token in self.segment(part)]
-        return found
+                ids += [self.ids.get(token, unknown) for token in self.segment(part)]
+        return ids
 
 
 @cache
@@ -143,14 +143,14 @@ def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
     tok = model(kind)
     unknown = None if tok.spec.unk_token is None else tok.token_id(tok.spec.unk_token)
     ids = tok.encode(text).tolist()
-    names = {number: token for token, number in tok.vocab().items()}
+    names = {token_id: token for token, token_id in tok.vocab().items()}
     tokens = tok.tokens(text)
-    assert tokens == [names[number] for number in ids]
+    assert tokens == [names[token_id] for token_id in ids]
     assert all(isinstance(token, str if tok.model == "char" else bytes) for token in tokens)
     if unknown is not None and unknown in ids:
         assert (tok.spec.unk_token if tok.model == "char" else tok.spec.unk_token.encode()) in tokens
     with_special = tok.tokens(text, allowed_special="all")
-    assert with_special == [names[number] for number in tok.encode(text, allowed_special="all").tolist()]
+    assert with_special == [names[token_id] for token_id in tok.encode(text, allowed_special="all").tolist()]
 
 
 @each_model
@@ -316,7 +316,7 @@ def test_more_words_than_the_cache_holds() -> None:
     random_.shuffle(shuffled)
     rows = tok.encode_batch([" " + word for word in shuffled])
     by_word = dict(zip(shuffled, rows.to_list(), strict=True))
-    assert tok.encode(" " + text).tolist() == [number for word in words for number in by_word[word]]
+    assert tok.encode(" " + text).tolist() == [token_id for word in words for token_id in by_word[word]]
 
 
 # Special tokens -------------------------------------------------------------------------------------------------------
@@ -504,8 +504,8 @@ def test_explain_shows_every_merge(kind: str) -> None:
     explained = tok.explain("lowest newest")
     assert len(explained.splitlines()) > 4
     assert "rank" in explained
-    for number in tok.encode("lowest newest").tolist():
-        assert str(number) in explained
+    for token_id in tok.encode("lowest newest").tolist():
+        assert str(token_id) in explained
     assert isinstance(tok.explain("zz 한 \0"), str)
     assert isinstance(tok.explain(b"zz \xed\x95\x9c"), str)
 
@@ -520,19 +520,19 @@ def test_token_and_id_lookups(kind: str) -> None:
     assert len(vocab) == tok.vocab_size == len(tok)
     lengths = tok.token_byte_lengths
     assert lengths.dtype == np.uint32
-    for token, number in vocab.items():
+    for token, token_id in vocab.items():
         data = token.encode() if isinstance(token, str) else token
-        assert tok.token_bytes(number) == data
-        assert tok.token_id(token) == number
-        assert lengths[number] == len(data)
-    for name, number in tok.special_tokens.items():
-        assert tok.token_id(name) == number
+        assert tok.token_bytes(token_id) == data
+        assert tok.token_id(token) == token_id
+        assert lengths[token_id] == len(data)
+    for name, token_id in tok.special_tokens.items():
+        assert tok.token_id(name) == token_id
     first = tok.spec.vocabulary.limit - tok.vocab_size
     assert sorted(vocab.values()) == list(range(first, first + tok.vocab_size))
     assert tok.merges.shape == (len(tok.merges), 2)
     assert tok.merges.dtype == np.int32
-    made = [tok.token_bytes(a) + tok.token_bytes(b) for a, b in tok.merges.tolist()]
-    assert tok.spec.ranks() == {token: rank for rank, token in reversed(list(enumerate(made)))}
+    merged_tokens = [tok.token_bytes(a) + tok.token_bytes(b) for a, b in tok.merges.tolist()]
+    assert tok.spec.ranks() == {token: rank for rank, token in reversed(list(enumerate(merged_tokens)))}
     for wrong in (-1, tok.spec.vocabulary.limit, 2**40):
         with pytest.raises(ValueError, match=r"(token id|token_id) (is )?-?\d+"):
             tok.token_bytes(wrong)
@@ -563,14 +563,14 @@ def test_tokenizers_are_compared_by_content(tmp_path: Path) -> None:
     kinds = [model(kind) for kind in OPTIONS]
     assert len({tok.fingerprint for tok in kinds}) == len(kinds)
     assert len(set(kinds)) == len(kinds)
-    again = bpe.train(texts=CORPUS, num_merges=90, special_tokens=SPECIALS, pretokenizer="gpt2")
-    assert again == model("byte gpt2")
-    assert hash(again) == hash(model("byte gpt2"))
-    assert again != bpe.train(texts=CORPUS, num_merges=89, special_tokens=SPECIALS, pretokenizer="gpt2")
-    assert again != "tokenizer"
-    assert bpe.Tokenizer(again.spec) == again
-    assert again.fingerprint[:12] in repr(again)
-    assert len(again.fingerprint) == 64
+    retrained = bpe.train(texts=CORPUS, num_merges=90, special_tokens=SPECIALS, pretokenizer="gpt2")
+    assert retrained == model("byte gpt2")
+    assert hash(retrained) == hash(model("byte gpt2"))
+    assert retrained != bpe.train(texts=CORPUS, num_merges=89, special_tokens=SPECIALS, pretokenizer="gpt2")
+    assert retrained != "tokenizer"
+    assert bpe.Tokenizer(retrained.spec) == retrained
+    assert retrained.fingerprint[:12] in repr(retrained)
+    assert len(retrained.fingerprint) == 64
     with pytest.raises(TypeError, match="spec is 3, an int"):
         bpe.Tokenizer(3)  # type: ignore[arg-type]
 
@@ -579,12 +579,12 @@ def test_tokenizers_are_compared_by_content(tmp_path: Path) -> None:
 def test_saved_and_loaded_tokenizers_are_equal(kind: str, tmp_path: Path) -> None:
     tok = model(kind)
     tok.save(tmp_path / "tokenizer.json")
-    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    assert again == tok
+    reloaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert reloaded == tok
     if tok.spec.training is not None:
-        assert again.spec.training == replace(tok.spec.training, seconds=0.0)
+        assert reloaded.spec.training == replace(tok.spec.training, seconds=0.0)
     random_ = random.Random(kind)
     for _ in range(50):
         text = "".join(random_.choices(ATOMS, k=12))
-        assert again.encode(text, allowed_special="all").tolist() == tok.encode(text, allowed_special="all").tolist()
-        assert again.decode(again.encode(text)) == tok.decode(tok.encode(text))
+        assert reloaded.encode(text, allowed_special="all").tolist() == tok.encode(text, allowed_special="all").tolist()
+        assert reloaded.decode(reloaded.encode(text)) == tok.decode(tok.encode(text))

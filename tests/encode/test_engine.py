@@ -73,14 +73,14 @@ def naive(spec: TokenizerSpec, text: bytes) -> list[int]:
     ranks: dict[tuple[bytes, bytes], int] = {}
     for rank, (left, right) in enumerate(spec.merges.tolist()):
         ranks.setdefault((tokens[left], tokens[right]), rank)
-    numbers = spec.vocabulary.ids
-    found: list[int] = []
+    id_of_token = spec.vocabulary.ids
+    ids: list[int] = []
     for piece in [text] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(text):
-        if spec.ignore_merges and piece in numbers:
-            found.append(numbers[piece])
+        if spec.ignore_merges and piece in id_of_token:
+            ids.append(id_of_token[piece])
         elif piece:
-            found += [numbers[symbol] for symbol in reference.encode_word(reference.byte_word(piece), ranks)]
-    return found
+            ids += [id_of_token[symbol] for symbol in reference.encode_word(reference.byte_word(piece), ranks)]
+    return ids
 
 
 @st.composite
@@ -249,14 +249,14 @@ def test_long_words_of_a_character_model_equal_the_oracle(glued: bool) -> None:
         end_of_word_glued=glued,
         unk_token="<unk>",
     )
-    spelled = {number: token.decode() for token, number in tok.spec.vocabulary.ids.items()}
+    spelled = {token_id: token.decode() for token, token_id in tok.spec.vocabulary.ids.items()}
     spelled[tok.token_id("<unk>")] = "<unk>"
     ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
     for letters in ("abcdeé漢", "abc?", "?", "a"):
         text = "".join(choose.choices(letters, k=900))
         expected = reference.encode_word(reference.char_word(text, "</w>", glued), ranks)
-        found = [spelled[number] for number in tok.encode(text).tolist()]
-        assert found == ["<unk>" if "?" in token else token for token in expected]
+        actual = [spelled[token_id] for token_id in tok.encode(text).tolist()]
+        assert actual == ["<unk>" if "?" in token else token for token in expected]
 
 
 @pytest.mark.parametrize("fuse", [False, True])
@@ -271,12 +271,12 @@ def test_words_of_many_windows(mark: dict[str, Any], fuse: bool) -> None:
     runs = "a" * 5000 + "?" * 9000 + "ba" * 3000
     words = ["".join(choose.choices(letters, k=9000)) for letters in ("ab", "aaaaaaab", "ab?", "a", "?")]
     words += [runs, "é" * 4095 + "?", *("ab" * 2048 + tail for tail in ("", "a", "é"))]
-    found = [Engine(spec).encode(word).tolist() for word in words]
-    assert found == [Engine(large).encode(word).tolist() for word in words]
-    spelled = {number: token.decode() for token, number in tok.spec.vocabulary.ids.items()}
+    actual = [Engine(spec).encode(word).tolist() for word in words]
+    assert actual == [Engine(large).encode(word).tolist() for word in words]
+    spelled = {token_id: token.decode() for token, token_id in tok.spec.vocabulary.ids.items()}
     ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
     word = reference.char_word("ab" * 2048 + "a", mark.get("end_of_word"), "end_of_word_glued" in mark)
-    assert fuse or tuple(spelled[number] for number in found[-2]) == tuple(reference.encode_word(word, ranks))
+    assert fuse or tuple(spelled[token_id] for token_id in actual[-2]) == tuple(reference.encode_word(word, ranks))
 
 
 def test_a_token_that_is_never_made_inside_some_words() -> None:
@@ -327,14 +327,14 @@ def test_split_points_are_where_no_token_reaches_across(
         add_word(split, token[start:end])
     unfolded = set(hooks.split_points(split, raw))
     split.fold()
-    found = hooks.split_points(split, raw)
-    assert set(found) <= unfolded
-    for at in found:
+    actual = hooks.split_points(split, raw)
+    assert set(actual) <= unfolded
+    for at in actual:
         assert not held(tokens, raw, at)
     if not tokens:  # then any border between characters of three bytes is one to cut at
         chars = np.cumsum([0, *(len(char.encode()) for char in text)]).tolist()
         wide = {b for (a, b), (_, c) in zip(pairwise(chars), pairwise(chars[1:]), strict=False) if b - a == c - b == 3}
-        assert set(found) == unfolded == wide
+        assert set(actual) == unfolded == wide
 
 
 def test_merges_and_whole_tokens_fill_the_filter_alike(hooks: Any) -> None:
@@ -460,8 +460,8 @@ def test_a_full_cache_keeps_its_words_until_many_are_rejected(hooks: Any) -> Non
     assert held == most
     assert encoded(early) == (ids, most)
     for _ in range(20):  # after 10,000 rejected words, an empty table replaces the full one
-        again, held = encoded(late)
-        assert again == first
+        ids_again, held = encoded(late)
+        assert ids_again == first
     assert held == 500
 
 
@@ -525,7 +525,7 @@ def test_parts_of_split_words_have_no_mark_except_the_last(
     text = " ".join(random_.choices(words, k=6000))
     plain = Engine(tok.spec)
     ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.pretokens_and_specials(text, frozenset()))}
-    expected = [number for piece in plain.pretokens_and_specials(text, frozenset()) for number in ids[piece]]
+    expected = [token_id for piece in plain.pretokens_and_specials(text, frozenset()) for token_id in ids[piece]]
     try:
         for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
             set_vector_level(LEVELS[level])
@@ -546,10 +546,10 @@ def test_words_that_are_evicted_and_inserted_again(level: str) -> None:
     spec = byte_spec([(97, 98), (99, 100)], pretokenizer="gpt2")
     try:
         set_vector_level(LEVELS[level])
-        found = kernel_of(spec, 0).encode(text)[0]
+        actual = kernel_of(spec, 0).encode(text)[0]
     finally:
         set_vector_level(VECTORS)
-    assert found.tolist() == naive(spec, text)
+    assert actual.tolist() == naive(spec, text)
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
@@ -558,10 +558,10 @@ def test_pieces_of_any_size_below_4_gib_are_no_short_words(level: str, hooks: An
     sizes = [2**k + d for k in (3, 8, 15, 16, 28, 29, 31) for d in range(-2, 3)] + [2**32 - 2, 2**32 - 1]
     try:
         set_vector_level(LEVELS[level])
-        found = [hooks.pieces_without_key(b"abcdefgh", sizes[:n]) for n in (1, 7, 8, 9, len(sizes))]
+        actual = [hooks.pieces_without_key(b"abcdefgh", sizes[:n]) for n in (1, 7, 8, 9, len(sizes))]
     finally:
         set_vector_level(VECTORS)
-    assert found == [[i for i, size in enumerate(sizes[:n]) if size > 8] for n in (1, 7, 8, 9, len(sizes))]
+    assert actual == [[i for i, size in enumerate(sizes[:n]) if size > 8] for n in (1, 7, 8, 9, len(sizes))]
 
 
 def wide_text(seed: int, characters: int, size: int) -> bytes:
@@ -636,9 +636,9 @@ def test_every_vector_level_gives_the_same_ids(level: str) -> None:
     expected = tok.encode(text)
     try:
         set_vector_level(LEVELS[level])
-        again = bpe.Tokenizer(tok.spec)
-        assert np.array_equal(again.encode(text), expected)
-        assert np.array_equal(again.encode(text), expected)
+        rebuilt = bpe.Tokenizer(tok.spec)
+        assert np.array_equal(rebuilt.encode(text), expected)
+        assert np.array_equal(rebuilt.encode(text), expected)
     finally:
         set_vector_level(VECTORS)
     assert expected.tolist() == naive(tok.spec, text)

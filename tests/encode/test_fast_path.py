@@ -29,9 +29,9 @@ PIECES = [*"aeiou lowest'\n\0", "low", " newest", "été", "낮은", "학교에"
 def test_the_fast_path_gives_the_ids_of_the_method(tok: bpe.Tokenizer, text: str) -> None:
     expected = TWINS[tok]._engine.encode(text)
     for _ in range(2):
-        found = tok.encode(text)
-        assert found.dtype == np.uint32
-        assert np.array_equal(found, expected)
+        actual = tok.encode(text)
+        assert actual.dtype == np.uint32
+        assert np.array_equal(actual, expected)
     for options in ({"disallowed_special": ()}, {"allowed_special": (), "disallowed_special": ()}, {"dropout": 0.0}):
         assert tok.encode(text, **options).tolist() == expected.tolist()
     with pytest.raises(TypeError, match="threads"):

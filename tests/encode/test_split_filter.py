@@ -59,14 +59,14 @@ def crosses(token: bytes, left: bytes, right: bytes) -> bool:
 def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
     """The filter hashes character pairs, so it misses some split points, but never adds one."""
     kernel = encoder("gpt2")
-    data, found = text.encode(), []
+    data, actual = text.encode(), []
     end = len(data)
     while cut := kernel.find_last_split(data[:end], 0):
-        found.append(cut)
+        actual.append(cut)
         end = cut + 2  # ends within a character, before which no split is allowed
     points = split_points([*kernel.spec.vocabulary.ids], text)
-    assert set(found) <= set(points)
-    assert len(found) >= len(points) // 2 - 3
+    assert set(actual) <= set(points)
+    assert len(actual) >= len(points) // 2 - 3
 
 
 @pytest.mark.parametrize("pretokenizer", [*NAMES, None])

@@ -22,7 +22,7 @@ from bpe.corpus import reading
 from bpe.encode import _batch, streams
 from bpe.encode import blocks as encoding
 from bpe.encode.offsets import OffsetEncoder
-from bpe.encode.streams import StreamNormalizer
+from bpe.encode.streams import NormalizerStream
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -177,7 +177,7 @@ def test_streams_hold_little_text_for_normalization(one: Normalizer, held: int) 
     """They hold only text whose normal form may still change, and with `cut_after`, at most a line."""
     if isinstance(one, FixText):
         pytest.importorskip("ftfy")
-    steps, lines = StreamNormalizer(one), StreamNormalizer(one, "\n")
+    steps, lines = NormalizerStream(one), NormalizerStream(one, "\n")
     most = by_lines = 0
     for _ in range(20):
         for char in "lower and low\n":
@@ -685,12 +685,12 @@ def test_columns_of_plain_texts_are_those_of_traced_ones(text: str, name: str | 
     encoder = tok._offset_encoder
     for allowed in (frozenset[str](), frozenset(["<|end|>"])):
         for convention in ("whole", "tokenizers"):
-            found = encoder.encode_untrimmed(text, allowed, unit, convention)
+            actual = encoder.encode_untrimmed(text, allowed, unit, convention)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(OffsetEncoder, "_encode_own_bytes", lambda *given: None)
+                patch.setattr(OffsetEncoder, "_encode_unchanged_text", lambda *given: None)
                 expected = encoder.encode_untrimmed(text, allowed, unit, convention)
-            assert [each.tolist() for each in found[:3]] == [each.tolist() for each in expected[:3]]
-            assert found[3] == expected[3]
+            assert [array.tolist() for array in actual[:3]] == [array.tolist() for array in expected[:3]]
+            assert actual[3] == expected[3]
 
 
 @cache

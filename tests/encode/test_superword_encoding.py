@@ -95,7 +95,7 @@ def test_ids_are_those_of_merging_by_rank(kind: str, seed: int, data: bytes) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_of_encoding_gives_the_same_ids(kind: str, level: int, tmp_path: Path) -> None:
     """Batches, threads, files, streams, spans of offsets and counts, of texts shorter and longer than a chunk."""
-    found = set_vector_level(level)
+    previous_level = set_vector_level(level)
     try:
         tok = bpe.Tokenizer(tokenizer(kind).spec)
         texts = [*sentences(5, 10), "", " ", "".join(sentences(6, 12)), "日本語" * 60 + " the end" * 100]
@@ -112,10 +112,10 @@ def test_every_way_of_encoding_gives_the_same_ids(kind: str, level: int, tmp_pat
         for text, ids in zip(texts[:6], expected, strict=False):
             given, spans = tok.encode_with_offsets(text, unit="byte")
             assert given.tolist() == ids
-            assert [text.encode()[a:b] for a, b in spans.tolist()] == [tok.token_bytes(each) for each in ids]
+            assert [text.encode()[a:b] for a, b in spans.tolist()] == [tok.token_bytes(token_id) for token_id in ids]
     finally:
         set_vector_level(3)
-    assert found <= level
+    assert previous_level <= level
 
 
 @pytest.mark.parametrize("level", [0, 3])
@@ -125,7 +125,7 @@ def test_long_rows_of_joined_tokens(level: int) -> None:
     tok = bpe.train(texts=texts, vocab_size=272, superwords=SuperWords(262, max_words=None))
     assert tok._engine.kernel.high_merges is not None
     chosen = random.Random(1)
-    found = set_vector_level(level)
+    previous_level = set_vector_level(level)
     try:
         for n in (2, 3, 23, 24, 25, 64, 65, 256, 257, 400):
             for letters in ("a", "abc"):
@@ -133,7 +133,7 @@ def test_long_rows_of_joined_tokens(level: int) -> None:
                 assert tok.encode(text).tolist() == merged(tok, text.encode())
     finally:
         set_vector_level(3)
-    assert found <= level
+    assert previous_level <= level
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -170,8 +170,8 @@ def test_units_are_those_of_the_pretokenizer(pretokenizer: Any, data: bytes) -> 
 def one_token_units(pretokenizer: Pretokenizer) -> bpe.Tokenizer:
     """A vocabulary whose merges cross everything that a unit's end does not forbid."""
     texts = ["12345 67890 .,.. a1b2 ½12 ٣٤٥٦٧ --  \n\n /// x  y\n"] * 3
-    made = bpe.train(texts=texts, vocab_size=330, superwords=SuperWords(300, max_words=None, forbidden=()))
-    return bpe.Tokenizer(replace(made.spec, pretokenizer=pretokenizer))
+    trained = bpe.train(texts=texts, vocab_size=330, superwords=SuperWords(300, max_words=None, forbidden=()))
+    return bpe.Tokenizer(replace(trained.spec, pretokenizer=pretokenizer))
 
 
 def test_which_vocabularies_have_two_stages() -> None:

@@ -12,8 +12,8 @@ from bpe.vocab.editing import without_special_tokens
 @pytest.fixture(scope="module")
 def tok() -> bpe.Tokenizer:
     """A tokenizer with a template of two ids before a text and one after it."""
-    made = bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "<sys>", "</s>"])
-    return bpe.Tokenizer(replace(made.spec, template=((0, 1), (2,))))
+    trained = bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "<sys>", "</s>"])
+    return bpe.Tokenizer(replace(trained.spec, template=((0, 1), (2,))))
 
 
 TEXTS = ["low lowest", "", "é<s>", "x" * 300]

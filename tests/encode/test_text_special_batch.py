@@ -188,7 +188,18 @@ def test_vocabulary_lookups() -> None:
     vocabulary = Vocabulary([(1, b"a"), (5, b"bc"), (2, b"d")], [(9, b"<end>")])
     assert vocabulary.limit == 10
     assert len(vocabulary) == 4
-    assert [vocabulary[number] for number in range(10)] == [b"", b"a", b"d", b"", b"", b"bc", b"", b"", b"", b"<end>"]
+    assert [vocabulary[token_id] for token_id in range(10)] == [
+        b"",
+        b"a",
+        b"d",
+        b"",
+        b"",
+        b"bc",
+        b"",
+        b"",
+        b"",
+        b"<end>",
+    ]
     assert list(vocabulary.items()) == [(1, b"a"), (2, b"d"), (5, b"bc"), (9, b"<end>")]
     assert list(vocabulary.items(SPECIAL)) == [(9, b"<end>")]
     assert vocabulary.ids == {b"a": 1, b"d": 2, b"bc": 5}
@@ -196,9 +207,9 @@ def test_vocabulary_lookups() -> None:
     assert vocabulary.lengths.tolist() == [0, 1, 1, 0, 0, 2, 0, 0, 0, 5]
     assert vocabulary.lengths.dtype == np.uint32
     assert vocabulary.offsets.dtype == np.int64
-    assert [number in vocabulary for number in (0, 1, 9, 10, -1)] == [False, True, True, False, False]
-    again = Vocabulary.from_arrays(vocabulary.blob, vocabulary.offsets, vocabulary.kinds)
-    assert list(again.items()) == list(vocabulary.items())
+    assert [token_id in vocabulary for token_id in (0, 1, 9, 10, -1)] == [False, True, True, False, False]
+    reloaded = Vocabulary.from_arrays(vocabulary.blob, vocabulary.offsets, vocabulary.kinds)
+    assert list(reloaded.items()) == list(vocabulary.items())
     with pytest.raises(ValueError, match="read-only"):
         vocabulary.offsets[0] = 3
 
@@ -300,15 +311,15 @@ def test_batch_compares_by_content() -> None:
     assert TokenBatch.from_lists(rows) == TokenBatch.from_lists(rows)
     assert TokenBatch.from_lists(rows) != TokenBatch.from_lists([[1], [2, 3]])
     assert TokenBatch.from_lists(rows) != rows
-    again = pickle.loads(pickle.dumps(TokenBatch.from_lists(rows)))
-    assert again == TokenBatch.from_lists(rows)
-    assert repr(again) == "TokenBatch(2 texts, 3 ids, uint32)"
+    reloaded = pickle.loads(pickle.dumps(TokenBatch.from_lists(rows)))
+    assert reloaded == TokenBatch.from_lists(rows)
+    assert repr(reloaded) == "TokenBatch(2 texts, 3 ids, uint32)"
     assert repr(TokenBatch.from_lists([[7]])) == "TokenBatch(1 text, 1 id, uint32)"
     with pytest.raises(TypeError, match="unhashable"):
-        hash(again)
+        hash(reloaded)
     for index in (2, -3):
         with pytest.raises(IndexError, match=f"index {index} is out of range; the batch has 2 texts"):
-            again[index]
+            reloaded[index]
 
 
 def test_slices_of_a_batch() -> None:
@@ -397,8 +408,8 @@ def test_format_error() -> None:
     assert isinstance(error, ValueError)
     assert str(FormatError("x")) == "x"
     assert str(FormatError("x", where="offset 3")) == "offset 3: x"
-    again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.path, again.where) == (str(error), error.path, error.where)
+    reloaded = pickle.loads(pickle.dumps(error))
+    assert (str(reloaded), reloaded.path, reloaded.where) == (str(error), error.path, error.where)
 
 
 def test_argument_checks() -> None:
@@ -434,9 +445,9 @@ def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], al
         engine = tok._engine
         names = engine.specials.resolve_allowed(allowed)
         expected: list[int] = []
-        for piece, number in engine.specials.split(to_bytes(text), names):
+        for piece, token_id in engine.specials.split(to_bytes(text), names):
             segment = Segment(bytes(piece), engine.spec.pretokenizer)
-            expected += engine.encode_segment(segment).tolist() if number is None else [number]
+            expected += engine.encode_segment(segment).tolist() if token_id is None else [token_id]
         options: Any = {"allowed_special": allowed, "disallowed_special": ()}
         for given_text in (text, to_bytes(text)):
             assert tok.encode(given_text, **options).tolist() == expected

@@ -11,10 +11,10 @@ KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size
 @settings(max_examples=100)
 @given(st.text())
 def test_tokens_as_text_equal_decoding_each_token(text):
-    found = KOREAN.tokens(text, as_text=True, allowed_special="all")
+    actual = KOREAN.tokens(text, as_text=True, allowed_special="all")
     ids = KOREAN.encode(text, allowed_special="all").tolist()
-    assert found == [KOREAN.decode([number]) for number in ids]
-    assert KOREAN.tokens(text, allowed_special="all") == [KOREAN.token_bytes(number) for number in ids]
+    assert actual == [KOREAN.decode([token_id]) for token_id in ids]
+    assert KOREAN.tokens(text, allowed_special="all") == [KOREAN.token_bytes(token_id) for token_id in ids]
 
 
 def test_partial_characters_are_replacement_characters():

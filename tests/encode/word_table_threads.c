@@ -22,14 +22,14 @@ static void open_table(bpe_words *words, int log2_lines) {
     size_t lines = (size_t)1 << log2_lines;
     memset(words, 0, sizeof *words);
     words->lines = calloc(lines, sizeof(bpe_word_line));
-    words->longs = calloc(lines, sizeof(bpe_long));
-    words->kept = calloc(lines, 32);
+    words->long_words = calloc(lines, sizeof(bpe_long_word));
+    words->long_bytes = calloc(lines, 32);
     words->spilled = calloc(lines, 64);
     words->shift = 64 - log2_lines;
-    words->longs_mask = lines - 1;
+    words->long_words_mask = lines - 1;
     words->max_entries = lines * 9 / 4;
-    words->max_longs = lines / 2;
-    words->max_kept = lines * 32;
+    words->max_long_words = lines / 2;
+    words->max_long_bytes = lines * 32;
     words->max_spilled = lines * 16;
     words->max_rejected = lines;
     words->n_spilled = 8;
@@ -38,8 +38,8 @@ static void open_table(bpe_words *words, int log2_lines) {
 
 static void close_table(bpe_words *words) {
     free(words->lines);
-    free(words->longs);
-    free(words->kept);
+    free(words->long_words);
+    free(words->long_bytes);
     free(words->spilled);
 }
 
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i <= THREADS; i++) pthread_join(threads[i], NULL);
     for (size_t i = 0; i < THREADS; i++) total += found[i];
     copy(NULL);
-    printf("%zu %zu %d\n", total, found[THREADS], bpe_state_of(&table));
+    printf("%zu %zu %d\n", total, found[THREADS], bpe_get_state(&table));
     close_table(&table);
     return 0;
 }

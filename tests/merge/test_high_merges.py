@@ -53,10 +53,10 @@ def merged(merges: dict[tuple[int, int], int], low: list[int]) -> list[int]:
     """The ids by the definition: the best pair again and again."""
     parts = list(low)
     while True:
-        found = [(merges[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in merges]
-        if not found:
+        candidates = [(merges[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in merges]
+        if not candidates:
             return parts
-        result, at = min(found)
+        result, at = min(candidates)
         parts[at : at + 2] = [result]
 
 

@@ -158,7 +158,7 @@ def long_tokens() -> TokenizerSpec:
         left = 254 + n
     vocabulary = base.spec.vocabulary
     blob = vocabulary.blob + b"".join(tokens)
-    offsets = np.concatenate((vocabulary.offsets, vocabulary.offsets[-1] + np.cumsum([len(each) for each in tokens])))
+    offsets = np.concatenate((vocabulary.offsets, vocabulary.offsets[-1] + np.cumsum([len(token) for token in tokens])))
     kinds = np.concatenate((vocabulary.kinds, np.full(len(tokens), ORDINARY, dtype=vocabulary.kinds.dtype)))
     return replace(
         base.spec,

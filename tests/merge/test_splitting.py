@@ -34,18 +34,18 @@ def splits_of(tok: bpe.Tokenizer) -> dict[int, list[tuple[int, int]]]:
     spec = tok.spec
     special = set(spec.special_tokens.values())
     tokens = {
-        number: (token, spec.ends_word is not None and bool(spec.ends_word[number]))
-        for number, token in spec.vocabulary.items()
-        if number not in special and not (spec.byte_fallback and token.startswith(b"<0x")) and token != b"<unk>"
+        token_id: (token, spec.ends_word is not None and bool(spec.ends_word[token_id]))
+        for token_id, token in spec.vocabulary.items()
+        if token_id not in special and not (spec.byte_fallback and token.startswith(b"<0x")) and token != b"<unk>"
     }
-    ids = {spelled: number for number, spelled in tokens.items()}
-    found: dict[int, list[tuple[int, int]]] = {}
-    for number, (token, ends) in tokens.items():
+    ids = {spelled: token_id for token_id, spelled in tokens.items()}
+    splits: dict[int, list[tuple[int, int]]] = {}
+    for token_id, (token, ends) in tokens.items():
         for i in range(1, len(token)):
             left, right = ids.get((token[:i], False)), ids.get((token[i:], ends))
             if left is not None and right is not None:
-                found.setdefault(number, []).append((left, right))
-    return found
+                splits.setdefault(token_id, []).append((left, right))
+    return splits
 
 
 def random_numbers(seed: int) -> Any:
@@ -79,19 +79,19 @@ def test_samples_are_those_of_the_twin(tok: bpe.Tokenizer) -> None:
         text = "".join(random_.choices(TEXTS, k=3))
         ids = tok.encode(text)
         proportion = random_.choice((0, 0.1, 0.5, 1.0))
-        found = stochastok(tok, ids, proportion, seed=seed - 30)
-        assert found.tolist() == split(ids.tolist(), splits, proportion, seed - 30)
-        assert found.dtype == np.uint32
-        assert tok.decode(found) == tok.decode(ids)
+        actual = stochastok(tok, ids, proportion, seed=seed - 30)
+        assert actual.tolist() == split(ids.tolist(), splits, proportion, seed - 30)
+        assert actual.dtype == np.uint32
+        assert tok.decode(actual) == tok.decode(ids)
 
 
 def test_a_batch_takes_a_seed_for_each_text(tok: bpe.Tokenizer) -> None:
     batch = tok.encode_batch(TEXTS)
-    found = stochastok(tok, batch, 0.7, seed=5)
-    assert found.to_list() == [stochastok(tok, batch[i], 0.7, seed=5 + i).tolist() for i in range(len(TEXTS))]
-    assert tok.decode_batch(found) == tok.decode_batch(batch)
+    actual = stochastok(tok, batch, 0.7, seed=5)
+    assert actual.to_list() == [stochastok(tok, batch[i], 0.7, seed=5 + i).tolist() for i in range(len(TEXTS))]
+    assert tok.decode_batch(actual) == tok.decode_batch(batch)
     narrow = bpe.TokenBatch(batch.ids.astype(np.uint16), batch.offsets)
-    assert stochastok(tok, narrow, 0.7, seed=5).to_list() == found.to_list()
+    assert stochastok(tok, narrow, 0.7, seed=5).to_list() == actual.to_list()
     assert len(stochastok(tok, [], 0.5)) == 0
     assert len(stochastok(tok, tok.encode_batch([]), 0.5)) == 0
 
@@ -108,10 +108,10 @@ def test_positions_and_splits_are_uniform() -> None:
     tok = bpe.train(counts={"abcd": 9, "bcd": 8, "cd": 7}, num_merges=3, pretokenizer=None)
     ids = tok.encode("abcd" * 10)
     assert len(ids) == 10
-    found = Counter(tuple(stochastok(tok, ids, 0.1, seed=seed).tolist()) for seed in range(6000))
+    actual = Counter(tuple(stochastok(tok, ids, 0.1, seed=seed).tolist()) for seed in range(6000))
     expected = 10 * len(splits_of(tok)[int(ids[0])])
-    assert len(found) == expected
-    assert all(abs(n - 6000 / expected) < 6 * (6000 / expected) ** 0.5 for n in found.values())
+    assert len(actual) == expected
+    assert all(abs(n - 6000 / expected) < 6 * (6000 / expected) ** 0.5 for n in actual.values())
 
 
 def test_special_tokens_stay() -> None:

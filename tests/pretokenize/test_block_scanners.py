@@ -65,7 +65,9 @@ def assert_equal(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarra
 @pytest.mark.parametrize("name", BY_BLOCKS)
 def test_block_scanners_equal_character_scanners(name: str) -> None:
     for text in hostile(1, 3_000_000):
-        assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, by_character=True), text)
+        assert_equal(
+            scan.find_spans(BY_BLOCKS[name], text), scan.find_spans(BY_BLOCKS[name], text, by_character=True), text
+        )
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -112,7 +114,7 @@ def test_every_vector_level_gives_the_same_pretokens(level: str) -> None:
         assert set_vector_level(LEVELS[level]) <= LEVELS[level]
         for scanner in BY_BLOCKS.values():
             for text in hostile(3, 300_000):
-                assert_equal(scan.spans(scanner, text), scan.spans(scanner, text, by_character=True), text)
+                assert_equal(scan.find_spans(scanner, text), scan.find_spans(scanner, text, by_character=True), text)
     finally:
         set_vector_level(VECTORS)
 
@@ -127,7 +129,7 @@ def test_every_character_of_two_and_three_bytes(level: str) -> None:
     try:
         set_vector_level(LEVELS[level])
         for scanner in BY_BLOCKS.values():
-            assert_equal(scan.spans(scanner, text), scan.spans(scanner, text, by_character=True), text)
+            assert_equal(scan.find_spans(scanner, text), scan.find_spans(scanner, text, by_character=True), text)
     finally:
         set_vector_level(VECTORS)
 
@@ -138,13 +140,15 @@ def test_every_byte_at_every_position_of_a_block(name: str) -> None:
     scanner = BY_BLOCKS[name]
     for before, after in ((b"x", b"x"), (b" ", b" "), (b"\n", b"a"), (b"!", b"\n"), ("語".encode(), b"7")):
         text = b"".join(before * size + bytes([byte]) + after * 3 for size in range(66) for byte in range(0, 256, 3))
-        assert_equal(scan.spans(scanner, text), scan.spans(scanner, text, by_character=True), text)
+        assert_equal(scan.find_spans(scanner, text), scan.find_spans(scanner, text, by_character=True), text)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=80).map(b"".join), st.sampled_from(sorted(BY_BLOCKS)))
 def test_random_short_texts(text: bytes, name: str) -> None:
-    assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, by_character=True), text)
-    assert scan.count(BY_BLOCKS[name], text) == len(scan.spans(BY_BLOCKS[name], text)[0])
+    assert_equal(
+        scan.find_spans(BY_BLOCKS[name], text), scan.find_spans(BY_BLOCKS[name], text, by_character=True), text
+    )
+    assert scan.count(BY_BLOCKS[name], text) == len(scan.find_spans(BY_BLOCKS[name], text)[0])
 
 
 @pytest.mark.parametrize("letter", ["a", "語", " ", "\n", "!", "7", "'s", "aB", "\u3000", "\u0301"])
@@ -152,7 +156,9 @@ def test_random_short_texts(text: bytes, name: str) -> None:
 def test_long_runs(letter: str, name: str) -> None:
     for tail in ("", "x", " ", "\n", " x"):
         text = (letter * 20_000 + tail).encode()
-        assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, by_character=True), text)
+        assert_equal(
+            scan.find_spans(BY_BLOCKS[name], text), scan.find_spans(BY_BLOCKS[name], text, by_character=True), text
+        )
 
 
 @pytest.mark.parametrize("name", BY_BLOCKS)
@@ -185,7 +191,9 @@ def test_runs_of_ideographs_before_any_text(name: str) -> None:
         for tail in tails
     ]
     for text in ("\n".join(parts).encode(), "".join(parts).encode()):
-        assert_equal(scan.spans(BY_BLOCKS[name], text), scan.spans(BY_BLOCKS[name], text, by_character=True), text)
+        assert_equal(
+            scan.find_spans(BY_BLOCKS[name], text), scan.find_spans(BY_BLOCKS[name], text, by_character=True), text
+        )
 
 
 if __name__ == "__main__":
@@ -193,7 +201,9 @@ if __name__ == "__main__":
     for hostile_text in hostile(int(sys.argv[1]), int(float(sys.argv[2]))):
         for number in BY_BLOCKS.values():
             assert_equal(
-                scan.spans(number, hostile_text), scan.spans(number, hostile_text, by_character=True), hostile_text
+                scan.find_spans(number, hostile_text),
+                scan.find_spans(number, hostile_text, by_character=True),
+                hostile_text,
             )
         compared += len(hostile_text)
     sys.stdout.write(f"{compared} bytes compared, no difference\n")

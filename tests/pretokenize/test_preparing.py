@@ -20,14 +20,14 @@ NAMES = frozenset(TOKENS)
 
 def described(segments: list[Segment]) -> list[int | list[bytes]]:
     """The ids of special tokens, and the pretokens of text."""
-    return [each.pretokens() if each.token_id is None else each.token_id for each in segments]
+    return [segment.pretokens() if segment.token_id is None else segment.token_id for segment in segments]
 
 
 def test_special_tokens_then_normalizer_then_normalized_tokens_then_pretokens() -> None:
     normalizer = Lowercase()
     preparer = TextPreparer(normalizer, Pretokenizer("gpt2"), SpecialTokens(TOKENS, FLAGS, normalizer))
-    found = described(list(preparer.prepare(b"A B<end>c++ D<END>", NAMES)))
-    assert found == [[b"a", b" b"], 0, 1, [b" d", b"<", b"end", b">"]]
+    actual = described(list(preparer.prepare(b"A B<end>c++ D<END>", NAMES)))
+    assert actual == [[b"a", b" b"], 0, 1, [b" d", b"<", b"end", b">"]]
 
 
 @pytest.mark.parametrize("convention", [None, "whole", "tokenizers"])
@@ -49,7 +49,7 @@ def test_tracing_changes_no_pretoken(pretokenizer: Pretokenizer | None, conventi
         data = text if isinstance(text, bytes) else text.encode()
         segments = list(preparer.prepare(data, NAMES, convention))
         assert described(segments) == described(list(preparer.prepare(data, NAMES)))
-        assert all((each.origin is None) == (convention is None) for each in segments)
+        assert all((segment.origin is None) == (convention is None) for segment in segments)
 
 
 def test_origins_of_bytes_and_characters() -> None:

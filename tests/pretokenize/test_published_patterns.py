@@ -60,14 +60,14 @@ def assert_same(name: str, data: bytes) -> None:
     """The scanner's spans equal the regular expression's."""
     pretokenizer = pretokenizer_of(name)
     assert pretokenizer.scanner is not None
-    found, expected = pretokenizer.spans(data), spans_by_regex(pretokenizer, data)
-    if np.array_equal(found[0], expected[0]) and np.array_equal(found[1], expected[1]):
+    actual, expected = pretokenizer.spans(data), spans_by_regex(pretokenizer, data)
+    if np.array_equal(actual[0], expected[0]) and np.array_equal(actual[1], expected[1]):
         return
-    size = min(len(found[0]), len(expected[0]))
-    wrong = (found[0][:size] != expected[0][:size]) | (found[1][:size] != expected[1][:size])
+    size = min(len(actual[0]), len(expected[0]))
+    wrong = (actual[0][:size] != expected[0][:size]) | (actual[1][:size] != expected[1][:size])
     at = int(np.argmax(wrong)) if wrong.any() else size
-    near = data[max(0, int(found[0][max(0, at - 2)])) :][:60]
-    got, want = ([(int(a), int(b)) for a, b in zip(*(x[at : at + 3] for x in pair))] for pair in (found, expected))  # noqa: B905
+    near = data[max(0, int(actual[0][max(0, at - 2)])) :][:60]
+    got, want = ([(int(a), int(b)) for a, b in zip(*(x[at : at + 3] for x in pair))] for pair in (actual, expected))  # noqa: B905
     pytest.fail(f"{name}: pretoken {at} near {near!r}: scanner {got}, regex {want}")
 
 
@@ -95,9 +95,9 @@ def test_code_points_in_many_contexts(name: str) -> None:
 
     Each context has every third code point; which ones differs between contexts, and between patterns.
     """
-    found = characters_of_classes()
+    characters = characters_of_classes()
     for number, template in enumerate(("{0} ", " {0}{0}\n", "'{0}x", "!{0}{0}A a", "\n {0}\t{0}/")):
-        text = "".join(map(template.format, found[(number + NAMES.index(name)) % 3 :: 3]))
+        text = "".join(map(template.format, characters[(number + NAMES.index(name)) % 3 :: 3]))
         assert_same(name, text.encode())
 
 
@@ -361,11 +361,11 @@ def test_identity() -> None:
         Pretokenizer.from_regex("a+", add_prefix_space=True),
     ]
     for i, one in enumerate(kinds):
-        again = pickle.loads(pickle.dumps(one))
-        for other in (again, copy.copy(one), copy.deepcopy(one)):
+        reloaded = pickle.loads(pickle.dumps(one))
+        for other in (reloaded, copy.copy(one), copy.deepcopy(one)):
             assert other == one
             assert hash(other) == hash(one)
-        assert again.split("aab a") == one.split("aab a")
+        assert reloaded.split("aab a") == one.split("aab a")
         assert eval(repr(one), {"Pretokenizer": Pretokenizer}) == one
         assert [one == other for other in kinds] == [i == j for j in range(len(kinds))]
     assert kinds[0] != "gpt2"

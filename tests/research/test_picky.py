@@ -356,7 +356,7 @@ def test_events_are_checked(tok: bpe.Tokenizer) -> None:
         bpe.Tokenizer(replace(tok.spec, events=Events(events.pairs, results, events.deletions)))
     engine = Engine(replace(tok.spec, events=None))
     merges, width = engine.merger.merges, np.ones(tok.n_vocab, dtype=np.uint32)
-    symbols = SymbolTables(engine.symbols.inner, engine.symbols.last, NO_TOKEN, NO_TOKEN, False, False)
+    symbols = SymbolTables(engine.symbols.inner_ids, engine.symbols.last_ids, NO_TOKEN, NO_TOKEN, False, False)
     one, none = np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.int32)
     starts = np.array([0, 1])
     for wrong, message in (

@@ -74,20 +74,20 @@ def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
 def test_flags_work_as_in_tokenizers(added, normalizer, prefix, texts):
     pretokenizer = bpe.Pretokenizer("gpt2", add_prefix_space=prefix)
     tok, peer = both(saved(added, NORMALIZERS[normalizer], pretokenizer=pretokenizer))
-    again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
+    reloaded = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
     assert bpe.Tokenizer(read(write(tok.spec))) == tok == pickle.loads(pickle.dumps(tok))
     for text in texts:
         ids = theirs(peer, text)
         assert tok.encode(text, allowed_special="all").tolist() == ids
         assert tok.encode(text).tolist() == theirs(peer, text, special=False)
-        assert theirs(again, text) == ids
+        assert theirs(reloaded, text) == ids
         assert tok.encode_batch([text, text], allowed_special="all").to_list() == [ids, ids]
         assert tok.encode_batch([text])[0].tolist() == tok.encode(text).tolist()
         chunks = [text[i : i + 2] for i in range(0, len(text), 2)]
         stream = list(tok.encode_stream(chunks, allowed_special="all"))
         assert [int(number) for array in stream for number in array] == ids
-        found, spans = tok.encode_with_offsets(text, allowed_special="all")
-        assert found.tolist() == ids
+        actual, spans = tok.encode_with_offsets(text, allowed_special="all")
+        assert actual.tolist() == ids
         if not overlapped(tok, text):
             assert (spans[:, 1] <= len(text)).all()
             assert (np.diff(spans[:, 0]) >= 0).all()
@@ -152,12 +152,12 @@ def test_tokenizers_with_other_flags_are_not_equal():
 def test_special_tokens_are_found_as_by_a_regular_expression(names, text):
     special = SpecialTokens({name: i for i, name in enumerate(sorted(names))})
     longest = sorted(names, key=len, reverse=True)
-    found = re.findall("|".join(map(re.escape, longest)), text)
+    actual = re.findall("|".join(map(re.escape, longest)), text)
     assert [
         str(piece, "utf-8") for piece, i in special.split(text.encode(), frozenset(names)) if i is not None
-    ] == found
+    ] == actual
     assert (
-        special.may_occur(text, frozenset(names)) == special.may_occur(text.encode(), frozenset(names)) == bool(found)
+        special.may_occur(text, frozenset(names)) == special.may_occur(text.encode(), frozenset(names)) == bool(actual)
     )
 
 
@@ -169,14 +169,14 @@ def test_names_that_are_prefixes_of_each_other():
 
 def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
     """The longest name at each position, from left to right: (start, end, index of the name)."""
-    found, at = [], 0
+    actual, at = [], 0
     while at < len(text):
         here = [index for index, name in enumerate(names) if text.startswith(name, at)]
         longest = max(here, key=lambda index: len(names[index]), default=None)
         if longest is not None:
-            found.append((at, at + len(names[longest]), longest))
+            actual.append((at, at + len(names[longest]), longest))
         at += 1 if longest is None else len(names[longest])
-    return found
+    return actual
 
 
 LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_size=5).map(b"".join)
@@ -187,12 +187,12 @@ LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_si
 def test_finder_equals_trying_every_name(given, text, at):
     names = sorted(given)
     finder = Finder(names)
-    found = finder.find(text)
-    rows = [] if found is None else list(zip(*(each.tolist() for each in found), strict=True))
+    actual = finder.find(text)
+    rows = [] if actual is None else list(zip(*(array.tolist() for array in actual), strict=True))
     assert rows == occurrences(names, text)
     assert finder.occurs(text) == finder.occurs(memoryview(text)) == bool(rows)
     later = finder.find(text, max(at, 0))
-    rows = [] if later is None else list(zip(*(each.tolist() for each in later), strict=True))
+    rows = [] if later is None else list(zip(*(array.tolist() for array in later), strict=True))
     assert rows == [(a + max(at, 0), b + max(at, 0), n) for a, b, n in occurrences(names, text[max(at, 0) :])]
     across = any(
         text.startswith(name, i) and i < at < i + len(name) for i in range(len(text)) for name in names
@@ -214,9 +214,9 @@ def test_finder_finds_names_across_blocks():
     """A long text is searched in blocks; names may cross their ends."""
     text = b"abc<" * 300_000
     for names in ([b"<a", b"abc<abc", b"c<abc<abc"], [b"a" * 70_000 + b"b", b"a"], [b"b", b"c", b"<", b"a", b"ab"]):
-        found = Finder(names).find(text)
+        actual = Finder(names).find(text)
         at, want = 0, 0
-        for start, end, number in zip(*(each.tolist() for each in found), strict=True):
+        for start, end, number in zip(*(array.tolist() for array in actual), strict=True):
             assert text[start:end] == names[number]
             assert start >= at
             at, want = end, want + 1
@@ -321,14 +321,14 @@ POSTS = [
 @pytest.mark.parametrize(("post", "expected"), POSTS)
 def test_template(post, expected):
     tok, peer = both(saved([("<a>", (), True), ("<b>", (), True)], post=post))
-    again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
+    reloaded = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
     assert bpe.Tokenizer(read(write(tok.spec))) == tok == pickle.loads(pickle.dumps(tok))
     before, after = tok.template
     assert tok.template == expected
     for text in ("", "x <a>", "ab"):
         ids = tok.encode(text, allowed_special="all").tolist()
         assert ids == theirs(peer, text)
-        assert [*before, *ids, *after] == peer.encode(text).ids == again.encode(text).ids
+        assert [*before, *ids, *after] == peer.encode(text).ids == reloaded.encode(text).ids
 
 
 def test_template_of_a_smaller_vocabulary():

@@ -56,9 +56,9 @@ def test_post_processor_and_padding_have_the_new_ids(kind: str) -> None:
         assert peer.encode("low lower").ids == smaller.encode("low lower", template=True).tolist()
         pair = peer.encode("low", "new").ids
         assert (pair[0], pair[-1], pair.count(sep)) == (cls, sep, 3 if kind == "roberta" else 2)
-        rows = [each.ids for each in peer.encode_batch(["low lower lowest", "l"])]
+        rows = [encoding.ids for encoding in peer.encode_batch(["low lower lowest", "l"])]
         assert rows[1][-1] == pad
-        assert [each.ids for each in compat.Tokenizer(smaller).encode_batch(["low lower lowest", "l"])] == rows
+        assert [encoding.ids for encoding in compat.Tokenizer(smaller).encode_batch(["low lower lowest", "l"])] == rows
 
 
 @pytest.mark.parametrize("kind", ["template", "bert", "roberta", "sequence"])

@@ -60,9 +60,9 @@ def test_ids_and_spans_are_those_of_tokenizers(suffix, unk):
     rng = random.Random(f"{suffix}{unk}")
     for fuse in (False, True, False, True):
         peer, letters, tok = with_text_marks(rng, suffix, unk, fuse)
-        again = bpe.Tokenizer(read(write(tok.spec)))
+        reloaded = bpe.Tokenizer(read(write(tok.spec)))
         theirs_again = tokenizers.Tokenizer.from_str(write(tok.spec).decode())
-        assert again == tok
+        assert reloaded == tok
         unreachable = set(tok.unreachable().tolist())
         for most in (3, 10, 30, 150):
             for _ in range(4):
@@ -73,7 +73,7 @@ def test_ids_and_spans_are_those_of_tokenizers(suffix, unk):
                         tok.encode(text)
                     continue
                 ids, spans = tok.encode_with_offsets(text)
-                assert ids.tolist() == tok.encode(text).tolist() == again.encode(text).tolist() == wanted.ids
+                assert ids.tolist() == tok.encode(text).tolist() == reloaded.encode(text).tolist() == wanted.ids
                 assert theirs_again.encode(text).ids == wanted.ids
                 assert list(map(tuple, spans.tolist())) == wanted.offsets
                 assert tok.tokens(text) == wanted.tokens

@@ -24,22 +24,22 @@ PARTS = [
 def naive_tables(spec: TokenizerSpec, prefixed: bool) -> tuple[dict[int, int], dict[int, int], int]:
     """(code → token inside a word, code → token of its last symbol, token of the mark), one token at a time."""
     mark, prefix = (spec.end_of_word or "").encode(), (spec.subword_prefix or "").encode() if prefixed else b""
-    numbers = [number for number, _ in spec.vocabulary.items(1)]
+    token_ids = [token_id for token_id, _ in spec.vocabulary.items(1)]
     inner: dict[int, int] = {}
     last: dict[int, int] = {}
     own_mark = NO_TOKEN
-    for number in numbers:
-        token = spec.vocabulary[number]
+    for token_id in token_ids:
+        token = spec.vocabulary[token_id]
         if mark and token == mark and not spec.end_of_word_glued:
-            own_mark = number
+            own_mark = token_id
         if not token.startswith(prefix):
             continue
         symbol = token[len(prefix) :]
-        ends = symbol.endswith(mark) if spec.subword_prefix else spec.ends_word is not None and spec.ends_word[number]
+        ends = symbol.endswith(mark) if spec.subword_prefix else spec.ends_word is not None and spec.ends_word[token_id]
         if spec.subword_prefix or not ends:
-            enter(inner, symbol, number, spec.model)
+            enter(inner, symbol, token_id, spec.model)
         if ends:
-            enter(last, symbol[: len(symbol) - len(mark)], number, spec.model)
+            enter(last, symbol[: len(symbol) - len(mark)], token_id, spec.model)
     return inner, last if spec.end_of_word_glued else inner, own_mark
 
 

@@ -102,7 +102,7 @@ def check_extending(
         rules=bpe.MergeRules(tie_break=tie_break),
     )
     vocab, old = tok.vocab(), tok.merges.tolist()
-    made = tok.spec.merge_results.tolist()
+    merged_ids = tok.spec.merge_results.tolist()
     seen: list[Any] = []
     longer = bpe.extend(
         tok,
@@ -115,7 +115,7 @@ def check_extending(
     assert vocab.items() <= longer.vocab().items()
     assert longer.merges[: len(old)].tolist() == old
     assert longer.special_tokens == tok.special_tokens
-    if len(set(made)) < len(made):
+    if len(set(merged_ids)) < len(merged_ids):
         return  # two merges make the same token, and then the naive trainer breaks ties differently
     split = {}
     for word, count in others.items():
@@ -135,8 +135,8 @@ def check_extending(
     )
     assert longer.vocab() == expected.ids
     assert seen == [
-        (number, step.left, step.right, step.left + step.right, step.count)
-        for number, step in enumerate(expected.steps, 1)
+        (token_id, step.left, step.right, step.left + step.right, step.count)
+        for token_id, step in enumerate(expected.steps, 1)
     ]
 
 
@@ -187,7 +187,7 @@ def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
     shared = random_.random() < 0.3 and all(a[2] == b[2] for a, b in product(merges, merges))
     spec = TokenizerSpec(
         model="char",
-        vocabulary=Vocabulary((number, token.encode()) for number, token in enumerate(tokens)),
+        vocabulary=Vocabulary((token_id, token.encode()) for token_id, token in enumerate(tokens)),
         merges=pairs,
         merge_results=np.array([merge[2] for merge in merges], dtype=np.int32),
         merge_ranks=ranks if shared else None,
@@ -201,11 +201,11 @@ def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
 
 def plain_merge(ids: list[int], left: int, right: int, token: int) -> list[int]:
     merged: list[int] = []
-    for number in ids:
-        if merged and (merged[-1], number) == (left, right):
+    for token_id in ids:
+        if merged and (merged[-1], token_id) == (left, right):
             merged[-1] = token
         else:
-            merged.append(number)
+            merged.append(token_id)
     return merged
 
 
@@ -229,21 +229,21 @@ def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words:
     old, spec = len(tok.merges), longer.spec
     assert spec.merges[:old].tolist() == tok.merges.tolist()
     rows, counts = [tok.encode(word).tolist() for word in words], list(words.values())
-    made = {
+    merged_ids = {
         *spec.merge_results[:old].tolist(),
-        *(number for number, token in spec.vocabulary.items() if len(token) == 1),
+        *(token_id for token_id, token in spec.vocabulary.items() if len(token) == 1),
     }
     if tok.spec.end_of_word is not None:
-        made |= set(range(6))
-    made |= set(tok.merges.ravel().tolist())  # old merges use these tokens
-    made |= {number for row in rows if len(row) > 1 for number in row}
+        merged_ids |= set(range(6))
+    merged_ids |= set(tok.merges.ravel().tolist())  # old merges use these tokens
+    merged_ids |= {token_id for row in rows if len(row) > 1 for token_id in row}
     for step, (pair, token) in enumerate(
         zip(spec.merges[old:].tolist(), spec.merge_results[old:].tolist(), strict=True)
     ):
-        taken = {tok.spec.vocabulary[number] for number in made if number < tok.spec.vocabulary.limit}
+        taken = {tok.spec.vocabulary[token_id] for token_id in merged_ids if token_id < tok.spec.vocabulary.limit}
         # A token with the end-of-word mark and one without it are two tokens.
         marked = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-        ends = {spec.vocabulary[number]: bool(marked[number]) for number in range(tok.vocab_size)}
+        ends = {spec.vocabulary[token_id]: bool(marked[token_id]) for token_id in range(tok.vocab_size)}
         refused = set()
         for left, right in {pair for row in rows for pair in pairwise(row)}:
             spelled = spec.vocabulary[left] + spec.vocabulary[right]
@@ -252,7 +252,7 @@ def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words:
         best = plain_best(rows, counts, refused)
         assert (tuple(pair), steps[step][4]) == (best[1], -best[0])
         rows = [plain_merge(row, *pair, token) for row in rows]
-        made.add(token)
+        merged_ids.add(token)
     assert [longer.encode(word).tolist() for word in words] == rows
 
 
@@ -263,7 +263,7 @@ def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
     tokens = ["a", "b", *("a" + "b" * k for k in range(1, n + 1))]
     spec = TokenizerSpec(
         model="char",
-        vocabulary=Vocabulary((number, token.encode()) for number, token in enumerate(tokens)),
+        vocabulary=Vocabulary((token_id, token.encode()) for token_id, token in enumerate(tokens)),
         merges=np.array([[0, 1], *([k + 1, 1] for k in range(1, n))], dtype=np.int32),
         merge_results=np.arange(2, n + 2, dtype=np.int32),
         end_of_word=suffix,
@@ -342,7 +342,7 @@ def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple
     gone = set(ids)
     while True:
         merges = [merge for merge in merges if not gone & set(merge)]
-        more = {c for c in makable - gone if not any(c == made for _, _, made in merges)}
+        more = {c for c in makable - gone if not any(c == merged_ids for _, _, merged_ids in merges)}
         if not more:
             return set(tok.vocab().values()) - gone, merges
         gone |= more
@@ -355,20 +355,21 @@ def test_prune_equals_the_naive_prune(kind: str, words: dict[str, int], most: in
     tok = trained(words, kind, num_merges=most)
     mark = tok.spec.end_of_word is not None and not tok.spec.end_of_word_glued
     fixed = {tok.token_id(tok.spec.end_of_word)} if mark else set()
-    numbers = [number for number in tok.vocab().values() if number not in fixed]
-    ids = data.draw(st.lists(st.sampled_from(numbers), max_size=4)) if numbers else []
+    token_ids = [token_id for token_id in tok.vocab().values() if token_id not in fixed]
+    ids = data.draw(st.lists(st.sampled_from(token_ids), max_size=4)) if token_ids else []
     smaller, remap = tok.without_tokens(ids)
     kept, merges = plain_prune(tok, set(ids))
     first = min(tok.vocab().values())
     assert remap.dtype == np.int32
     assert remap.tolist() == [
-        first + sorted(kept).index(number) if number in kept else -1 for number in range(max(tok.vocab().values()) + 1)
+        first + sorted(kept).index(token_id) if token_id in kept else -1
+        for token_id in range(max(tok.vocab().values()) + 1)
     ]
-    assert smaller.vocab() == {token: remap[number] for token, number in tok.vocab().items() if number in kept}
+    assert smaller.vocab() == {token: remap[token_id] for token, token_id in tok.vocab().items() if token_id in kept}
     assert smaller.merges.tolist() == [[remap[a], remap[b]] for a, b, _ in merges]
     assert smaller.spec.merge_results.tolist() == [remap[c] for _, _, c in merges]
     assert smaller.special_tokens == {
-        name: remap[number] for name, number in tok.special_tokens.items() if number in kept
+        name: remap[token_id] for name, token_id in tok.special_tokens.items() if token_id in kept
     }
     lost = {tuple(pair) for pair in tok.merges.tolist()} - {(a, b) for a, b, _ in merges}
     for word in words:
@@ -380,10 +381,12 @@ def test_prune_equals_the_naive_prune(kind: str, words: dict[str, int], most: in
 
 def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
     """The pairs that are merged when a word is encoded."""
-    numbers = {token if isinstance(token, bytes) else token.encode(): number for token, number in tok.vocab().items()}
+    token_ids = {
+        token if isinstance(token, bytes) else token.encode(): token_id for token, token_id in tok.vocab().items()
+    }
     steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
     pairs = [unspelled(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
-    return {(numbers[left], numbers[right]) for left, right in pairs}
+    return {(token_ids[left], token_ids[right]) for left, right in pairs}
 
 
 def test_pruned_rank_files_keep_tokens_that_no_merge_makes(tmp_path: Path) -> None:
@@ -426,29 +429,31 @@ def test_prune_names_the_ids_that_it_refuses() -> None:
 def test_prune_and_truncate_a_rank_file() -> None:
     """Special tokens above a gap, as in tiktoken's vocabularies."""
     words = {"lower": 5, "lowest": 3, "newest": 6}
-    made = bpe.train(counts=words, num_merges=12, alphabet=bpe.Alphabet(initial=range(256)))
+    merged_ids = bpe.train(counts=words, num_merges=12, alphabet=bpe.Alphabet(initial=range(256)))
     spec = TokenizerSpec(
         model="byte",
-        vocabulary=Vocabulary(((number, token) for token, number in made.vocab().items()), [(300, b"<|end|>")]),
-        merges=made.merges,
-        merge_results=made.spec.merge_results,
+        vocabulary=Vocabulary(
+            ((token_id, token) for token, token_id in merged_ids.vocab().items()), [(300, b"<|end|>")]
+        ),
+        merges=merged_ids.merges,
+        merge_results=merged_ids.spec.merge_results,
         special_tokens={"<|end|>": 300},
-        pretokenizer=made.pretokenizer,
+        pretokenizer=merged_ids.pretokenizer,
         ignore_merges=True,
     )
     tok = bpe.Tokenizer(spec)
     smaller, new_ids = tok.truncate_vocab(256 + 5 + 1, renumber=False)
     assert new_ids.tolist() == [*range(261), *[-1] * 39, 300]
     assert smaller.special_tokens == {"<|end|>": 300}
-    assert [smaller.token_bytes(number) for number in range(256, 261)] == [
-        made.token_bytes(number) for number in range(256, 261)
+    assert [smaller.token_bytes(token_id) for token_id in range(256, 261)] == [
+        merged_ids.token_bytes(token_id) for token_id in range(256, 261)
     ]
-    assert smaller.merges.tolist() == made.merges[:5].tolist()
+    assert smaller.merges.tolist() == merged_ids.merges[:5].tolist()
     dense, remap = smaller.without_tokens([])
     assert dense.special_tokens == {"<|end|>": 261}
     assert (remap[300], remap[261]) == (261, -1)
-    again, new_ids = tok.truncate_vocab(256 + 5 + 1)
-    assert again == dense
+    truncated, new_ids = tok.truncate_vocab(256 + 5 + 1)
+    assert truncated == dense
     assert new_ids.tolist() == [*range(261), *[-1] * 39, 261]
     plain, new_ids = tok.without_tokens(["<|end|>", 264])
     assert plain.encode("low<|end|>").tolist() == tok.without_tokens([264, 300])[0].encode("low<|end|>").tolist()
@@ -458,15 +463,15 @@ def test_prune_and_truncate_a_rank_file() -> None:
 @each_kind
 def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
     tok = trained({"elever": 5, "eleven": 3, "level": 6}, kind, num_merges=5)
-    for number, each in enumerate(
+    for token_id, each in enumerate(
         (
             tok.truncate_vocab(tok.vocab_size - 1)[0],
             tok.without_tokens([tok.token_id("e")])[0],
             bpe.extend(tok, {"lel": 2}, 400),
         )
     ):
-        each.save(tmp_path / f"{number}.json")
-        assert bpe.Tokenizer.load(tmp_path / f"{number}.json") == each
+        each.save(tmp_path / f"{token_id}.json")
+        assert bpe.Tokenizer.load(tmp_path / f"{token_id}.json") == each
         assert pickle.loads(pickle.dumps(each)) == each
 
 
@@ -503,7 +508,8 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
     return TokenizerSpec(
         model="char",
         vocabulary=Vocabulary(
-            ((number, text.encode()) for number, (text, _) in enumerate(tokens)), [(len(tokens), b"?")] if unk else []
+            ((token_id, text.encode()) for token_id, (text, _) in enumerate(tokens)),
+            [(len(tokens), b"?")] if unk else [],
         ),
         merges=np.array([merge[:2] for merge in merges], dtype=np.int32).reshape(-1, 2),
         merge_results=np.array([merge[2] for merge in merges], dtype=np.int32),
@@ -545,10 +551,10 @@ def test_tokens_of_bytes_are_found_among_tokens_of_their_length() -> None:
     texts = ["<0x4Z> <0xAA> <0xAB <0x00>0 é"]
     tok = bpe.train(texts=texts, vocab_size=300, pretokenizer="metaspace", alphabet=bpe.Alphabet(byte_fallback=True))
     assert tok.spec.byte_fallback
-    found = find_word_symbols(tok.spec).of_bytes
-    naive = {token: number for number, token in tok.spec.vocabulary.items()}
-    assert found is not None
-    assert found.tolist() == [naive[name.encode()] for name in BYTE_NAMES]
+    actual = find_word_symbols(tok.spec).byte_ids
+    naive = {token: token_id for token_id, token in tok.spec.vocabulary.items()}
+    assert actual is not None
+    assert actual.tolist() == [naive[name.encode()] for name in BYTE_NAMES]
 
 
 def test_n_vocab_is_the_largest_id_plus_one() -> None:

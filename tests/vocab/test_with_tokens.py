@@ -134,9 +134,9 @@ def test_tokenizers_with_new_tokens_support_every_method(model, mark, tmp_path):
     decoder = more.decoder()
     assert "".join(map(decoder.push, ids)) + decoder.flush() == more.decode(ids)
     assert np.concatenate(list(more.encode_stream(list(text), allowed_special="all"))).tolist() == ids
-    found, spans = more.encode_with_offsets(text, allowed_special="all")
-    assert found.tolist() == ids
-    assert [text[start:end] for start, end in spans[found == more.token_id("C++")]] == ["C++"]
+    actual, spans = more.encode_with_offsets(text, allowed_special="all")
+    assert actual.tolist() == ids
+    assert [text[start:end] for start, end in spans[actual == more.token_id("C++")]] == ["C++"]
     assert more.encode_batch([text] * 3, allowed_special="all").to_list() == [ids] * 3
     assert more.count_tokens(text, allowed_special="all") == len(ids)
     more.save(tmp_path / "t.json")

@@ -53,7 +53,7 @@ class SecondIds:
         return start
 
 
-class AcrossWordMerger:
+class WordMerger:
     """The second level: merges of words that are one token each."""
 
     def __init__(self, spec: TokenizerSpec, second_ids: SecondIds) -> None:
@@ -78,30 +78,32 @@ class AcrossWordMerger:
         """
         is_unreachable = np.zeros(limit, dtype=np.bool_)
         is_unreachable[unreachable_words] = True
-        parts: dict[int, list[int]] = {}
+        words_of_token: dict[int, list[int]] = {}
         for (left, right), token in zip(self._pairs.tolist(), self._results.tolist(), strict=True):
-            parts[token] = [word for part in (left, right) for word in parts.get(part, [part])]
-        if parts:
+            words_of_token[token] = [word for part in (left, right) for word in words_of_token.get(part, [part])]
+        if words_of_token:
             words, offsets = (
-                np.concatenate(list(parts.values())),
-                compute_offsets([len(leaves) for leaves in parts.values()]),
+                np.concatenate(list(words_of_token.values())),
+                compute_offsets([len(token_words) for token_words in words_of_token.values()]),
             )
             indices = np.searchsorted(self._second_ids.tokens, words).astype(np.uint32)
             ids = indices + np.uint32(self._second_ids.first_id)
             merged_ids, lengths = self._merger.merge(ids, offsets)
-            firsts = merged_ids[compute_offsets(lengths)[:-1]]
-            tokens = np.array(list(parts))
+            first_merged_ids = merged_ids[compute_offsets(lengths)[:-1]]
+            tokens = np.array(list(words_of_token))
             is_unreachable[tokens] = (
-                (lengths != 1) | (firsts != tokens) | np.logical_or.reduceat(is_unreachable[words], offsets[:-1])
+                (lengths != 1)
+                | (first_merged_ids != tokens)
+                | np.logical_or.reduceat(is_unreachable[words], offsets[:-1])
             )
         return np.flatnonzero(is_unreachable)
 
 
-def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, SecondIds, AcrossWordMerger]:
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, SecondIds, WordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
     single_words = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
-    built, second_ids = build_with_second_ids(spec, single_words, cache_memory)
-    return built, second_ids, AcrossWordMerger(spec, second_ids)
+    built_kernel, second_ids = build_with_second_ids(spec, single_words, cache_memory)
+    return built_kernel, second_ids, WordMerger(spec, second_ids)
 
 
 def build_with_second_ids(
@@ -110,28 +112,28 @@ def build_with_second_ids(
     """Build a kernel for the merges within words that gives some ordinary tokens a second id."""
     vocabulary, first_id = spec.vocabulary, spec.vocabulary.limit
     data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-    array, offsets = join_slices(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
-    blob = array.tobytes()
+    token_bytes, offsets = join_slices(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
+    blob = token_bytes.tobytes()
     extended_vocabulary = Vocabulary.from_arrays(
         vocabulary.blob + blob,
         np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
         np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
     )
-    built = build_kernel(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
-    kernel, second_ids = built.kernel, SecondIds(built.kernel, first_id, tokens.astype(np.uint32))
-    is_listed = np.zeros(first_id, dtype=np.uint8)
-    is_listed[second_ids.tokens] = 1
-    unreachable = kernel.select_unreachable(np.concatenate((is_listed, np.zeros(len(tokens), dtype=np.uint8))))
+    built_kernel = build_kernel(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
+    kernel, second_ids = built_kernel.kernel, SecondIds(built_kernel.kernel, first_id, tokens.astype(np.uint32))
+    has_second_id = np.zeros(first_id, dtype=np.uint8)
+    has_second_id[second_ids.tokens] = 1
+    unreachable = kernel.select_unreachable(np.concatenate((has_second_id, np.zeros(len(tokens), dtype=np.uint8))))
     if unreachable is None:
         bounds_and_ids = zip(pairwise(offsets.tolist()), second_ids.tokens.tolist(), strict=True)
         reachable = np.flatnonzero(
             [kernel.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in bounds_and_ids]
         )
     else:
-        is_listed[unreachable] = 0
-        reachable = np.flatnonzero(is_listed[second_ids.tokens])
-    reachable_words, bounds = join_slices(array, offsets[:-1][reachable], np.diff(offsets)[reachable])
+        has_second_id[unreachable] = 0
+        reachable = np.flatnonzero(has_second_id[second_ids.tokens])
+    reachable_words, bounds = join_slices(token_bytes, offsets[:-1][reachable], np.diff(offsets)[reachable])
     kernel.keep_pretokens_whole()
     kernel.set_whole_words(reachable_words.tobytes(), bounds, (reachable + first_id).astype(np.uint32), True)
     kernel.finish()
-    return built, second_ids
+    return built_kernel, second_ids

@@ -14,7 +14,7 @@ from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE_TEXT
 from bpe.pretokenize.pretokenizer import get_scanner
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import WordSymbols, find_unk_id, find_word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN, find_spelled
+from bpe.vocab.vocabulary import NO_TOKEN, has_text_at
 
 if TYPE_CHECKING:
     from bpe.merge.superwords import Superwords
@@ -56,25 +56,25 @@ def build_kernel(
         np.array(spec.unreachable, dtype=np.int32) if has_unreachable else None,
     )
     symbol_tables = SymbolTables(
-        inner=symbols.inner,
-        last=symbols.last,
-        mark=symbols.mark,
-        unk=get_unknown_id(spec),
+        inner_ids=symbols.inner_ids,
+        last_ids=symbols.last_ids,
+        mark_id=symbols.mark_id,
+        unk_id=get_unk_id(spec),
         fuse_unk=spec.fuse_unk,
         chars=spec.model == "char",
-        first=symbols.first,
-        only=symbols.only,
-        of_bytes=symbols.of_bytes,
+        first_ids=symbols.first_ids,
+        only_ids=symbols.only_ids,
+        byte_ids=symbols.byte_ids,
         prefix=(spec.subword_prefix or "").encode(),
         suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
         drop_unknown=spec.drop_unknown,
     )
     merger = make_merger(merges, symbol_tables)
-    ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
-    if ends is not None and spec.ends_word is not None:
-        ends[:] = spec.ends_word
+    ends_word = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
+    if ends_word is not None and spec.ends_word is not None:
+        ends_word[:] = spec.ends_word
     mark_size = 0 if spec.end_of_word is None else len(spec.end_of_word.encode())
-    tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends, mark_size)
+    tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends_word, mark_size)
     scanner = get_scanner(spec.pretokenizer)
     if scanner == WHOLE_TEXT and _can_split_at_spaces(spec, symbols, merger):
         scanner = SPACE_RUNS
@@ -87,7 +87,7 @@ def build_kernel(
     return BuiltKernel(kernel, merger, symbols, finds_units)
 
 
-def get_unknown_id(spec: TokenizerSpec) -> int:
+def get_unk_id(spec: TokenizerSpec) -> int:
     """Return the id of the unknown token; NO_TOKEN without one."""
     return NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
 
@@ -116,23 +116,23 @@ def _can_split_at_spaces(spec: TokenizerSpec, symbols: WordSymbols, merger: Merg
     True if no merge crosses these positions, as in most vocabularies of SentencePiece's kind. A text is then
     encoded in parts that occur again and again.
     """
-    space, inner = "\u2581".encode(), symbols.inner
-    if spec.model != "char" or len(inner) <= 0x2581 or inner[0x2581] == NO_TOKEN:
+    space_mark, inner_ids = "\u2581".encode(), symbols.inner_ids
+    if spec.model != "char" or len(inner_ids) <= 0x2581 or inner_ids[0x2581] == NO_TOKEN:
         return False
-    if not np.array_equal(inner, symbols.last) or spec.ignore_merges or spec.end_of_word is not None:
+    if not np.array_equal(inner_ids, symbols.last_ids) or spec.ignore_merges or spec.end_of_word is not None:
         return False
     if not (merger.can_split or _fuses_only(spec)):
         return False
     vocabulary = spec.vocabulary
     blob, lengths = np.frombuffer(vocabulary.blob, dtype=np.uint8), vocabulary.lengths
-    starts = find_spelled(blob, vocabulary.offsets[:-1], lengths, space)
-    ends = find_spelled(blob, vocabulary.offsets[1:] - len(space), lengths, space)
-    return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
+    starts_with_space = has_text_at(blob, vocabulary.offsets[:-1], lengths, space_mark)
+    ends_with_space = has_text_at(blob, vocabulary.offsets[1:] - len(space_mark), lengths, space_mark)
+    return not bool(np.any(starts_with_space[spec.merges[:, 1]] & ~ends_with_space[spec.merges[:, 0]]))
 
 
 def _fuses_only(spec: TokenizerSpec) -> bool:
     """Whether pieces cannot be split anywhere because unknown symbols are fused, and for no other reason."""
     if not spec.fuse_unk or spec.drop_unknown or spec.byte_fallback or spec.subword_prefix:
         return False
-    unk = get_unknown_id(spec)
-    return not np.any(spec.merges == unk) and not np.any(spec.merge_results == unk)
+    unk_id = get_unk_id(spec)
+    return not np.any(spec.merges == unk_id) and not np.any(spec.merge_results == unk_id)

@@ -22,7 +22,7 @@ from bpe.vocab.vocabulary import ORDINARY, join_slices
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.encode.models.boundless import AcrossWordMerger, SecondIds
+    from bpe.encode.models.boundless import SecondIds, WordMerger
     from bpe.encode.models.picky import EventTables
 
 
@@ -31,16 +31,16 @@ class ModelParts:
     """The parts of a model.
 
     Attributes:
-        built: the kernel, and what it was made of.
+        built_kernel: the kernel, and what it was made of.
         second_ids: the tokens that have another id where a whole pretoken is that token; None if there are none.
-        across_words: the step on ids that merges words; None if all merges are within words.
+        word_merger: the step on ids that merges words; None if all merges are within words.
         events: the merges and deletions of a PickyBPE model; None for any other.
 
     """
 
-    built: BuiltKernel
+    built_kernel: BuiltKernel
     second_ids: SecondIds | None = None
-    across_words: AcrossWordMerger | None = None
+    word_merger: WordMerger | None = None
     events: EventTables | None = None
 
 
@@ -51,39 +51,39 @@ def build_model(
     if spec.word_merges is not None:
         from bpe.encode.models.boundless import build_boundless
 
-        built, second_ids, across_words = build_boundless(spec, cache_memory)
-        return ModelParts(built, second_ids, across_words)
+        built_kernel, second_ids, word_merger = build_boundless(spec, cache_memory)
+        return ModelParts(built_kernel, second_ids, word_merger)
     if spec.events is not None:
         from bpe.encode.models.picky import build_picky
 
-        built, events = build_picky(spec, cache_memory)
-        return ModelParts(built, events=events)
-    built = build_kernel(spec, cache_memory, may_have_superwords=not whole_words)
+        built_kernel, events = build_picky(spec, cache_memory)
+        return ModelParts(built_kernel, events=events)
+    built_kernel = build_kernel(spec, cache_memory, may_have_superwords=not whole_words)
     if spec.ignore_merges:
-        token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, built.kernel)), spec.vocabulary
+        token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, built_kernel.kernel)), spec.vocabulary
         blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
         tokens, offsets = join_slices(blob, vocabulary.offsets[token_ids], vocabulary.lengths[token_ids])
         # With a glued mark, a word is looked up without it: merging the word's symbols never gives that token.
-        as_spelled = spec.end_of_word_glued
-        built.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), as_spelled)
+        enter_all = spec.end_of_word_glued
+        built_kernel.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), enter_all)
     elif whole_words:
         offsets = compute_offsets([len(word) for word, _ in whole_words])
         ids = np.array([token_id for _, token_id in whole_words], dtype=np.uint32)
-        built.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
-    built.kernel.finish()
-    return ModelParts(built)
+        built_kernel.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
+    built_kernel.kernel.finish()
+    return ModelParts(built_kernel)
 
 
 def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bool_]:
     """Find, with `ignore_merges`, the ordinary tokens whose bytes may be merged to another id: bool by id."""
     vocabulary, unreachable = spec.vocabulary, spec.unreachable
-    ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
+    is_ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
     if spec.end_of_word_glued:
-        return ordinary
+        return is_ordinary
     if unreachable is None:
-        unreachable = kernel.select_unreachable(ordinary.astype(np.uint8))
+        unreachable = kernel.select_unreachable(is_ordinary.astype(np.uint8))
     if unreachable is None:
-        return ordinary
-    unmerged = np.zeros(vocabulary.limit, dtype=np.bool_)
-    unmerged[unreachable] = True
-    return unmerged
+        return is_ordinary
+    is_unmerged = np.zeros(vocabulary.limit, dtype=np.bool_)
+    is_unmerged[unreachable] = True
+    return is_unmerged

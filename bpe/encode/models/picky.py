@@ -28,10 +28,10 @@ from bpe.vocab.vocabulary import NO_TOKEN, NONE, Vocabulary
 def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, EventTables]:
     """Build the parts of the model of a tokenizer with events."""
     events = EventTables(spec)
-    larger = replace(spec, vocabulary=events.vocabulary, events=None)
-    built = build_kernel(larger, cache_memory, events.make_merger)
-    built.kernel.finish()
-    return built, events
+    extended_spec = replace(spec, vocabulary=events.vocabulary, events=None)
+    built_kernel = build_kernel(extended_spec, cache_memory, events.make_merger)
+    built_kernel.kernel.finish()
+    return built_kernel, events
 
 
 class EventTables:
@@ -45,49 +45,53 @@ class EventTables:
     def __init__(self, spec: TokenizerSpec) -> None:
         events, vocabulary = spec.events, spec.vocabulary
         assert events is not None
-        self._limit, self._line = vocabulary.limit, follow_events(events, vocabulary)
-        deleted = self._line.deleted
+        self._limit, self._timeline = vocabulary.limit, follow_events(events, vocabulary)
+        deleted_tokens = self._timeline.deleted
         self._pairs, self._results, self._tokens, self._parts = (
             np.where(tokens < 0, self._limit - 1 - tokens, tokens).astype(np.int32)
-            for tokens in (events.pairs, events.results, events.deletions[:, 1], self._line.parts)
+            for tokens in (events.pairs, events.results, events.deletions[:, 1], self._timeline.parts)
         )
         self.vocabulary = Vocabulary.from_arrays(
-            vocabulary.blob + b"".join(deleted),
+            vocabulary.blob + b"".join(deleted_tokens),
             np.concatenate(
-                (vocabulary.offsets[:-1], vocabulary.offsets[-1] + compute_offsets(list(map(len, deleted))))
+                (vocabulary.offsets[:-1], vocabulary.offsets[-1] + compute_offsets(list(map(len, deleted_tokens))))
             ),
-            np.concatenate((vocabulary.kinds, np.full(len(deleted), NONE, dtype=np.uint8))),
+            np.concatenate((vocabulary.kinds, np.full(len(deleted_tokens), NONE, dtype=np.uint8))),
         )
 
     def make_merger(self, merges: MergeList, symbol_tables: SymbolTables) -> Merger:
         """Make the kernel's tables of the events, in place of those of merges."""
-        merges = replace(merges, pairs=self._pairs, results=self._results, ranks=self._line.merge_at)
-        width = np.maximum(self.vocabulary.lengths, 1)
+        merges = replace(merges, pairs=self._pairs, results=self._results, ranks=self._timeline.merge_indices)
+        n_symbols = np.maximum(self.vocabulary.lengths, 1)
         return EventMerger(
-            merges, symbol_tables, EventList(self._line.split_at, self._tokens, self._line.offsets, self._parts, width)
+            merges,
+            symbol_tables,
+            EventList(self._timeline.split_indices, self._tokens, self._timeline.offsets, self._parts, n_symbols),
         )
 
     def explain(self, symbols: Sequence[tuple[bytes, int]]) -> Iterator[str]:
         """Yield a line for the symbols of a pretoken, (name, id) each, and one for each event that changes it."""
-        state, unknown = [token_id for _, token_id in symbols], {token_id: name for name, token_id in symbols}
+        tokens, unknown_names = [token_id for _, token_id in symbols], {token_id: name for name, token_id in symbols}
 
         def spell(tokens: Iterable[int]) -> list[str]:
-            return spell_together(unknown[token] if token == NO_TOKEN else self.vocabulary[token] for token in tokens)
+            return spell_together(
+                unknown_names[token] if token == NO_TOKEN else self.vocabulary[token] for token in tokens
+            )
 
-        yield "  " + " ".join(spell(state))
+        yield "  " + " ".join(spell(tokens))
         event = -1
         while True:
-            next_events = [self._find_next_event((token,), event) for token in state]
-            next_events += [self._find_next_event(pair, event) for pair in pairwise(state)]
+            next_events = [self._find_next_event((token,), event) for token in tokens]
+            next_events += [self._find_next_event(pair, event) for pair in pairwise(tokens)]
             next_event = min((token for token in next_events if token is not None), default=None)
             if next_event is None:
                 break
-            event, replaced, parts = next_event
-            state = _replace(state, replaced, parts)
-            names = spell((*replaced, *parts))
-            old, new = " + ".join(names[: len(replaced)]), " ".join(names[len(replaced) :])
-            kind = f"merge, {self._describe(parts[0])}" if len(replaced) == 2 else "deletion"
-            yield f"  {old} -> {new}  (event {event}, {kind})    {' '.join(spell(state))}"
+            event, old_tokens, new_tokens = next_event
+            tokens = _replace(tokens, old_tokens, new_tokens)
+            names = spell((*old_tokens, *new_tokens))
+            old_text, new_text = " + ".join(names[: len(old_tokens)]), " ".join(names[len(old_tokens) :])
+            kind = f"merge, {self._describe(new_tokens[0])}" if len(old_tokens) == 2 else "deletion"
+            yield f"  {old_text} -> {new_text}  (event {event}, {kind})    {' '.join(spell(tokens))}"
 
     def _describe(self, token_id: int) -> str:
         return f"id {token_id}" if token_id < self._limit else "deleted later"
@@ -102,23 +106,26 @@ class EventTables:
     @cached_property
     def _events(self) -> dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]]:
         """Pair or token → the events that concern it in order: their indices, and the tokens that it becomes."""
-        line, events_of = self._line, defaultdict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]](list)
+        timeline = self._timeline
+        events_of_tokens = defaultdict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]](list)
         for event, pair, token in zip(
-            line.merge_at.tolist(), self._pairs.tolist(), self._results.tolist(), strict=True
+            timeline.merge_indices.tolist(), self._pairs.tolist(), self._results.tolist(), strict=True
         ):
-            events_of[tuple(pair)].append((event, (token,)))
-        bounds = pairwise(line.offsets.tolist())
-        for event, token, (first, last) in zip(line.split_at.tolist(), self._tokens.tolist(), bounds, strict=True):
-            events_of[(token,)].append((event, tuple(self._parts[first:last].tolist())))
-        return events_of
+            events_of_tokens[tuple(pair)].append((event, (token,)))
+        bounds = pairwise(timeline.offsets.tolist())
+        for event, token, (first, last) in zip(
+            timeline.split_indices.tolist(), self._tokens.tolist(), bounds, strict=True
+        ):
+            events_of_tokens[(token,)].append((event, tuple(self._parts[first:last].tolist())))
+        return events_of_tokens
 
 
-def _replace(state: list[int], replaced: tuple[int, ...], parts: tuple[int, ...]) -> list[int]:
+def _replace(tokens: list[int], old_tokens: tuple[int, ...], new_tokens: tuple[int, ...]) -> list[int]:
     """Replace every occurrence of some tokens, from left to right."""
-    new_state: list[int] = []
+    result: list[int] = []
     index = 0
-    while index < len(state):
-        matches = tuple(state[index : index + len(replaced)]) == replaced
-        new_state += parts if matches else state[index : index + 1]
-        index += len(replaced) if matches else 1
-    return new_state
+    while index < len(tokens):
+        is_match = tuple(tokens[index : index + len(old_tokens)]) == old_tokens
+        result += new_tokens if is_match else tokens[index : index + 1]
+        index += len(old_tokens) if is_match else 1
+    return result

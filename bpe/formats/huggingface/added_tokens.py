@@ -19,7 +19,7 @@ from bpe.formats.huggingface.lists import split_off_lists
 from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
 from bpe.formats.huggingface.steps import find_own_steps
 from bpe.formats.schema import Field, load, read_fields, read_id, refuse
-from bpe.vocab.after_encoding import ByteLevel
+from bpe.vocab.after_encoding import DecodeByteLevel
 from bpe.vocab.editing import append_tokens
 from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import remove_ineffective_flags
@@ -185,7 +185,7 @@ def add_tokens(
     if model_ids:
         extended_spec = _drop_unreachable(extended_spec, model_ids)
     if extended_spec.model == "byte" and extended_spec.decoder is None and find_own_steps(extended_spec) is None:
-        return replace(extended_spec, decoder=(ByteLevel(),))
+        return replace(extended_spec, decoder=(DecodeByteLevel(),))
     return extended_spec
 
 

@@ -13,7 +13,7 @@ from bpe.pretokenize.steps import Metaspace
 from bpe.text.letters import map_letters_to_bytes, read_letters, spell_token_in_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, find_unk_id, find_word_symbols
-from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, find_spelled
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, has_text_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def find_word_ends(vocabulary: Vocabulary, mark: str, is_glued: bool) -> NDArray
     suffix, lengths = mark.encode(), vocabulary.lengths
     starts = vocabulary.offsets[1:] - len(suffix)
     ends_word: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(suffix) + is_glued)
-    ends_word[ends_word] = find_spelled(
+    ends_word[ends_word] = has_text_at(
         np.frombuffer(vocabulary.blob, np.uint8), starts[ends_word], lengths[ends_word], suffix
     )
     return ends_word
@@ -153,7 +153,7 @@ def has_all_bytes(spec: TokenizerSpec) -> bool:
     Then no symbol is unknown: one outside a character model's alphabet becomes byte tokens.
     """
     symbols = find_word_symbols(spec)
-    tables = (symbols.inner, symbols.last) if spec.model == "byte" else (symbols.of_bytes,)
+    tables = (symbols.inner_ids, symbols.last_ids) if spec.model == "byte" else (symbols.byte_ids,)
     return not any(table is None or NO_TOKEN in table for table in tables)
 
 

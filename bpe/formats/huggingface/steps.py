@@ -451,7 +451,7 @@ _STRIP_FIELDS = {
 
 def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
     if "of_tokens" not in value:
-        return after_encoding.Strip(**read_fields(value, "", _STRIP_FIELDS))
+        return after_encoding.DecodeStrip(**read_fields(value, "", _STRIP_FIELDS))
     rule = get(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
         refuse("of_tokens", rule, "it must be first or each", "remove it")
@@ -465,7 +465,7 @@ def _make_replacement(pattern: tuple[str, bool], content: str) -> after_encoding
         expression = _translate(pattern[0])
         with errors_at("pattern"):
             compile_pattern(expression)
-    return after_encoding.Replace(pattern[0], content, pattern[1])
+    return after_encoding.DecodeReplace(pattern[0], content, pattern[1])
 
 
 def _make_metaspace_decoder(
@@ -477,7 +477,7 @@ def _make_metaspace_decoder(
         refuse("add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
     if add_prefix_space is False and prepend_scheme != "never":
         refuse("add_prefix_space", False, f"the prepend_scheme is {prepend_scheme}", "write never there")
-    return after_encoding.Metaspace(replacement, prepend_scheme != "never")
+    return after_encoding.DecodeMetaspace(replacement, prepend_scheme != "never")
 
 
 DECODERS: Mapping[str, StepType] = {
@@ -497,7 +497,7 @@ DECODERS: Mapping[str, StepType] = {
     "BPEDecoder": StepType({"suffix": Field(_read_nonempty)}, after_encoding.Suffix),
     "ByteLevel": StepType(
         dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), Field(accept_any, None, kept=False)),
-        after_encoding.ByteLevel,
+        after_encoding.DecodeByteLevel,
     ),
     "WordPiece": StepType({"prefix": Field(_read_nonempty), "cleanup": Field(bool)}, after_encoding.WordPiece),
 }
@@ -519,7 +519,7 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
     while (
         len(steps) > 1
         and isinstance(steps[-1], after_encoding.Fuse)
-        and isinstance(steps[-2], after_encoding.ByteLevel | after_encoding.Fuse)
+        and isinstance(steps[-2], after_encoding.DecodeByteLevel | after_encoding.Fuse)
     ):
         steps = steps[:-1]  # it joins one token
     return None if steps == find_own_steps(spec) else steps
@@ -529,7 +529,7 @@ def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...
     """Find the steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
         as_bytes, as_text = (find_decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
-        return (after_encoding.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
+        return (after_encoding.DecodeByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
     if spec.end_of_word is None:
         return (after_encoding.Fuse(),)
     return None if _has_inner_marks(spec) else (after_encoding.Suffix(spell_end_of_word(spec)),)
@@ -559,9 +559,9 @@ def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
 
     The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
     """
-    steps: tuple[after_encoding.DecoderStep, ...] = (after_encoding.ByteLevel(),)
+    steps: tuple[after_encoding.DecoderStep, ...] = (after_encoding.DecodeByteLevel(),)
     if spec.end_of_word is not None:
-        steps += (after_encoding.Replace(spec.end_of_word, " "), after_encoding.Strip(" ", 0, 1))
+        steps += (after_encoding.DecodeReplace(spec.end_of_word, " "), after_encoding.DecodeStrip(" ", 0, 1))
     return {**_write_sequence(steps), "native": True}
 
 
@@ -571,18 +571,18 @@ def _write_sequence(steps: tuple[after_encoding.DecoderStep, ...]) -> dict[str, 
 
 
 def _write_decoder_step(step: after_encoding.DecoderStep) -> dict[str, Any]:
-    if isinstance(step, after_encoding.ByteLevel):
+    if isinstance(step, after_encoding.DecodeByteLevel):
         return dict(_BYTE_LEVEL_DECODER)
     if isinstance(step, after_encoding.Suffix):
         return {"type": "BPEDecoder", "suffix": step.suffix}
-    if isinstance(step, after_encoding.Replace):
+    if isinstance(step, after_encoding.DecodeReplace):
         return {"type": "Replace", "pattern": _write_pattern(step.pattern, step.literal), "content": step.content}
     if isinstance(step, after_encoding.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
         return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
-    if isinstance(step, after_encoding.Metaspace):
+    if isinstance(step, after_encoding.DecodeMetaspace):
         scheme = "always" if step.prepended else "never"
         return {"type": "Metaspace", "replacement": step.replacement, "prepend_scheme": scheme, "split": True}
     fields = dict(vars(step))
     if not fields.get("by_character", True):
         del fields["by_character"]  # as `tokenizers` writes it
-    return {"type": type(step).__name__, **fields}
+    return {"type": type(step).__name__.removeprefix("Decode"), **fields}
