@@ -87,7 +87,7 @@ def test_threads_that_fork_at_once_release_their_own_locks() -> None:
     go.set()
     thread.join()
     assert usable(owner)
-    assert forks._acquired == {}
+    assert forks._acquired_locks == {}
 
 
 def test_a_lock_that_stays_held_is_new_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
