@@ -728,10 +728,10 @@ class Tokenizer:
         if skip_special or skip_invalid:
             return [self.decode(ids, errors, skip_special=skip_special, skip_invalid=skip_invalid) for ids in batch]
         decode_text = self._decoder.decode_text
-        texts: list[str] = []
+        decoded_texts: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
-            texts.append(decode_text(ids, errors))
-        return texts
+            decoded_texts.append(decode_text(ids, errors))  # noqa: PERF401
+        return decoded_texts
 
     def decoder(self, *, skip_invalid: bool = False) -> IncrementalDecoder:
         """A decoder for ids that come one by one: it returns text as soon as its characters are complete.

@@ -5,6 +5,6 @@ from typing_extensions import Self
 from bpe.merge.tables import MergeList
 
 class HighMerges:
-    n: int
+    n_merges: int
     def __new__(cls, low: MergeList, high: MergeList) -> Self: ...
     def merge_unit(self, low: NDArray[np.uint32]) -> NDArray[np.uint32]: ...
