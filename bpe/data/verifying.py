@@ -102,7 +102,7 @@ def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: Prog
     tokenizer, problem = _load_tokenizer(folder, manifest)
     if problem:
         yield problem
-    yield from _find_unlisted(folder, manifest)
+    yield from _find_unlisted_files(folder, manifest)
     sound_entries: list[ShardEntry] = []
     total = sum(file.size for shard in manifest.shards for file in shard.files)
     with progress_bar(progress, "verify", total, "B") as advance:
@@ -133,13 +133,13 @@ def _load_tokenizer(folder: Path, manifest: Manifest) -> tuple[Tokenizer | None,
     return tokenizer, ""
 
 
-def _find_unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
+def _find_unlisted_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Find files that look like shards and are not in the manifest."""
     listed_names = {file.name for shard in manifest.shards for file in shard.files}
-    endings = {name.partition(".")[2] for name in listed_names}
+    suffixes = {name.partition(".")[2] for name in listed_names}
     for path in sorted(folder.iterdir()):
         is_known = path.name in listed_names or path.name in (MANIFEST_NAME, manifest.tokenizer.get("file"))
-        if not is_known and path.is_file() and path.name.partition(".")[2] in endings:
+        if not is_known and path.is_file() and path.name.partition(".")[2] in suffixes:
             yield f"{path.name}: the file is not in the manifest"
 
 
@@ -377,7 +377,7 @@ class _SampleComparison:
         file_indices = sorted({unit.file for unit in self._sources.units()})
         for file in self._pick(file_indices):
             n_per_file = max(samples // min(len(file_indices), _MAX_SAMPLED_FILES), 1)
-            texts = self._sources.one_file(file).documents()
+            texts = self._sources.select_file(file).documents()
             for index, text in enumerate(islice(texts, n_per_file)):
                 key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
                 shard_index = int(find_buckets(key, count)[0])

@@ -5,7 +5,7 @@ from bpe.base._team import Team
 
 class Learner:
     teams: tuple[Team, ...]
-    stop: int
+    stop_reason: int
     def run(self, max_merges: int, max_tokens: int) -> list[tuple[int, int, int, int]]: ...
     @property
     def n_tokens(self) -> int: ...

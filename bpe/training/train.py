@@ -157,7 +157,8 @@ def train_plain_or_superwords(superwords: SuperWords | None, job: TrainingJob) -
     if superwords is not None:
         return _learn_superwords(superwords, job)
     words, checkpoint = job.count(job.config.make_source(), job.config.counts)
-    return [job.learn(words, job.config, checkpoint)[:2]]
+    learned = job.learn(words, job.config, checkpoint)
+    return [(learned.spec, learned.training)]
 
 
 def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedSpec]:
@@ -176,9 +177,11 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedS
         )
 
     words, checkpoint = count(1, first_counts, "")
-    spec, first_record, _ = job.learn(words, replace(config, vocab_size=superwords.transition, sizes=()), checkpoint)
+    first_stage = job.learn(words, replace(config, vocab_size=superwords.transition, sizes=()), checkpoint)
     words, checkpoint = count(2, second_counts, ".stage2")
     check_unchanged(source, files_before)
-    spec = make_second_stage_base(spec, words, superwords)
-    spec, second_record, _ = continue_merges(job, words, spec, superwords.limit_config(config), checkpoint)
-    return [(spec, second_record.after(first_record.merges, first_record.curve, first_record.stopped))]
+    base = make_second_stage_base(first_stage.spec, words, superwords)
+    second_stage = continue_merges(job, words, base, superwords.limit_config(config), checkpoint)
+    first_record = first_stage.training
+    record = second_stage.training.after(first_record.merges, first_record.curve, first_record.stopped)
+    return [(second_stage.spec, record)]
