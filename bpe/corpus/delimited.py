@@ -20,7 +20,7 @@ from bpe.base.forks import make_lock
 from bpe.base.utf8 import escape, find_utf8_error, unescape
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.jsonl import check_once, list_known_names
+from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.reading import MAX_READ, Stream
 from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
@@ -62,11 +62,11 @@ class _Lines:
         return not self._ready
 
     def __iter__(self) -> Iterator[str]:
-        """The iterator itself."""
+        """Return the iterator itself."""
         return self
 
     def __next__(self) -> str:
-        """The next line."""
+        """Return the next line."""
         while not self._ready:
             block = next(self._blocks)
             self.n_bytes_read += block.size
@@ -126,10 +126,10 @@ def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> lis
         return None
     if context.field not in names:
         raise FormatError(
-            f"there is no column {context.field!r}{list_known_names(names)}{_suggest_delimiter(names)}",
+            f"there is no column {context.field!r}{describe_known_names(names)}{_suggest_delimiter(names)}",
             path=context.source,
         )
-    check_once(context.field, names, context.source)
+    check_unique_column(context.field, names, context.source)
     return names
 
 
@@ -237,7 +237,7 @@ def _read_document(row: list[str], names: list[str], context: RecordContext) -> 
 
 @contextmanager
 def _allow_long_fields() -> Iterator[None]:
-    """Inside the block, `csv` takes fields of any length; its limit is one for the whole process."""
+    """Let `csv` read fields of any length inside the block; its limit is one for the whole process."""
     global _n_parsing, _saved_limit
     with _lock:
         if not _n_parsing:

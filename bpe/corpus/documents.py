@@ -34,7 +34,7 @@ class Documents:
     source: str
 
     def __len__(self) -> int:
-        """The number of texts."""
+        """Return the number of texts."""
         return len(self.starts)
 
     def split_into_groups(self, size: int) -> Iterator[Documents]:
@@ -48,7 +48,7 @@ class Documents:
             first = last
 
     def texts(self) -> list[bytes]:
-        """The texts as bytes objects."""
+        """Return the texts as bytes objects."""
         data = self.data
         return [bytes(data[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
 

@@ -127,7 +127,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
             )
         if key not in value:
             inside = f" in {parent!r}" if depth else ""
-            raise _BadRecordError(f"there is no field {key!r}{inside}{list_known_names(value)}")
+            raise _BadRecordError(f"there is no field {key!r}{inside}{describe_known_names(value)}")
         value = value[key]
     if not isinstance(value, str):
         raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_json_type(value)}; it must be a string")
@@ -137,7 +137,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
     return value
 
 
-def list_known_names(names: Iterable[str]) -> str:
+def describe_known_names(names: Iterable[str]) -> str:
     """Make the end of an error message about a name that does not exist: the names that do.
 
     >>> list_known_names(["id", "body"])
@@ -151,7 +151,7 @@ def list_known_names(names: Iterable[str]) -> str:
     return f", only {shown_names}; pass the name of the text, such as field={known_names[0]!r}"
 
 
-def check_once(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:
+def check_unique_column(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:
     """Raise FormatError for a column whose name other columns have too."""
     if names.count(name) > 1:
         raise FormatError(

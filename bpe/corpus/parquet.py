@@ -19,10 +19,10 @@ from bpe.base.utf8 import find_utf8_error
 from bpe.corpus import blocks
 from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, read_arrow_documents
-from bpe.corpus.jsonl import check_once, list_known_names
+from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
 from bpe.corpus.records import RecordContext
-from bpe.corpus.streams import FileStates, open_raw, read_ahead, refuse_changes
+from bpe.corpus.streams import FileStates, open_raw, read_ahead, watch_for_changes
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
@@ -62,7 +62,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
                 current_part, n_documents_before, n_bad_records = part_index, 0, context.bad_records.count
             state.unclaimed_bytes += _count_bytes(file, array, first_row, n_file_rows)
             is_not_null = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-            with _name_errors(file):
+            with _as_format_errors(file):
                 parts = read_arrow_documents(_cast_to_text(array)) or []
             for part in parts:
                 for block in _divide_part(part, is_not_null, context, first_row):
@@ -91,7 +91,7 @@ def list_row_groups(file: SourceFile) -> list[int]:
 
 def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
     file, first, last = context.file, context.start, context.end
-    with ExitStack() as stack, _name_errors(file):
+    with ExitStack() as stack, _as_format_errors(file):
         parquet_file = _open_parquet(file, stack, context.state.file_states)
         path = _find_column(parquet_file.schema_arrow, context)
         metadata = parquet_file.metadata
@@ -114,9 +114,9 @@ def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
 def _open_parquet(file: SourceFile, stack: ExitStack, states: FileStates | None = None) -> Any:
     import pyarrow.parquet as pq
 
-    refuse_changes(file, stack, file.name, states)
+    watch_for_changes(file, stack, file.name, states)
     source = file.name if file.kind == "file" else open_raw(file, stack)[0]
-    with _name_errors(file):
+    with _as_format_errors(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
 
 
@@ -133,7 +133,7 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
     from pyarrow import ipc
 
     file, first, last = context.file, context.start, context.end
-    with ExitStack() as stack, _name_errors(file):
+    with ExitStack() as stack, _as_format_errors(file):
         raw, _ = open_raw(file, stack, context.state.file_states)
         source = stack.enter_context(pa.OSFile(file.name) if file.kind == "file" else pa.PythonFile(raw, "r"))
         start = source.read(8)
@@ -179,10 +179,10 @@ def _find_column(schema: Any, context: RecordContext) -> list[str]:
     for depth, name in enumerate(path):
         if name not in names:
             raise FormatError(
-                f"there is no column {prefix + name!r}{list_known_names(prefix + other for other in names)}",
+                f"there is no column {prefix + name!r}{describe_known_names(prefix + other for other in names)}",
                 path=context.source,
             )
-        check_once(name, names, context.source, prefix + name)
+        check_unique_column(name, names, context.source, prefix + name)
         column_type = schema.field(name).type if depth == 0 else column_type.field(name).type
         names = (
             [column_type.field(index).name for index in range(column_type.num_fields)]
@@ -286,7 +286,7 @@ def _check_block(block: Block, context: RecordContext, row: int) -> Block:
 
 
 @contextmanager
-def _name_errors(file: SourceFile) -> Iterator[None]:
+def _as_format_errors(file: SourceFile) -> Iterator[None]:
     """Turn pyarrow's errors about the content of a file into FormatErrors that name it."""
     import pyarrow as pa
 

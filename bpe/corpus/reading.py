@@ -94,12 +94,12 @@ class Stream:
         return self._file.readinto(buffer)
 
     def fileno(self) -> int:
-        """The descriptor of a regular file."""
+        """Return the descriptor of a regular file."""
         descriptor: int = self._file.fileno()  # type: ignore[union-attr]
         return descriptor
 
     def count_disk_bytes(self, bytes_read: int) -> int:
-        """The bytes on disk for the bytes of text that were read since the last call."""
+        """Count the bytes on disk for the bytes of text that were read since the last call."""
         return bytes_read
 
 
@@ -165,7 +165,7 @@ def find_last_character_end(buffer: bytearray, low: int, end: int) -> tuple[int,
     return (block_end, block_end) if block_end > low else None
 
 
-class Schedule:
+class ReadSchedule:
     """Sizes of reads: small at first and at the end, so that no thread waits long for another.
 
     Args:
@@ -220,7 +220,7 @@ def read_text(
     stream: Stream,
     find_block_end: BlockEndFinder | None,
     buffers: BufferPool,
-    schedule: Schedule,
+    schedule: ReadSchedule,
     *,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",

@@ -14,7 +14,7 @@ from bpe.base.forks import make_lock
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import to_bytes
 from bpe.corpus.blocks import Block, make_document_end_finder
-from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, Schedule, Stream, TextBlock, read_text
+from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, ReadSchedule, Stream, TextBlock, read_text
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ReadState:
     """
 
     find_block_end: BlockEndFinder | None
-    schedule: Schedule
+    schedule: ReadSchedule
     unsplittable: list[bytes] | None
     reader_step: int
     buffers: BufferPool = field(default_factory=BufferPool)

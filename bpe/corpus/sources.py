@@ -23,7 +23,7 @@ from bpe.corpus.contents import SAMPLE_BYTES, ExpectedText, warn_about_text
 from bpe.corpus.reading import (
     BlockEndFinder,
     EncodingErrors,
-    Schedule,
+    ReadSchedule,
     Stream,
     check_encoding_errors,
     read_text,
@@ -216,7 +216,7 @@ class Sources:
         self._bad_records.skip(count)
 
     def plan(self) -> dict[str, Any]:
-        """Everything that determines the documents and their order, as JSON values: files, options, the part."""
+        """Return what determines the documents and their order, as JSON values: files, options, the part."""
         return {
             "version": 1,
             "files": [[file.name, file.size, file.format, file.compression] for file in self.files],
@@ -234,7 +234,7 @@ class Sources:
     # Parts ------------------------------------------------------------------------------------------------------------
 
     def units(self) -> list[Unit]:
-        """The parts of files that can be read by themselves, in order.
+        """List the parts of files that can be read by themselves, in order.
 
         A unit is a file, or of a large one about 256 MB: row groups of a Parquet file, bytes of uncompressed JSON Lines
         or text with separators, from the start of a document. Units depend on the files alone.
@@ -248,7 +248,7 @@ class Sources:
         return [unit for index in range(len(self.files)) for unit in self._divide_file(index)]
 
     def part(self, rank: int, world: int) -> Sources:
-        """The part of one rank of several, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
+        """Select the part of one rank, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
 
         All parts in order have all documents in order; a part may be empty.
 
@@ -400,7 +400,7 @@ class Sources:
         """
         units = self._list_units_to_read()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
-        schedule = Schedule(self.size if seekable and start is None else None, threads)
+        schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
         state = ReadState(find_block_end, schedule, unsplittable, step, n_bad_records=self.skipped)
         documents_to_skip = 0
         if start is not None:
@@ -410,8 +410,8 @@ class Sources:
             blocks: Iterator[Any]
             if self.files[unit.file].format == "text":
                 blocks = self._read_text(unit, state, by_kernel=not drops_invalid)
-                if self._closes_documents(unit):
-                    blocks = _close_documents(blocks)
+                if self._drops_trailing_document(unit):
+                    blocks = _drop_trailing_documents(blocks)
                 blocks = _drop_invalid(blocks, self._bad_records) if drops_invalid else blocks
             else:
                 blocks = self._read_records(unit, state)
@@ -421,7 +421,7 @@ class Sources:
     def whole_documents(
         self, start: Position | None = None
     ) -> Generator[tuple[Block, NDArray[np.int64], NDArray[np.int64]], None, None]:
-        """Blocks that end after a document where they can, from a position on, with the bounds of their documents.
+        """Yield blocks that end after a document where they can, from a position on, with the bounds of the documents.
 
         The text of a block must not be used after the next one was taken.
         """
@@ -508,7 +508,7 @@ class Sources:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
-    def _closes_documents(self, unit: Unit) -> bool:
+    def _drops_trailing_document(self, unit: Unit) -> bool:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
@@ -547,7 +547,7 @@ class Sources:
                 yield from self._make_reader(stream, unit.file, state)
                 return
             find_block_end = state.find_block_end
-            if not by_kernel or (find_block_end is None and self._closes_documents(unit)):
+            if not by_kernel or (find_block_end is None and self._drops_trailing_document(unit)):
                 find_block_end = make_document_end_finder(separators, keep)
             for block in read_text(
                 stream,
@@ -612,7 +612,7 @@ def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int)
     return None
 
 
-def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
+def _drop_trailing_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
     """Yield the blocks of one file, without the empty document that would follow a separator at its end.
 
     A block that ends with a separator but not with a document has an empty document open. It is closed without that

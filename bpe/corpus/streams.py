@@ -57,7 +57,7 @@ class _ChunkStream(Stream):
         return count
 
     def count_disk_bytes(self, bytes_read: int) -> int:
-        """The bytes of the compressed file that were read since the last call."""
+        """Count the bytes of the compressed file that were read since the last call."""
         del bytes_read
         new_bytes, self._bytes_counted = self._bytes_taken - self._bytes_counted, self._bytes_taken
         return new_bytes
@@ -131,10 +131,10 @@ def open_raw(file: SourceFile, stack: ExitStack, states: FileStates | None = Non
     if file.kind == "remote":
         return stack.enter_context(open_remote(file.name)), None
     raw: Any = stack.enter_context(open(file.name, "rb", buffering=0))  # noqa: SIM115 (the stack closes it)
-    return raw, refuse_changes(file, stack, raw.fileno(), states)
+    return raw, watch_for_changes(file, stack, raw.fileno(), states)
 
 
-def refuse_changes(
+def watch_for_changes(
     file: SourceFile, stack: ExitStack, descriptor_or_path: int | str, states: FileStates | None
 ) -> int | None:
     """When the stack is left without an error, raise OSError if the file's size or time has changed.

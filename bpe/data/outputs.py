@@ -24,7 +24,7 @@ from bpe.data.grouping import DocumentGroup, ResumePoint
 from bpe.data.journal import Journal, crash_point
 from bpe.data.manifest import ShardEntry
 from bpe.data.plan import TRAIN, VALIDATION, ShardPlan
-from bpe.data.shuffling import Buckets, count_buckets, hash_positions
+from bpe.data.shuffling import Buckets, compute_document_keys, count_buckets
 
 #: After this many bytes of sources the buckets are written to the disk and the journal records their sizes.
 CHECKPOINT_BYTES = 256 << 20
@@ -207,7 +207,7 @@ class ShuffledShardOutput(ShardOutput):
         if self._unsaved_bytes >= CHECKPOINT_BYTES:
             self._save_checkpoint(group.start)
         assert plan.seed is not None
-        keys = hash_positions(plan.seed, plan.part or (0, 1), *group.number_documents())
+        keys = compute_document_keys(plan.seed, plan.part or (0, 1), *group.number_documents())
         self._buckets.append(group.ids, group.lengths, keys, group.choose_validation(plan.validation))
         self._unsaved_bytes += group.size
         self._n_used_files = group.find_file_and_index(len(group.lengths) - 1)[0] + 1

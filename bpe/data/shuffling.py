@@ -45,7 +45,7 @@ _BATCH_IDS = 4 << 20
 DOCUMENT_DTYPE = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
 
 
-def hash_positions(
+def compute_document_keys(
     seed: int, part: tuple[int, int], files: NDArray[np.int64], indices: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """Compute the keys of documents, by file and by index within the file, with a chain of SplitMix64 steps.

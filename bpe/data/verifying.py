@@ -21,13 +21,13 @@ from bpe.base.progress import Advance, ProgressLike, check_progress, progress_ba
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.formats.files import find_crc32
+from bpe.data.formats.files import choose_crc32
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation, hash_documents
 from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
 from bpe.data.plan import count_shards
-from bpe.data.shuffling import find_buckets, hash_positions
+from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import FormatError, check_int, get_log, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
@@ -145,7 +145,7 @@ def _find_unlisted_files(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda _: None) -> Iterator[str]:
     """Compare the files of a shard with their sizes and sums."""
-    crc32 = find_crc32()
+    crc32 = choose_crc32()
     for file in entry.files:
         path = folder / file.name
         if not path.is_file():
@@ -379,7 +379,7 @@ class _SampleComparison:
             n_per_file = max(samples // min(len(file_indices), _MAX_SAMPLED_FILES), 1)
             texts = self._sources.select_file(file).documents()
             for index, text in enumerate(islice(texts, n_per_file)):
-                key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
+                key = compute_document_keys(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
                 shard_index = int(find_buckets(key, count)[0])
                 entry = next((shard for shard in shards if self._is_shard_of(shard, shard_index, count, text)), None)
                 if entry is None or not self._has_document(entry, self._encode(text)):

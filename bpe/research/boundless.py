@@ -40,7 +40,7 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import identify_files
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
 from bpe.training.job import LearnedMerges, LearnedSpec, TrainingJob, check_unchanged
-from bpe.training.kernel_input import SPELLED_BY_TOKENS, InitialTokens, WordArrays
+from bpe.training.kernel_input import TOKEN_SYMBOLS, InitialTokens, WordArrays
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOP_REASONS, log, make_trainer
 from bpe.vocab.editing import truncate
@@ -160,11 +160,11 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     word_counts, run_counts = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
     files_before = identify_files(source)
     extra_options = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
-    words, checkpoint = job.count(source, word_counts, extra_options=extra_options)
+    counts, checkpoint = job.count(source, word_counts, extra_options=extra_options)
     words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), count_non_overlapping=True)
     if transition is not None:
         words_config = replace(words_config, vocab_size=transition, sizes=())
-    word_phase = job.learn(words, words_config, checkpoint)
+    word_phase = job.learn(counts, words_config, checkpoint)
     if word_counts is not None and run_counts is None:  # the tokenizer that `count_runs` needs for the second phase
         return [(replace(word_phase.spec, word_merges=len(word_phase.spec.merges)), word_phase.training)]
 
@@ -255,7 +255,7 @@ def _start_run_trainer(
         (token, False, bool(kinds[token_id] == SPECIAL), 0 if kinds[token_id] == SPECIAL else len(token))
         for token_id, token in spec.vocabulary.items()
     ]
-    initial_tokens = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
+    initial_tokens = InitialTokens(TOKEN_SYMBOLS, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(runs, config, initial_tokens, max_merges, max_memory=job.max_memory, threads=job.threads)
     return trainer, len(runs.counts)
 
@@ -278,8 +278,8 @@ def _interleave_merges(
                 n_supermerges += 1
                 left, right, token, _ = supermerges[n_supermerges - 1]
                 if on_merge is not None:
-                    parts = trainer.spell_token(left), trainer.spell_token(right)
-                    on_merge(n_supermerges, *parts, trainer.spell_token(token), count)
+                    parts = trainer.get_token_bytes(left), trainer.get_token_bytes(right)
+                    on_merge(n_supermerges, *parts, trainer.get_token_bytes(token), count)
             else:
                 break
             bar(1)

@@ -167,26 +167,28 @@ def _split_corpus(rule: ParityRule, config: TrainConfig) -> dict[str, tuple[Sour
 
 def _check_words(counts: Mapping[str, WordCounts], rule: ParityRule, config: TrainConfig) -> list[WordArrays]:
     """Check that all counts have the same settings, and build the words of each language."""
-    first_name, settings = next((name, describe_count_settings(words)) for name, words in counts.items())
+    first_name, settings = next(
+        (name, describe_count_settings(language_counts)) for name, language_counts in counts.items()
+    )
     for corpus_name, counts_by_language in (("the corpus", counts), ("dev", rule.dev or {})):
-        for name, words in counts_by_language.items():
-            language_settings = describe_count_settings(words)
+        for name, language_counts in counts_by_language.items():
+            other_settings = describe_count_settings(language_counts)
             differing_name = next(
                 (
                     setting
-                    for setting in settings | language_settings
-                    if language_settings.get(setting) != settings.get(setting)
+                    for setting in settings | other_settings
+                    if other_settings.get(setting) != settings.get(setting)
                 ),
                 None,
             )
             if differing_name is not None:
                 raise ValueError(
                     f"the counts of {name!r} in {corpus_name} were made with "
-                    f"{differing_name}={short_repr(language_settings.get(differing_name))}, those of {first_name!r} "
+                    f"{differing_name}={short_repr(other_settings.get(differing_name))}, those of {first_name!r} "
                     f"with {short_repr(settings.get(differing_name))}; they must be made with the same settings: "
                     "count one of them again"
                 )
-    return [_build_words(name, words, config) for name, words in counts.items()]
+    return [_build_words(name, language_counts, config) for name, language_counts in counts.items()]
 
 
 def _build_words(name: str, counts: WordCounts, config: TrainConfig) -> WordArrays:
@@ -390,9 +392,9 @@ class ParityTrainer:
         )
         return removed
 
-    def spell_token(self, token: int) -> bytes:
+    def get_token_bytes(self, token: int) -> bytes:
         """Return the bytes of a token."""
-        return self._trainers[0].spell_token(token)
+        return self._trainers[0].get_token_bytes(token)
 
     def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
         """List all tokens, as `Trainer.list_tokens` does."""
@@ -429,8 +431,8 @@ class _TrainerFactory:
         if rule.global_merges:
             global_trainer, _, _ = self._start_trainer(_merge_counts(counts), track_all_pairs=False)
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
-        for name, words in counts.items():
-            trainer, n_language_words, bytes_and_tokens = self._start_trainer(words)
+        for name, language_counts in counts.items():
+            trainer, n_language_words, bytes_and_tokens = self._start_trainer(language_counts)
             dev_trainer, (_, length) = None, bytes_and_tokens
             if name in dev:
                 dev_trainer, _, (_, length) = self._start_trainer(dev[name])

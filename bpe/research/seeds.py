@@ -85,8 +85,8 @@ class Seeds:
     def to_json(self) -> dict[str, Any]:
         """Return what determines the result, as name → JSON value."""
         return {
-            "merges": [[_spell_token(left), _spell_token(right)] for left, right in self.merges],
-            "tokens": [_spell_token(token) for token in self.tokens],
+            "merges": [[_to_latin1(left), _to_latin1(right)] for left, right in self.merges],
+            "tokens": [_to_latin1(token) for token in self.tokens],
         }
 
 
@@ -142,14 +142,14 @@ def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
 
 
 def _learn_after_seeds(
-    seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
+    seeds: Seeds, job: TrainingJob, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
 ) -> LearnedMerges:
     """Learn merges after the seeds, whose merges have the count SEED_COUNT; otherwise as `learn_merges`."""
-    spec, config = begin_with_seeds(seeds, make_initial_spec(words, [build_words(words, config)], config), config)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(counts, [build_words(counts, config)], config), config)
     n_seeds = len(spec.merges)
-    learned = continue_merges(job, words, spec, config, checkpoint)
-    counts = np.concatenate((np.full(n_seeds, SEED_COUNT), learned.counts))
-    return LearnedMerges(learned.spec, learned.training.after(n_seeds), counts)
+    learned = continue_merges(job, counts, spec, config, checkpoint)
+    merge_counts = np.concatenate((np.full(n_seeds, SEED_COUNT), learned.counts))
+    return LearnedMerges(learned.spec, learned.training.after(n_seeds), merge_counts)
 
 
 def begin_with_seeds(
@@ -328,5 +328,5 @@ def as_bytes(token: TokenLike) -> bytes:
     return token.encode() if isinstance(token, str) else token
 
 
-def _spell_token(token: TokenLike) -> str:
+def _to_latin1(token: TokenLike) -> str:
     return as_bytes(token).decode("latin-1")

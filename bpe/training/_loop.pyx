@@ -161,7 +161,7 @@ cdef class Learner:
         token = self.find_result_token(pair.left, pair.right)
         if token != NO_TOKEN and self.has_veto:
             with gil:
-                if self.veto(self.spell_token(pair.left), self.spell_token(pair.right), pair.count):
+                if self.veto(self.get_token_bytes(pair.left), self.get_token_bytes(pair.right), pair.count):
                     token = NO_TOKEN
         if token == NO_TOKEN:
             self.state.pairs.items[pair_id].count = 0
@@ -233,7 +233,7 @@ cdef class Learner:
         """How many tokens there are that are not deleted."""
         return self.state.tokens.n - self.n_deleted
 
-    def spell_token(self, size_t token):
+    def get_token_bytes(self, size_t token):
         """Return the bytes of a token."""
         if token >= self.state.tokens.n:
             raise ValueError(f"token {token} does not exist; there are {self.state.tokens.n} tokens")

@@ -64,7 +64,7 @@ def count_symbols(
 cdef enum:
     FORGET_EVERY = 1 << 16    # cells between two times that the pages of a mapped file are let go
 
-cdef enum Spelling:           # what the bytes of a word are
+cdef enum SymbolKind:           # what the bytes of a word are
     BYTES = 0                 # its symbols
     CHARS = 1                 # its symbols in UTF-8
     TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
@@ -74,7 +74,7 @@ cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
     const int64_t* offsets
     const int64_t* counts
     size_t mapped             # the bytes of the blob if it is a file that is mapped for reading, else 0
-    Spelling spelling
+    SymbolKind symbol_kind
     const uint32_t* inner_tokens  # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
     const uint32_t* last_tokens  # the same at the end of a word
     size_t n_symbols          # the length of both
@@ -89,9 +89,9 @@ cdef size_t count_cells(const WordInput* words, size_t i) noexcept nogil:
     cdef size_t n = <size_t>(end - pos)
     if words.counts[i] <= 0:
         return 0
-    if words.spelling == TOKENS:
+    if words.symbol_kind == TOKENS:
         n //= sizeof(uint32_t)
-    elif words.spelling == CHARS:
+    elif words.symbol_kind == CHARS:
         n = 0
         while pos < end:
             n += words.blob[pos] & 0xC0 != 0x80
@@ -104,11 +104,11 @@ cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t e
     """Read the token of the symbol at a position, and move past it; NO_TOKEN for one outside the alphabet."""
     cdef Py_ssize_t length = 1
     cdef uint32_t code = 0
-    if words.spelling == TOKENS:
+    if words.symbol_kind == TOKENS:
         memcpy(&code, words.blob + pos[0], sizeof(uint32_t))
         pos[0] += sizeof(uint32_t)
     else:
-        if words.spelling == CHARS:
+        if words.symbol_kind == CHARS:
             code = decode_char(words.blob, pos[0], end, &length)
         else:
             code = words.blob[pos[0]]
@@ -207,17 +207,17 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by
     cdef const uint32_t[::1] inner_tokens = initial.inner_tokens, last_tokens = initial.last_tokens
     cdef WordInput word_input
     cdef size_t i
-    is_encoded = initial.spelling == TOKENS
+    is_encoded = initial.symbol_kind == TOKENS
     has_tables = inner_tokens is not None, last_tokens is not None
-    if initial.spelling not in (BYTES, CHARS, TOKENS) or has_tables != (not is_encoded, not is_encoded):
-        raise ValueError(f"spelling is {initial.spelling}; bytes and characters need tables, tokens have none")
+    if initial.symbol_kind not in (BYTES, CHARS, TOKENS) or has_tables != (not is_encoded, not is_encoded):
+        raise ValueError(f"spelling is {initial.symbol_kind}; bytes and characters need tables, tokens have none")
     check_offsets(offsets, counts.shape[0], blob.shape[0])
     if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
         raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
     if initial.mark_token != NO_TOKEN and initial.mark_token >= tokens.n:
         raise ValueError(f"the end-of-word mark is token {initial.mark_token}; the vocabulary has {tokens.n} tokens")
     memset(&word_input, 0, sizeof(word_input))
-    word_input.spelling, word_input.mark, word_input.n_tokens = initial.spelling, initial.mark_token, tokens.n
+    word_input.symbol_kind, word_input.mark, word_input.n_tokens = initial.symbol_kind, initial.mark_token, tokens.n
     word_input.offsets = &offsets[0]
     if blob.shape[0]:
         word_input.blob, word_input.mapped = &blob[0], blob.shape[0] if words.is_mapped else 0

@@ -21,8 +21,8 @@ from bpe.training.config import OnMerge, TrainConfig
 from bpe.training.encoded import ArraySpool, encode_in_groups
 from bpe.training.job import LearnedMerges, TrainingJob
 from bpe.training.kernel_input import (
-    SPELLED_BY_TOKENS,
     SYMBOL_LIMIT,
+    TOKEN_SYMBOLS,
     InitialTokens,
     WordArrays,
     build_words,
@@ -104,11 +104,11 @@ def extend(
         if not isinstance(superwords, SuperWords):
             raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
         spec, config = replace(spec, pretokenizer=superwords.get_pretokenizer(2)), superwords.limit_config(config)
-    words = as_counts(counts, spec, DOCUMENTS if superwords is None else superwords.units)
+    word_counts = as_counts(counts, spec, DOCUMENTS if superwords is None else superwords.units)
     if superwords is not None:
-        spec = make_second_stage_base(spec, words, superwords)
+        spec = make_second_stage_base(spec, word_counts, superwords)
     job = TrainingJob(config, learn_merges)
-    learned = continue_merges(job, words, spec, config, None)
+    learned = continue_merges(job, word_counts, spec, config, None)
     return Tokenizer(replace(learned.spec, training=learned.training))
 
 
@@ -226,7 +226,7 @@ def make_continuing_trainer(
         (token, bool(is_word_end[token_id]), bool(is_reserved[token_id]), int(lengths[token_id]))
         for token_id, token in vocabulary.items()
     ]
-    initial_tokens = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
+    initial_tokens = InitialTokens(TOKEN_SYMBOLS, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(
         words,
         config,

@@ -88,9 +88,9 @@ class TrainingJob:
             return [_truncate_to_size(spec, training, size) for size in sizes]
         return Tokenizer(replace(spec, training=training))
 
-    def learn(self, words: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None) -> LearnedMerges:
+    def learn(self, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None) -> LearnedMerges:
         """Learn merges from words."""
-        return self._learn(self, words, config, checkpoint)
+        return self._learn(self, counts, config, checkpoint)
 
     def count(
         self,
@@ -116,23 +116,23 @@ class TrainingJob:
         config = self.config
         if pretokenizer == "default":
             pretokenizer = config.pretokenizer
-        words = self.prepare_counts(given_counts, pretokenizer, units)
+        counts = self.prepare_counts(given_counts, pretokenizer, units)
         checkpoint = files = None
         if config.checkpoint is not None:
             files = identify_files(source)
             count_options = {
                 **(extra_options or {}),
-                **describe_count_settings(words),
+                **describe_count_settings(counts),
                 **_list_document_options(source),
             }
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
             checkpoint = Checkpoint(path, config.to_json() | self._extra_options | count_options, files, count_options)
         saved_counts = None if checkpoint is None else checkpoint.load_counts()
         if saved_counts is not None:
-            words = saved_counts
+            counts = saved_counts
         elif given_counts is None:
             count_into(
-                words,
+                counts,
                 source,
                 self.threads,
                 config.progress,
@@ -143,10 +143,10 @@ class TrainingJob:
             )
         if checkpoint is not None:
             with progress_note(config.progress, "write"):
-                checkpoint.record_counts(words)
-        if words is not given_counts:
-            self._owned_counts.append(words)
-        return words, checkpoint
+                checkpoint.record_counts(counts)
+        if counts is not given_counts:
+            self._owned_counts.append(counts)
+        return counts, checkpoint
 
     def open_checkpoint(self, path: PathLike, extra_options: Mapping[str, Any], counts: WordCounts) -> Checkpoint:
         """Open a checkpoint of merges that are learned from several counts; `counts` have the settings of all."""
@@ -177,11 +177,11 @@ class TrainingJob:
                     )
             check_counts_match(given_counts, config.special_tokens, units, config.reserved_names)
             return given_counts
-        words = WordCounts(pretokenizer, config.normalizer, config.special_tokens)
-        words.units = units
+        counts = WordCounts(pretokenizer, config.normalizer, config.special_tokens)
+        counts.units = units
         if given_counts is not None:
-            words.update(given_counts)
-        return words
+            counts.update(given_counts)
+        return counts
 
 
 #: A function that learns merges from words, called as learn(job, words, config, checkpoint); see `TrainingJob.learn`.

@@ -24,7 +24,7 @@ SYMBOL_LIMIT = 2**32 - 2
 #: With this many tokens, the kernel's symbols go from 16 to 32 bits.
 WIDE_FROM_TOKENS = 65000
 #: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
-SPELLED_BY_TOKENS = 2
+TOKEN_SYMBOLS = 2
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class InitialTokens:
     """The tokens that training starts from.
 
     Attributes:
-        spelling: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
+        symbol_kind: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
             order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
         inner_tokens: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN; None
@@ -93,7 +93,7 @@ class InitialTokens:
 
     """
 
-    spelling: int
+    symbol_kind: int
     tokens: list[tuple[bytes, bool, bool, int]]
     inner_tokens: NDArray[np.uint32] | None
     last_tokens: NDArray[np.uint32] | None
@@ -165,7 +165,7 @@ def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens
 
     """
     given_codes, codes = _choose_codes(words, config)
-    symbols = [_spell_symbol(code, config.is_char_model) for code in codes]
+    symbols = [_encode_symbol(code, config.is_char_model) for code in codes]
     marked_symbols: list[bytes] = []
     first_code_id = config.n_before_alphabet
     n_codes = max(len(words.inner_counts), max(codes, default=0) + 1)
@@ -178,7 +178,7 @@ def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens
             word_end_codes = [code for code in codes if code in given_codes or words.last_counts[code] > 0]
             last_tokens = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
             last_tokens[word_end_codes] = np.arange(len(word_end_codes), dtype=np.uint32) + first_code_id + len(codes)
-            marked_symbols = [_spell_symbol(code, config.is_char_model) + mark for code in word_end_codes]
+            marked_symbols = [_encode_symbol(code, config.is_char_model) + mark for code in word_end_codes]
         else:
             mark_token = first_code_id + len(codes)
             marked_symbols = [mark]
@@ -215,7 +215,7 @@ def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
         checked.add(symbol)
 
 
-def _spell_symbol(code: int, is_char_model: bool) -> bytes:
+def _encode_symbol(code: int, is_char_model: bool) -> bytes:
     return chr(code).encode() if is_char_model else bytes([code])
 
 

@@ -169,10 +169,10 @@ def count_for_tokenizer(
     check_progress(progress)
     check_one_corpus(files=files, texts=texts, counts=counts)
     if counts is not None:
-        words = as_counts(counts, spec)
+        word_counts = as_counts(counts, spec)
     else:
-        words = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
-        count_corpus(words, files, texts, threads, progress)
-    if not len(words):
+        word_counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
+        count_corpus(word_counts, files, texts, threads, progress)
+    if not len(word_counts):
         raise ValueError("the corpus has no words; give text that is not empty")
-    return CountedCorpus(words, resolve_threads(threads))
+    return CountedCorpus(word_counts, resolve_threads(threads))

@@ -75,7 +75,7 @@ class SuperWords:
 
     @classmethod
     def paper(cls, transition: int, **changes: Any) -> SuperWords:
-        """The patterns of the paper in both stages: words, then everything between numbers; `changes` as for the class.
+        """Take the paper's patterns in both stages: words, then everything between numbers; `changes` as for the class.
 
         >>> SuperWords.paper(180_000).pretokenizer.split("in 1234 of all cases")
         ['in ', '1', '234', ' of all cases']
@@ -86,7 +86,7 @@ class SuperWords:
 
     @classmethod
     def v2(cls, transition: int, **changes: Any) -> SuperWords:
-        """The patterns that the paper's authors use since November 2025; `changes` as for the class.
+        """Take the patterns that the paper's authors use since November 2025; `changes` as for the class.
 
         >>> SuperWords.v2(180_000).pretokenizer.split("in 1234 of all cases, ...")
         ['in ', '123', '4', ' of all cases,', ' ...']

@@ -63,7 +63,7 @@ class MergeLearner(Protocol):
     def list_removed_counts(self) -> NDArray[np.int64]:
         """List by how many tokens each merge made the corpus shorter: int64 (n,)."""
 
-    def spell_token(self, token: int) -> bytes:
+    def get_token_bytes(self, token: int) -> bytes:
         """Return the bytes of a token."""
 
     def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
@@ -264,7 +264,7 @@ def run_merges(
     on_merge = config.on_merge
     merges_per_call = MERGES_PER_CALL if n_words < MANY_WORDS else 1
     max_merges = config.num_merges if config.num_merges is not None else ID_LIMIT
-    spell = partial(_spell_token, trainer, config.is_char_model)
+    format_token = partial(_format_token, trainer, config.is_char_model)
     with team_threads(*trainer.teams):
         n_done = _resume(trainer, checkpoint, max_merges, vocab_limit, config.progress)
         total = _count_possible_merges(trainer, n_done, max_merges, vocab_limit)
@@ -279,10 +279,10 @@ def run_merges(
                     if time.monotonic() - call_start < SHORT_CALL_SECONDS:
                         merges_per_call = min(2 * merges_per_call, MERGES_PER_CALL)
                     if merges:
-                        bar(len(merges), partial(spell, merges[-1][2]), merges[-1][3])
+                        bar(len(merges), partial(format_token, merges[-1][2]), merges[-1][3])
                         if on_merge is not None:
                             left, right, token, count = merges[0]
-                            on_merge(n_done, spell(left), spell(right), spell(token), count)
+                            on_merge(n_done, format_token(left), format_token(right), format_token(token), count)
                         if checkpoint is not None:
                             checkpoint.save_if_due(trainer.list_merges)
                     if trainer.stop_reason or not merges:
@@ -316,9 +316,9 @@ def _count_possible_merges(trainer: MergeLearner, n_done: int, max_merges: int, 
     return total if total < ID_LIMIT // 2 else None
 
 
-def _spell_token(trainer: MergeLearner, is_char_model: bool, token: int) -> Any:
+def _format_token(trainer: MergeLearner, is_char_model: bool, token: int) -> Any:
     """Spell a token as `on_merge` receives it: bytes, or str in a character model."""
-    data = trainer.spell_token(token)
+    data = trainer.get_token_bytes(token)
     return data.decode() if is_char_model else data
 
 

@@ -389,7 +389,7 @@ def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: p
     """Where a separator ends documents, too; then the block's text is still in a processor's cache."""
     monkeypatch.setattr(reading, "MAX_READ", 64)
     reads: list[int] = []
-    monkeypatch.setattr(reading.Schedule, "record_read", lambda self, count: reads.append(count))
+    monkeypatch.setattr(reading.ReadSchedule, "record_read", lambda self, count: reads.append(count))
     sources = bpe.Sources(write(tmp_path / "a.txt", ["ab " * 60, "cd " * 60]), separator="|", separator_ends=True)
     cut = make_safe_end_finder(any_position, sources.separators)
     for number, block in enumerate(sources.blocks(cut, 1), start=1):

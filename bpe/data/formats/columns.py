@@ -191,7 +191,7 @@ class ColumnShard(Shard):
         del validate  # rows are checked when they are read
         self._shard_format = shard_format
         find_size(path)
-        with self._name_errors(path), self._open_batches(path) as (schema, n_rows, _):
+        with self._as_format_errors(path), self._open_batches(path) as (schema, n_rows, _):
             self._check_schema(path, schema)
             self._has_masks = MASK_COLUMN in schema.names
         super().__init__(path, None, bound_one_document(0))
@@ -217,7 +217,7 @@ class ColumnShard(Shard):
 
     def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
         """Yield the documents in order; see `Shard.batches`."""
-        with self._name_errors(self.path), self._open_batches(self.path) as (_, _, batches):
+        with self._as_format_errors(self.path), self._open_batches(self.path) as (_, _, batches):
             for batch in batches:
                 batch.validate(full=True)
                 yield from self._open_batch(batch).batches(max_tokens)
@@ -268,7 +268,7 @@ class ColumnShard(Shard):
             yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_BATCH_ROWS, columns=column_names)
 
     @contextmanager
-    def _name_errors(self, path: Path) -> Iterator[None]:
+    def _as_format_errors(self, path: Path) -> Iterator[None]:
         """Turn pyarrow's errors into FormatErrors that name the file."""
         pa = load_pyarrow(f"reading {self._shard_format}")
         try:

@@ -48,7 +48,7 @@ class ShardFile:
         self._file = self._atomic.file
         self._header_size = header_size
         self._size = self._crc = self._synced_size = 0  # without the header
-        self._crc32 = find_crc32()
+        self._crc32 = choose_crc32()
         self._buffer = np.empty(0, dtype=np.uint8)
         if header_size:
             self._file.write(bytes(header_size))
@@ -182,7 +182,7 @@ class _name_folder_in_errors:  # noqa: N801 (a context manager that reads like a
 
 
 @cache
-def find_crc32() -> Callable[[Any, int], int]:
+def choose_crc32() -> Callable[[Any, int], int]:
     """Return `zlib.crc32`, or where `isal` is installed its function, ten times as fast."""
     try:
         from isal import isal_zlib

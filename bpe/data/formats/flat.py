@@ -236,12 +236,12 @@ class DatatroveWriter(ShardWriter):
         self._files[-1].write_array(ends, _END_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
-        lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.n_tokens), f"{spell_metric(self.n_tokens)}T"
+        lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.n_tokens), f"{format_metric(self.n_tokens)}T"
         self._files[-2].write("\n".join(lines).encode())
         return [b""] * len(self._files)
 
 
-def spell_metric(count: int) -> str:
+def format_metric(count: int) -> str:
     """Spell a number with three digits and an SI prefix, as `humanize.metric` does.
 
     >>> spell_metric(5), spell_metric(1_500), spell_metric(12_345_678)
