@@ -40,12 +40,12 @@ cdef class FileReader:
     cdef int file
     cdef readonly object source
     cdef Py_ssize_t size, n_read       # bytes of the file, and those that were read
-    cdef Py_ssize_t step               # bytes to read at once
+    cdef Py_ssize_t block_bytes        # bytes to read at once
     cdef readonly Py_ssize_t n_blocks  # that were read
     cdef readonly bint finished        # every byte is in a block
     cdef public Py_ssize_t file_index  # of the file among its sources
     cdef list separators
-    cdef bint keep
+    cdef bint keep_separator
     cdef bint separator_ends           # a separator at the end starts no empty document
     cdef readonly bint requires_utf8
     cdef Finder separator_finder       # finds separators

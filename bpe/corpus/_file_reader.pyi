@@ -28,9 +28,9 @@ class FileReader:
         source: str,
         size: int,
         separators: list[bytes],
-        keep: bool,
+        keep_separator: bool,
         strings: list[bytes],
         requires_utf8: bool,
         separator_ends: bool = ...,
-        step: int = ...,
+        block_bytes: int = ...,
     ) -> Self: ...

@@ -47,17 +47,17 @@ cdef class FileBlock:
         return 0
 
     cdef int split(self, FileReader reader) except -1 nogil:
-        """Find the documents: between separators; with `keep` each separator ends one, and none is empty."""
-        cdef bint keep = reader.keep
+        """Find the documents: between separators; with `keep_separator` each separator ends one, and none is empty."""
+        cdef bint keep_separator = reader.keep_separator
         cdef Py_ssize_t start = 0, i
         self.n_documents = 0
         self.matches.n = 0
         if reader.separator_finder is not None:
             reader.separator_finder.leftmost_longest(self.data, 0, self.n, &self.matches)
         for i in range(self.matches.n):
-            self.add_document(start, self.matches.rows[i].end if keep else self.matches.rows[i].start)
+            self.add_document(start, self.matches.rows[i].end if keep_separator else self.matches.rows[i].start)
             start = self.matches.rows[i].end
-        if start < self.n or not (keep or (reader.separator_ends and self.ends_document)):
+        if start < self.n or not (keep_separator or (reader.separator_ends and self.ends_document)):
             self.add_document(start, self.n)
         return 0
 
@@ -84,7 +84,7 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.get_documents()
         return Block(
-            text, starts, ends, reader.source, self.offset, keep_separators=reader.keep, size=self.size,
+            text, starts, ends, reader.source, self.offset, keep_separator=reader.keep_separator, size=self.size,
             begins_document=self.begins_document, ends_document=self.ends_document, is_checked=not reader.requires_utf8,
         )
 
@@ -96,11 +96,11 @@ cdef class FileReader:
         file: the descriptor of the open file.
         source: its name, for errors.
         size: its bytes, more than 0; fewer are an error.
-        separators, keep: as for `Block`.
+        separators, keep_separator: as for `Block`.
         strings: what must not be cut: separators and special tokens.
         requires_utf8: whether the text must be UTF-8.
         separator_ends: whether a separator at the end of the file starts no empty document.
-        step: bytes to read at once.
+        block_bytes: bytes to read at once.
 
     Raises:
         FormatError: for a file that must be UTF-8, and whose first bytes show that it is not text.
@@ -108,15 +108,15 @@ cdef class FileReader:
     """
 
     def __cinit__(
-        self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint requires_utf8,
-        bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES,
+        self, int file, source, Py_ssize_t size, list separators, bint keep_separator, list strings, bint requires_utf8,
+        bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
     ):
         from bpe.corpus import contents, reading
 
         check_lock(&self.lock)
         self.file, self.source, self.size = file, source, size
-        self.step = min(reading.MAX_READ, step)                # MAX_READ is less in tests
-        self.separators, self.keep, self.requires_utf8 = list(separators), keep, requires_utf8
+        self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
+        self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
         self.separator_ends = separator_ends
         self.unsplittable_finder = Finder(strings)
@@ -153,11 +153,12 @@ cdef class FileReader:
         if self.finished:
             return False
         block.offset, block.size, block.begins_document = self.n_read - end, 0, self.begins_document
-        block.reserve(end + self.step, 0)
+        block.reserve(end + self.block_bytes, 0)
         if end:
             memcpy(block.data, self.remainder, end)
         while split_point == 0:
-            read_size = min(max(self.step, end), self.size - self.n_read)  # doubling keeps the search for a cut linear
+            # Doubling keeps the search for a split point linear.
+            read_size = min(max(self.block_bytes, end), self.size - self.n_read)
             block.reserve(end + read_size, end)
             fill(self, block.data + end, read_size)
             end += read_size
@@ -174,7 +175,9 @@ cdef class FileReader:
         self.remainder = <byte_t*>grow_array(self.remainder, &self.remainder_capacity, self.n_remainder, 1)
         memcpy(self.remainder, block.data + split_point, self.n_remainder)
         block.n = split_point
-        self.begins_document = self.finished or (self.keep and has_separator_before(self, block.data, split_point))
+        self.begins_document = self.finished or (
+            self.keep_separator and has_separator_before(self, block.data, split_point)
+        )
         block.ends_document = self.begins_document
         return True
 

@@ -36,16 +36,16 @@ class Position:
     """Where reading of `Sources` can go on.
 
     Attributes:
-        file: the index of the file among `Sources.files`.
+        file_index: the index of the file among `Sources.files`.
         offset: of text, JSON Lines and CSV: a position in the decompressed text, where a document or record begins, in
             bytes; of Parquet and Arrow: the index of a row group or record batch.
-        documents: how many documents after that are left out.
+        documents_to_skip: how many documents after that are left out.
 
     """
 
-    file: int
+    file_index: int
     offset: int
-    documents: int = 0
+    documents_to_skip: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class Block:
         source: the name of the file or text, for errors.
         offset: the position of `text` in its source.
         separators: the strings that documents end at.
-        keep_separators: whether a separator belongs to the document before it.
+        keep_separator: whether a separator belongs to the document before it.
         size: of a file: the bytes on disk that were read for this block.
         begins_document: of a file: whether the block starts with a new document rather than the rest of one.
         ends_document: of a file: whether the last document ends with the block.
         is_checked: whether the text is known to be UTF-8, or need not be.
         buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
-        file: of `Sources`: the index of the file.
-        position, documents_to_skip: `resume_position.offset` and `resume_position.documents`; set by `Sources` only.
+        file_index: of `Sources`: the index of the file.
+        position, documents_to_skip: the offset and the documents of `resume_position`; set by `Sources` only.
         n_bad_records: of `Sources`: how many bad records had been left out when reading came to `position`.
         first_row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
 
@@ -77,13 +77,13 @@ class Block:
     source: str
     offset: int
     separators: Sequence[bytes] = ()
-    keep_separators: bool = False
+    keep_separator: bool = False
     size: int = 0
     begins_document: bool = True
     ends_document: bool = True
     is_checked: bool = True
     buffers: BufferPool | None = None
-    file: int = 0
+    file_index: int = 0
     position: int = 0
     documents_to_skip: int = 0
     n_bad_records: int = 0
@@ -92,13 +92,13 @@ class Block:
     @property
     def resume_position(self) -> Position:
         """The position where this block begins; there is none where it continues a document."""
-        return Position(self.file, self.position, self.documents_to_skip)
+        return Position(self.file_index, self.position, self.documents_to_skip)
 
     def find_documents(self, keep_empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the starts and ends of the documents in `text`: two int64 arrays; empty ones only with `keep_empty`."""
         if not self.separators:
             return self.starts, self.ends
-        return split_spans(self.text, self.starts, self.ends, self.separators, self.keep_separators, keep_empty)
+        return split_spans(self.text, self.starts, self.ends, self.separators, self.keep_separator, keep_empty)
 
     def check(self) -> None:
         """Raise FormatError, with the position in the file, for text that must be UTF-8 and is not."""
@@ -132,13 +132,14 @@ def make_text_blocks(
     texts: Iterable[TextLike],
     find_split: SplitFinder | None,
     *,
-    utf8: bool = False,
+    requires_utf8: bool = False,
     threads: int = 1,
     max_size: int = BLOCK,
 ) -> Generator[Block, None, None]:
-    """Yield texts, each a document, in blocks for `threads` threads; with `utf8`, other bytes than UTF-8 are an error.
+    """Yield texts, each a document, in blocks for `threads` threads.
 
-    A block ends after `max_size` bytes, or BLOCK if that is less, unless a text is longer.
+    With `requires_utf8`, bytes that are not UTF-8 are an error. A block ends after `max_size` bytes, or BLOCK if that
+    is less, unless a text is longer.
 
     Raises:
         TypeError: for a single text instead of several, or an item that is neither str nor bytes.
@@ -157,7 +158,7 @@ def make_text_blocks(
         if isinstance(text, str) and (find_split is None or 4 * len(text) <= 2 * BLOCK):
             data, data_size = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
         else:
-            data = _encode_text(text, f"text {index}", utf8)
+            data = _encode_text(text, f"text {index}", requires_utf8)
             data_size = len(data)
         if find_split is not None and isinstance(data, bytes) and data_size > 2 * BLOCK:
             yield from _join_texts(waiting)
@@ -193,13 +194,13 @@ def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str 
         yield group
 
 
-def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
-    """Encode a text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
+def _encode_text(text: TextLike, name: str, requires_utf8: bool) -> bytes:
+    """Encode a text as bytes; with `requires_utf8`, bytes that are not UTF-8 are an error."""
     try:
         data = to_bytes(text)
     except TypeError:
         raise make_type_error(text, name) from None
-    if utf8 and not isinstance(text, str):
+    if requires_utf8 and not isinstance(text, str):
         check_utf8(data, name)
     return data
 
@@ -285,7 +286,7 @@ def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
 # Where blocks may end -------------------------------------------------------------------------------------------------
 
 
-def make_document_end_finder(separators: list[bytes], keep: bool) -> BlockEndFinder | None:
+def make_document_end_finder(separators: list[bytes], keep_separator: bool) -> BlockEndFinder | None:
     """Make a function that ends a block at the last separator, which keeps documents whole; None without separators."""
     if not separators:
         return None
@@ -295,13 +296,13 @@ def make_document_end_finder(separators: list[bytes], keep: bool) -> BlockEndFin
         start = max(low - len(separator) + 1, 0)
         position = find_last_string(buffer, start, end, separator)
         rest_start = position + len(separator)
-        return None if position < 0 else (rest_start, rest_start) if keep else (position, rest_start)
+        return None if position < 0 else (rest_start, rest_start) if keep_separator else (position, rest_start)
 
     def find_block_end_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         del low  # occurrences that overlap count from the left, so the search starts at the beginning
         bounds = np.array([0, end], dtype=np.int64)
         with memoryview(buffer) as view:
-            starts, ends = split_spans(view, bounds[:1], bounds[1:], separators, keep, True)
+            starts, ends = split_spans(view, bounds[:1], bounds[1:], separators, keep_separator, True)
         return (int(ends[-2]), int(starts[-1])) if len(starts) > 1 else None
 
     return find_block_end_in_order if can_overlap_itself(separator) else find_block_end

@@ -102,7 +102,7 @@ def read_arrow_documents(array: Any) -> list[Documents] | None:
 
 
 def make_row_blocks(
-    parts: Iterable[Documents], find_split: SplitFinder | None, *, utf8: bool, threads: int
+    parts: Iterable[Documents], find_split: SplitFinder | None, *, requires_utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
     """Yield the rows of an Arrow array in blocks, as `make_text_blocks` (`blocks.py`) divides other texts.
 
@@ -111,7 +111,7 @@ def make_row_blocks(
     n_texts_done, buffers = 0, BufferPool()
     for part in parts:
         for group in part.split_into_groups(BLOCK):
-            if utf8:
+            if requires_utf8:
                 for index, text in enumerate(group.texts(), start=n_texts_done):
                     check_utf8(text, f"text {index}")
             n_texts_done += len(group)

@@ -70,7 +70,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
                         yield replace(
                             block,
                             size=state.claim_bytes(),
-                            file=context.file_index,
+                            file_index=context.file_index,
                             position=part_index,
                             documents_to_skip=n_documents_before,
                             n_bad_records=n_bad_records,

@@ -79,7 +79,7 @@ class ReadState:
         find_block_end: finds where a block of a text may end; None if only whole files may be taken.
         schedule: the sizes of reads.
         unsplittable: strings that a `FileReader` must not cut; None for blocks only.
-        reader_step: how many bytes a `FileReader` reads at once.
+        block_bytes: how many bytes a `FileReader` reads at once.
         buffers: the pool that blocks take their memory from.
         file_states: what the files were when they were first opened: the size, and the time of the last change.
         unclaimed_bytes: the bytes on disk that were read for blocks without documents; the next block adds them.
@@ -90,7 +90,7 @@ class ReadState:
     find_block_end: BlockEndFinder | None
     schedule: ReadSchedule
     unsplittable: list[bytes] | None
-    reader_step: int
+    block_bytes: int
     buffers: BufferPool = field(default_factory=BufferPool)
     file_states: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed_bytes: int = 0
@@ -176,7 +176,7 @@ class RecordContext:
             position,
             size=state.claim_bytes(size),
             buffers=buffers,
-            file=self.file_index,
+            file_index=self.file_index,
             position=position,
             n_bad_records=n_bad_records,
         )

@@ -45,14 +45,14 @@ class Unit:
     """A part of the sources that can be read by itself.
 
     Attributes:
-        file: the index of the file.
+        file_index: the index of the file.
         start, end: row groups of a Parquet file, else bytes of an uncompressed file; an end of None is that of the
             file.
         size: its bytes on disk, about; None if unknown.
 
     """
 
-    file: int
+    file_index: int
     start: int
     end: int | None
     size: int | None
@@ -194,7 +194,7 @@ class Sources:
         """An estimate of the bytes of text, from the sizes of the files."""
         total = 0
         for unit in self._list_units_to_read():
-            file = self.files[unit.file]
+            file = self.files[unit.file_index]
             if unit.size is None:
                 return None
             total += unit.size * (1 if file.compression is None and file.format == "text" else ASSUMED_EXPANSION)
@@ -207,8 +207,8 @@ class Sources:
 
     def estimate_size_before(self, position: Position) -> int:
         """Estimate the bytes on disk before a position."""
-        file = self.files[position.file]
-        bytes_before = sum(earlier.size or 0 for earlier in self.files[: position.file])
+        file = self.files[position.file_index]
+        bytes_before = sum(earlier.size or 0 for earlier in self.files[: position.file_index])
         return bytes_before + (min(position.offset, file.size or 0) if file.compression is None else 0)
 
     def add_bad_records(self, count: int) -> None:
@@ -227,7 +227,7 @@ class Sources:
             "encoding_errors": self.encoding_errors,
             "on_error": self.on_error,
             "separator_ends": self.separator_ends,
-            "part": None if self._part is None else [[unit.file, unit.start, unit.end] for unit in self._part],
+            "part": None if self._part is None else [[unit.file_index, unit.start, unit.end] for unit in self._part],
             **({} if self.quoting == "auto" else {"quoting": self.quoting}),
         }
 
@@ -262,8 +262,8 @@ class Sources:
         for unit in units:
             if unit.size is None:
                 raise ValueError(
-                    f"{self.files[unit.file].name} has no size, so it cannot be divided into parts; write it to a file "
-                    "first"
+                    f"{self.files[unit.file_index].name} has no size, so it cannot be divided into parts; write it to "
+                    "a file first"
                 )
         sizes = np.array([max(unit.size or 0, 1) for unit in units], dtype=np.float64)
         middles = np.cumsum(sizes) - sizes / 2
@@ -292,7 +292,7 @@ class Sources:
 
     def select_file(self, index: int) -> Sources:
         """Restrict the sources to one file, with the same numbering of files."""
-        return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file == index))
+        return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file_index == index))
 
     def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
         """Return a copy that reads some units, and shares the count of skipped records."""
@@ -308,7 +308,7 @@ class Sources:
         return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
 
     def _list_used_files(self) -> list[SourceFile]:
-        return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units_to_read())]
+        return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
 
     def _divide_file(self, index: int) -> list[Unit]:
         file = self.files[index]
@@ -366,7 +366,7 @@ class Sources:
         *,
         start: Position | None = None,
         unsplittable: list[bytes] | None,
-        step: int = KERNEL_READ_BYTES,
+        block_bytes: int = KERNEL_READ_BYTES,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -376,7 +376,7 @@ class Sources:
         *,
         start: Position | None = None,
         unsplittable: list[bytes] | None = None,
-        step: int = KERNEL_READ_BYTES,
+        block_bytes: int = KERNEL_READ_BYTES,
     ) -> Generator[Any, None, None]:
         """Read the documents in blocks for `threads` threads, from a position on. Close the generator.
 
@@ -390,7 +390,7 @@ class Sources:
                 documents more; None for the beginning.
             unsplittable: strings that must not be cut: for a text file that needs nothing else, the generator yields a
                 `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
-            step: how many bytes a `FileReader` reads at once.
+            block_bytes: how many bytes a `FileReader` reads at once.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -401,14 +401,14 @@ class Sources:
         units = self._list_units_to_read()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
         schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
-        state = ReadState(find_block_end, schedule, unsplittable, step, n_bad_records=self.skipped)
+        state = ReadState(find_block_end, schedule, unsplittable, block_bytes, n_bad_records=self.skipped)
         documents_to_skip = 0
         if start is not None:
-            units, documents_to_skip = self._find_units(units, start), start.documents
+            units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
         drops_invalid = self._bad_records.on_error == "skip" and self.encoding_errors == "strict"
         for unit in units:
             blocks: Iterator[Any]
-            if self.files[unit.file].format == "text":
+            if self.files[unit.file_index].format == "text":
                 blocks = self._read_text(unit, state, by_kernel=not drops_invalid)
                 if self._drops_trailing_document(unit):
                     blocks = _drop_trailing_documents(blocks)
@@ -478,7 +478,7 @@ class Sources:
         """
         import hashlib
 
-        unit = next((unit for unit in self._list_units_to_read() if unit.file == file), None)
+        unit = next((unit for unit in self._list_units_to_read() if unit.file_index == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
         part = self._restrict((Unit(file, unit.start, None, None),))
@@ -499,12 +499,16 @@ class Sources:
     def _find_units(self, units: list[Unit], start: Position) -> list[Unit]:
         """List the units from a position on."""
         for index, unit in enumerate(units):
-            if unit.file > start.file:
+            if unit.file_index > start.file_index:
                 break
-            if unit.file == start.file and unit.start <= start.offset and (unit.end is None or start.offset < unit.end):
-                first = Unit(unit.file, start.offset, unit.end, unit.size)
+            if (
+                unit.file_index == start.file_index
+                and unit.start <= start.offset
+                and (unit.end is None or start.offset < unit.end)
+            ):
+                first = Unit(unit.file_index, start.offset, unit.end, unit.size)
                 return [first, *units[index + 1 :]]
-        if start.file >= len(self.files) and not start.offset and not start.documents:
+        if start.file_index >= len(self.files) and not start.offset and not start.documents_to_skip:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
@@ -514,11 +518,11 @@ class Sources:
 
     def _read_records(self, unit: Unit, state: ReadState) -> Iterator[Block]:
         """Read the documents of a unit that is no text, in blocks."""
-        file = self.files[unit.file]
+        file = self.files[unit.file_index]
         state.n_bad_records = self.skipped
         context = RecordContext(
             file,
-            file_index=unit.file,
+            file_index=unit.file_index,
             start=unit.start,
             end=unit.end,
             field=self.field,
@@ -539,22 +543,22 @@ class Sources:
         """Read the documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
         from bpe.corpus.streams import open_stream
 
-        file = self.files[unit.file]
-        keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
+        file = self.files[unit.file_index]
+        keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
         with open_stream(file, unit.start, unit.end, errors, state.file_states) as stream:
             is_whole_file = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
             if by_kernel and is_whole_file and state.unsplittable is not None and stream.size is not None:
-                yield from self._make_reader(stream, unit.file, state)
+                yield from self._make_reader(stream, unit.file_index, state)
                 return
             find_block_end = state.find_block_end
             if not by_kernel or (find_block_end is None and self._drops_trailing_document(unit)):
-                find_block_end = make_document_end_finder(separators, keep)
+                find_block_end = make_document_end_finder(separators, keep_separator)
             for block in read_text(
                 stream,
                 find_block_end,
                 state.buffers,
                 state.schedule,
-                line_end=separators[0] if keep else b"",
+                line_end=separators[0] if keep_separator else b"",
                 encoding_errors=errors,
                 expected=self._expected,
             ):
@@ -566,13 +570,13 @@ class Sources:
                     file.name,
                     block.offset,
                     separators=separators,
-                    keep_separators=keep,
+                    keep_separator=keep_separator,
                     size=block.size,
                     begins_document=block.begins_document,
                     ends_document=block.ends_document,
                     is_checked=errors != "strict",
                     buffers=state.buffers,
-                    file=unit.file,
+                    file_index=unit.file_index,
                     position=block.offset,
                 )
 
@@ -584,11 +588,11 @@ class Sources:
             stream.source,
             stream.size or 0,
             separators=self.separators,
-            keep=self.keep_separator,
+            keep_separator=self.keep_separator,
             strings=state.unsplittable or [],
             requires_utf8=strict,
             separator_ends=self.separator_ends,
-            step=state.reader_step,
+            block_bytes=state.block_bytes,
         )
         reader.file_index = index
         if strict:

@@ -115,19 +115,19 @@ def count_into(
     threads: int,
     progress: ProgressLike,
     *,
-    utf8: bool = False,
+    requires_utf8: bool = False,
     max_memory: int | None = None,
     count_store: CountStore | None = None,
     memory_check: MemoryCheck | None = None,
 ) -> None:
-    """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
+    """Add the words of a corpus to counts that are still empty.
 
     Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
     depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
     bytes. Where there is a `count_store`, the source is regular files: counting goes on from what the store holds, and
     from time to time all threads wait while the words so far are saved. Counting ends with a ValueError when
-    `memory_check` gives a reason.
+    `memory_check` gives a reason, and, with `requires_utf8`, for a text that is not UTF-8.
     """
     splitter = Splitter(counts)
     files = _as_sources(source)
@@ -160,7 +160,9 @@ def count_into(
         with (
             progress_bar(progress, "count", total, "B", saved.n_bytes) as bar,
             # closes the file after an error
-            closing(_read_blocks(source, splitter, threads, saved.resume_position, utf8=utf8)) as blocks,
+            closing(
+                _read_blocks(source, splitter, threads, saved.resume_position, requires_utf8=requires_utf8)
+            ) as blocks,
         ):
             rounds = _BlockRounds(_number_blocks(blocks), count_store, tables)
             while not rounds.at_end:
@@ -285,22 +287,22 @@ def _read_blocks(
     threads: int,
     start: Position | None,
     *,
-    utf8: bool,
+    requires_utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
     """Read the corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
     from bpe.corpus.blocks import make_text_blocks
     from bpe.corpus.documents import make_row_blocks, read_arrow_documents
 
     if (files := _as_sources(source)) is not None:
-        separators, keep = files.separators, files.keep_separator
-        unsplittable = splitter.list_unsplittable(separators, keep) if files.regular else None
+        separators, keep_separator = files.separators, files.keep_separator
+        unsplittable = splitter.list_unsplittable(separators, keep_separator) if files.regular else None
         return files.blocks(
-            splitter.make_block_end_finder(separators, keep), threads, start=start, unsplittable=unsplittable
+            splitter.make_block_end_finder(separators, keep_separator), threads, start=start, unsplittable=unsplittable
         )
     rows = read_arrow_documents(source)
     if rows is None:
-        return make_text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
-    return make_row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
+        return make_text_blocks(source, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)  # type: ignore[arg-type]
+    return make_row_blocks(rows, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)
 
 
 def _number_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:

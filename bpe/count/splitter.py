@@ -81,21 +81,21 @@ class Splitter:
 
         return find_split
 
-    def make_block_end_finder(self, separators: list[bytes], keep: bool) -> BlockEndFinder | None:
+    def make_block_end_finder(self, separators: list[bytes], keep_separator: bool) -> BlockEndFinder | None:
         """Make a function that finds where a block of a file may end: between documents, or at a safe split point."""
         from bpe.corpus.blocks import find_last_line, make_document_end_finder, make_safe_end_finder
 
         if self.splits_lines:
             return make_safe_end_finder(find_last_line, separators + self.special_tokens)
         if self.scanner is None or self.scanner == WHOLE_TEXT or self.changes_text:
-            return make_document_end_finder(separators, keep)
+            return make_document_end_finder(separators, keep_separator)
         return make_safe_end_finder(partial(find_last_safe_point, self.scanner), separators + self.special_tokens)
 
-    def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
+    def list_unsplittable(self, separators: list[bytes], keep_separator: bool) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
         if self.splits_lines or self.changes_text or self.scanner in (None, WHOLE_TEXT):
             return None
-        return None if set(self.special_tokens) - set([] if keep else separators) else separators
+        return None if set(self.special_tokens) - set([] if keep_separator else separators) else separators
 
     def count(
         self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], corpus_position: int

@@ -279,7 +279,7 @@ class _ShardJob:
         """Make the manifest of the finished shards."""
         plan, entries = self._plan, []
         units = [] if plan.part is None else self._sources.units()
-        offsets = {unit.file: unit.start for unit in reversed(units)}
+        offsets = {unit.file_index: unit.start for unit in reversed(units)}
         for step in journal.steps:
             first_document = step.get("first")
             start = (

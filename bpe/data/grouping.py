@@ -65,7 +65,7 @@ class ResumePoint:
         """Return the numbers that the journal has."""
         assert self.position is not None
         position = self.position
-        numbers = [position.file, position.offset, position.documents]
+        numbers = [position.file_index, position.offset, position.documents_to_skip]
         return [*numbers, self.documents_to_skip, self.index_in_file, self.n_bad_records]
 
     @classmethod
@@ -219,11 +219,11 @@ class DocumentGroups:
 
     def _make_block_end_finder(self) -> BlockEndFinder | None:
         """Make the function that ends blocks: after a document where possible; within one unless `whole_documents`."""
-        separators, keep = self._sources.separators, self._sources.keep_separator
-        at_document = make_document_end_finder(separators, keep)
+        separators, keep_separator = self._sources.separators, self._sources.keep_separator
+        at_document = make_document_end_finder(separators, keep_separator)
         if self._whole_documents or not self._engine.can_split_documents(self._allowed):
             return at_document
-        within = self._engine.make_block_end_finder(separators, keep, self._allowed)
+        within = self._engine.make_block_end_finder(separators, keep_separator, self._allowed)
         if at_document is None or within is None:
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
@@ -260,7 +260,7 @@ class _GroupBlocks(Iterator[Block]):
         self._resume_from = start
         self._n_begun_since = 0
         self._earlier_bad_records = earlier_bad_records
-        self._file = -1 if start.position is None else start.position.file
+        self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
 
     def begin_group(self) -> None:
@@ -280,13 +280,13 @@ class _GroupBlocks(Iterator[Block]):
         if not self._files:
             self._continues_document = not block.begins_document
             if block.begins_document:
-                index = self._next_index if block.file == self._file else 0
+                index = self._next_index if block.file_index == self._file else 0
                 bad_records = self._earlier_bad_records + block.n_bad_records
                 self._resume_from = ResumePoint(block.resume_position, index_in_file=index, n_bad_records=bad_records)
                 self._n_begun_since = 0
         self._n_bytes += len(block.text)
         self._size += block.size
-        self._files.append(block.file)
+        self._files.append(block.file_index)
         if self._with_hashes:
             self._hashes.append(hash_documents(block.text, *block.find_documents(keep_empty=True)))
         return block

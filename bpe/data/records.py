@@ -95,13 +95,13 @@ def fingerprint_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] |
         resume_point = ResumePoint.from_json(step["next"])
         assert resume_point.position is not None
         file, offset, skipped = (
-            resume_point.position.file,
+            resume_point.position.file_index,
             resume_point.position.offset,
-            resume_point.position.documents,
+            resume_point.position.documents_to_skip,
         )
         if step["used"] != file + 1:
             return None
-        start = next(unit.start for unit in sources.units() if unit.file == file)
+        start = next(unit.start for unit in sources.units() if unit.file_index == file)
         n_counted = sources.count_documents(file, start, offset)
         if n_counted is not None and n_counted + skipped != resume_point.index_in_file:
             return None
@@ -117,9 +117,10 @@ class _StepChecker:
 
     def __init__(self, plan: ShardPlan, sources: Sources) -> None:
         self._plan, self._sources = plan, sources
-        all_units = ((index, 0) for index in range(len(sources.files)))
-        units = all_units if plan.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
-        self._file_starts = dict(units)  # where each file begins
+        if plan.part is None:
+            self._file_starts = dict.fromkeys(range(len(sources.files)), 0)  # where each file begins
+        else:
+            self._file_starts = {unit.file_index: unit.start for unit in reversed(sources.units())}
         self._n_documents = 0  # in all steps so far
         self._documents_before_file: dict[
             int, tuple[int, int]
@@ -230,16 +231,16 @@ class _StepChecker:
             return
         point = ResumePoint.from_json(step["next"])
         assert point.position is not None
-        position, source = point.position, self._sources.files[point.position.file]
+        position, source = point.position, self._sources.files[point.position.file_index]
         previous = previous_point.position or Position(0, 0)
-        location = position.file, position.offset, position.documents
+        location = position.file_index, position.offset, position.documents_to_skip
         self._check_bad_records(point.n_bad_records, previous_point.n_bad_records)
-        if location < (previous.file, previous.offset, previous.documents):
+        if location < (previous.file_index, previous.offset, previous.documents_to_skip):
             refuse_value(step["next"], f"after the position before, {previous_point}", "next")
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
         self._record_first_document(
-            position.file, self._n_documents - point.documents_to_skip, point.index_in_file, point.index_in_file
+            position.file_index, self._n_documents - point.documents_to_skip, point.index_in_file, point.index_in_file
         )
         if step["used"] > len(self._sources.files):
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
@@ -272,29 +273,33 @@ class _StepChecker:
                 return
             start, end = previous_point.position or Position(first_file, self._file_starts[first_file]), point.position
             assert end is not None
-            files_between = [file for file in sorted(self._file_starts) if start.file < file < end.file]
+            files_between = [file for file in sorted(self._file_starts) if start.file_index < file < end.file_index]
             parts: list[tuple[int, int, int | None]] = [(file, self._file_starts[file], None) for file in files_between]
-            if start.file == end.file:
-                parts = [(start.file, start.offset, end.offset)]
+            if start.file_index == end.file_index:
+                parts = [(start.file_index, start.offset, end.offset)]
             else:
-                parts = [(start.file, start.offset, None), *parts, (end.file, self._file_starts[end.file], end.offset)]
+                parts = [
+                    (start.file_index, start.offset, None),
+                    *parts,
+                    (end.file_index, self._file_starts[end.file_index], end.offset),
+                ]
             bytes_left -= sum(self._count_bytes(*part) for part in parts)
             counts = [self._sources.count_documents(*part) for part in parts]
-            start_documents = self._documents_before_file.get(start.file, (0, 0))[0]
+            start_documents = self._documents_before_file.get(start.file_index, (0, 0))[0]
             expected = (
-                self._documents_before_file[end.file][0]
+                self._documents_before_file[end.file_index][0]
                 + point.index_in_file
                 - start_documents
                 - previous_point.index_in_file
             )
-            in_file = point.index_in_file - (previous_point.index_in_file if start.file == end.file else 0)
+            in_file = point.index_in_file - (previous_point.index_in_file if start.file_index == end.file_index else 0)
             known_counts = [count for count in counts if count is not None]
             if len(known_counts) < len(parts):
                 continue
-            if end.documents and self._sources.files[end.file].offsets_are_bytes:
-                refuse_value(end.documents, "0, since documents begin at offsets", "next")
-            known_counts[0] -= start.documents
-            known_counts[-1] += end.documents
+            if end.documents_to_skip and self._sources.files[end.file_index].offsets_are_bytes:
+                refuse_value(end.documents_to_skip, "0, since documents begin at offsets", "next")
+            known_counts[0] -= start.documents_to_skip
+            known_counts[-1] += end.documents_to_skip
             if known_counts[-1] != in_file or sum(known_counts) != expected:
                 raise FormatError(f"the sources have {known_counts} documents in {parts}, not {expected}", where="next")
 

@@ -374,7 +374,7 @@ class _SampleComparison:
         options = self._manifest.options
         part = options.get("part") or (0, 1)
         count = count_shards(options.get("shards"), options.get("shard_size"), self._sources)
-        file_indices = sorted({unit.file for unit in self._sources.units()})
+        file_indices = sorted({unit.file_index for unit in self._sources.units()})
         for file in self._pick(file_indices):
             n_per_file = max(samples // min(len(file_indices), _MAX_SAMPLED_FILES), 1)
             texts = self._sources.select_file(file).documents()

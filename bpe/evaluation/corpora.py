@@ -58,11 +58,11 @@ class Corpus:
                 make_safe_end_finder(cuts.find_last, sources.separators),
                 threads,
                 unsplittable=unsplittable,
-                step=_READ_BYTES,
+                block_bytes=_READ_BYTES,
             )
         rows = read_arrow_documents(self.texts)
         if rows is not None:
-            return make_row_blocks(rows, None, utf8=False, threads=threads)
+            return make_row_blocks(rows, None, requires_utf8=False, threads=threads)
         if cuts is not None:
             return group_texts(self.texts, _GROUP_BYTES)
         return make_text_blocks(self.texts, None, threads=threads, max_size=_JOINED_BYTES)

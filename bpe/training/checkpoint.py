@@ -149,9 +149,9 @@ class Checkpoint:
         counts = empty_like(settings)
         fill_counts(counts, partial_counts.words)
         resume_state = [
-            position.file,
+            position.file_index,
             position.offset,
-            position.documents,
+            position.documents_to_skip,
             partial_counts.n_bad_records,
             partial_counts.n_bytes,
         ]
@@ -207,7 +207,7 @@ class Checkpoint:
             if self._partial_counts is not None:  # the files that it was not made of may have been mended since
                 position = self._partial_counts.resume_position
                 assert position is not None
-                n_read = position.file + bool(position.offset or position.documents)
+                n_read = position.file_index + bool(position.offset or position.documents_to_skip)
                 header["files"] = [*saved_files[:n_read], *current_files[n_read:]]
             if self._partial_counts is not None or header["counts"] is not None:
                 self._check_matches(header, self._count_option_names)

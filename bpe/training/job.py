@@ -136,7 +136,7 @@ class TrainingJob:
                 source,
                 self.threads,
                 config.progress,
-                utf8=config.is_char_model,
+                requires_utf8=config.is_char_model,
                 max_memory=self.max_memory,
                 count_store=checkpoint if files is not None else None,
                 memory_check=None if self.max_memory is None else make_memory_check(config, self.max_memory),

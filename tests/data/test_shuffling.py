@@ -56,7 +56,7 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
     monkeypatch.setattr("bpe.data.shuffling._BATCH_IDS", 10)
     monkeypatch.setattr("bpe.data.shuffling._MAX_READ_IDS", 5)  # mapped rather than read
     buckets = Buckets(tmp_path, 1, np.dtype("<u2"))
-    buckets.begin()
+    buckets.create()
     lengths = np.array([3, 25, 0, 10, 4])
     buckets.append(np.arange(42), lengths, np.array([50, 40, 30, 20, 10], dtype=np.uint64), None)
     parts = list(buckets.sort_documents(0))
