@@ -79,7 +79,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
                 size = units.n
                 memcpy(block.data + block.n, units.data, size)
             valid = valid and (isinstance(text, str) or is_utf8(block.data + block.n, size))
-            block.add(block.n, block.n + size)
+            block.add_document(block.n, block.n + size)
             block.n += size
             i += 1
         total += block.n
