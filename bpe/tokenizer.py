@@ -424,7 +424,7 @@ class Tokenizer:
 
         check_out(out, self.n_vocab)
         bos_eos = self._resolve_bos_eos(prepend, append)
-        corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self.model == "char")
+        corpus = Sources.of(files, separator, per_line, encoding_errors, is_char_model=self.model == "char")
         policy = allowed_special, disallowed_special
         return write_into(out, encode_sources(self._engine, corpus, resolve_threads(threads), policy, bos_eos))
 

@@ -29,7 +29,7 @@ from bpe.cli.files import (
     show_progress,
 )
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import check_encoding_errors, cut_after_character
+from bpe.corpus.reading import check_encoding_errors, find_last_character_end
 from bpe.corpus.sources import Sources
 from bpe.data import converting, verifying
 from bpe.data import manifest as manifests
@@ -87,7 +87,7 @@ def _encode_shards(args: argparse.Namespace) -> None:
     sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
     bos_eos = {
-        name: DEFAULT if text is None else _parse_token(tokenizer, text) or None
+        name: DEFAULT if text is None else _parse_token(tokenizer, text) if text else None
         for name, text in (("append", args.append), ("prepend", args.prepend))
     }
     manifest = encode_shards(
@@ -153,7 +153,7 @@ def _encode_groups(
     Yields (index of the file, bytes, ids, whether the last document continues) for each group. With `warn`, a
     warning says where the text has the name of an end-of-text token.
     """
-    check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    check_encoding_errors(sources.encoding_errors, is_char_model=tokenizer.model == "char")
     engine, threads = tokenizer._engine, resolve_threads(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     prepend, append = (
@@ -166,10 +166,12 @@ def _encode_groups(
     must_stream = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
     with show_progress(args, "encode", sources.size) as advance:
         for index, file in enumerate(sources.files):
-            source = sources.one_file(index)
+            source = sources.select_file(index)
             is_streamed = must_stream and file.format == "text" and sources.on_error == "raise"
             find_cut = (
-                cut_after_character if is_streamed else engine.make_block_cut(separators, keep_separator, allowed)
+                find_last_character_end
+                if is_streamed
+                else engine.make_block_end_finder(separators, keep_separator, allowed)
             )
             with closing(warning.wrap_blocks(source.blocks(find_cut, threads))) as blocks:
                 if is_streamed:
@@ -188,7 +190,7 @@ def _encode_groups(
                     )
                 for group in groups:
                     batch = TokenBatch(group.ids, compute_offsets(group.lengths))
-                    yield index, group.n_bytes, batch, not group.ends
+                    yield index, group.n_bytes, batch, not group.ends_document
                     advance(group.size)
 
 

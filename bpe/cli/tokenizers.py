@@ -206,7 +206,7 @@ def _print_differences(args: argparse.Namespace) -> int:
 def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
     """Describe the first document of each file whose ids differ, and count the documents that differ."""
     sources = open_sources(args)
-    file_sources = [sources.one_file(index) for index in range(len(sources.files))]
+    file_sources = [sources.select_file(index) for index in range(len(sources.files))]
     for file, source in zip(sources.files, file_sources, strict=True):
         batches = [tokenizer.encode_files(source) for tokenizer in (first, second)]
         n_documents = len(batches[0])

@@ -9,14 +9,14 @@ KERNEL_READ_BYTES: int
 class FileBlock:
     size: int
     index: int
-    begins: bool
+    begins_document: bool
     ends_document: bool
-    def documents(self) -> tuple[memoryview, NDArray[np.int64], NDArray[np.int64]]: ...
+    def get_documents(self) -> tuple[memoryview, NDArray[np.int64], NDArray[np.int64]]: ...
     def block(self) -> Block: ...
 
 class FileReader:
     source: str
-    checked: bool
+    requires_utf8: bool
     n_blocks: int
     finished: bool
     file_index: int
@@ -28,9 +28,9 @@ class FileReader:
         source: str,
         size: int,
         separators: list[bytes],
-        keep: bool,
+        keep_separator: bool,
         strings: list[bytes],
-        checked: bool,
+        requires_utf8: bool,
         separator_ends: bool = ...,
-        step: int = ...,
+        block_bytes: int = ...,
     ) -> Self: ...

@@ -47,21 +47,21 @@ cdef class FileBlock:
         return 0
 
     cdef int split(self, FileReader reader) except -1 nogil:
-        """Find the documents: between separators; with `keep` each separator ends one, and none is empty."""
-        cdef bint keep = reader.keep
+        """Find the documents: between separators; with `keep_separator` each separator ends one, and none is empty."""
+        cdef bint keep_separator = reader.keep_separator
         cdef Py_ssize_t start = 0, i
         self.n_documents = 0
         self.matches.n = 0
         if reader.separator_finder is not None:
             reader.separator_finder.leftmost_longest(self.data, 0, self.n, &self.matches)
         for i in range(self.matches.n):
-            self.add(start, self.matches.rows[i].end if keep else self.matches.rows[i].start)
+            self.add_document(start, self.matches.rows[i].end if keep_separator else self.matches.rows[i].start)
             start = self.matches.rows[i].end
-        if start < self.n or not (keep or (reader.separator_ends and self.ends_document)):
-            self.add(start, self.n)
+        if start < self.n or not (keep_separator or (reader.separator_ends and self.ends_document)):
+            self.add_document(start, self.n)
         return 0
 
-    cdef int add(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+    cdef int add_document(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
         cdef Py_ssize_t n = self.n_documents
         self.starts = <int64_t*>grow_array(self.starts, &self.starts_capacity, n + 1, sizeof(int64_t))
         self.sizes = <int64_t*>grow_array(self.sizes, &self.sizes_capacity, n + 1, sizeof(int64_t))
@@ -69,7 +69,7 @@ cdef class FileBlock:
         self.n_documents += 1
         return 0
 
-    def documents(self):
+    def get_documents(self):
         """Return the text, valid until the next block is read, and the starts and ends that `split` has found."""
         starts = np.array(<int64_t[: self.n_documents]>self.starts)
         return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
@@ -82,10 +82,10 @@ cdef class FileBlock:
         if reader is None:
             raise ValueError("the block was not read by a FileReader")
         self.split(reader)
-        text, starts, ends = self.documents()
+        text, starts, ends = self.get_documents()
         return Block(
-            text, starts, ends, reader.source, self.offset, keep_separators=reader.keep, size=self.size,
-            begins=self.begins, ends_document=self.ends_document, checked=not reader.checked,
+            text, starts, ends, reader.source, self.offset, keep_separator=reader.keep_separator, size=self.size,
+            begins_document=self.begins_document, ends_document=self.ends_document, is_checked=not reader.requires_utf8,
         )
 
 
@@ -96,11 +96,11 @@ cdef class FileReader:
         file: the descriptor of the open file.
         source: its name, for errors.
         size: its bytes, more than 0; fewer are an error.
-        separators, keep: as for `Block`.
+        separators, keep_separator: as for `Block`.
         strings: what must not be cut: separators and special tokens.
-        checked: whether the text must be UTF-8.
+        requires_utf8: whether the text must be UTF-8.
         separator_ends: whether a separator at the end of the file starts no empty document.
-        step: bytes to read at once.
+        block_bytes: bytes to read at once.
 
     Raises:
         FormatError: for a file that must be UTF-8, and whose first bytes show that it is not text.
@@ -108,23 +108,23 @@ cdef class FileReader:
     """
 
     def __cinit__(
-        self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
-        bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES,
+        self, int file, source, Py_ssize_t size, list separators, bint keep_separator, list strings, bint requires_utf8,
+        bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
     ):
         from bpe.corpus import contents, reading
 
         check_lock(&self.lock)
         self.file, self.source, self.size = file, source, size
-        self.step = min(reading.MAX_READ, step)                # MAX_READ is less in tests
-        self.separators, self.keep, self.checked = list(separators), keep, checked
+        self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
+        self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
         self.separator_ends = separator_ends
         self.unsplittable_finder = Finder(strings)
         if separators:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
-        self.begins = True
-        if checked:
+        self.begins_document = True
+        if requires_utf8:
             contents.check_text(os.pread(file, contents.SIGNATURE_BYTES, 0), source)
 
     def __dealloc__(self):
@@ -135,44 +135,50 @@ cdef class FileReader:
         """Where the next block begins, while no thread reads."""
         return self.n_read - self.n_remainder
 
-    cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
+    cdef bint take_block(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block, from any number of threads, and check it: the first error in the file is raised."""
         cdef bint has_block
         with self.lock:
-            has_block = self.next(block, last, context)
-            if has_block and self.checked and not is_utf8(block.data, block.n):
+            has_block = self.read_next(block, find_last, context)
+            if has_block and self.requires_utf8 and not is_utf8(block.data, block.n):
                 self.finished = True
                 with gil:
                     from bpe.corpus import reading
                     reading.check_file_text(memoryview(block.buffer)[: block.n], self.source, block.offset)
         return has_block
 
-    cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil:
+    cdef bint read_next(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block; False if there is none. One thread at a time may call this."""
-        cdef Py_ssize_t end = self.n_remainder, searched = 0, split_at = 0, read_size
+        cdef Py_ssize_t end = self.n_remainder, searched = 0, split_point = 0, read_size
         if self.finished:
             return False
-        block.offset, block.size, block.begins = self.n_read - end, 0, self.begins
-        block.reserve(end + self.step, 0)
+        block.offset, block.size, block.begins_document = self.n_read - end, 0, self.begins_document
+        block.reserve(end + self.block_bytes, 0)
         if end:
             memcpy(block.data, self.remainder, end)
-        while split_at == 0:
-            read_size = min(max(self.step, end), self.size - self.n_read)  # doubling keeps the search for a cut linear
+        while split_point == 0:
+            # Doubling keeps the search for a split point linear.
+            read_size = min(max(self.block_bytes, end), self.size - self.n_read)
             block.reserve(end + read_size, end)
             fill(self, block.data + end, read_size)
             end += read_size
             block.size += read_size
-            split_at = end if self.n_read == self.size else find_split(self, block.data, searched, end, last, context)
+            if self.n_read == self.size:
+                split_point = end
+            else:
+                split_point = find_split(self, block.data, searched, end, find_last, context)
             searched = end
         block.index = self.n_blocks
         self.n_blocks += 1
         self.finished = self.n_read == self.size
-        self.n_remainder = end - split_at
+        self.n_remainder = end - split_point
         self.remainder = <byte_t*>grow_array(self.remainder, &self.remainder_capacity, self.n_remainder, 1)
-        memcpy(self.remainder, block.data + split_at, self.n_remainder)
-        block.n = split_at
-        self.begins = self.finished or (self.keep and has_separator_before(self, block.data, split_at))
-        block.ends_document = self.begins
+        memcpy(self.remainder, block.data + split_point, self.n_remainder)
+        block.n = split_point
+        self.begins_document = self.finished or (
+            self.keep_separator and has_separator_before(self, block.data, split_point)
+        )
+        block.ends_document = self.begins_document
         return True
 
 
@@ -204,13 +210,13 @@ cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
 
 
 cdef Py_ssize_t find_split(
-    FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
+    FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, find_last_t find_last, void* context
 ) except -1 nogil:
-    """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none (`blocks.make_safe_cut`)."""
+    """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none (`make_safe_end_finder`)."""
     cdef Py_ssize_t max_length = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), limit = end - max_length + 1
     low = max(low - max_length - 3, <Py_ssize_t>0)        # the text may end within a string or a character
     while limit > low:
-        limit = last(context, text, low, limit)
+        limit = find_last(context, text, low, limit)
         if limit <= low:
             return 0
         if not reader.unsplittable_finder.crosses_in(text, limit, end):

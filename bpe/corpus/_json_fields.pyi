@@ -4,5 +4,5 @@ from numpy.typing import NDArray
 from bpe.base._buffers import Buffer
 
 def read_fields(
-    text: Buffer, start: int, end: int, keys: list[bytes], out: Buffer, written: int, ends: NDArray[np.int64]
+    text: Buffer, start: int, end: int, keys: list[bytes], out: Buffer, n_written: int, ends: NDArray[np.int64]
 ) -> tuple[int, int, int]: ...

@@ -19,7 +19,7 @@ cdef struct Field:            # the wanted field
     const byte_t* keys[MAX_KEYS]
     Py_ssize_t sizes[MAX_KEYS]
     int n_keys
-    bint found                # whether it has been read
+    bint was_read             # whether its text was read
 
 
 cdef bint read_object(JsonReader* reader, Field* field, int level) noexcept nogil:
@@ -41,24 +41,24 @@ cdef bint read_member(JsonReader* reader, Field* field, int level) noexcept nogi
     """Take a member of an object; False if it is invalid, or the wanted one and not what it must be."""
     cdef const byte_t* name
     cdef Py_ssize_t size
-    cdef bint wanted
+    cdef bint is_wanted
     if not accept(reader, c'"'):
         return False
     name = reader.at
     if read_string(reader, NULL) < 0:
         return False
-    wanted = reader.at - 1 - name == field.sizes[level] and memcmp(name, field.keys[level], field.sizes[level]) == 0
+    is_wanted = reader.at - 1 - name == field.sizes[level] and memcmp(name, field.keys[level], field.sizes[level]) == 0
     if not accept(reader, c":"):
         return False
     if memchr(name, c"\\", reader.at - name) != NULL:
         return False                                       # perhaps the wanted name, with an escape
-    if not wanted:
+    if not is_wanted:
         return skip_value(reader, level + 1)
     if level + 1 < field.n_keys:
-        return not field.found and read_object(reader, field, level + 1)
-    if field.found or not accept(reader, c'"'):
+        return not field.was_read and read_object(reader, field, level + 1)
+    if field.was_read or not accept(reader, c'"'):
         return False
-    field.found = True
+    field.was_read = True
     size = read_string(reader, field.out)
     field.out += size
     return size >= 0
@@ -67,7 +67,7 @@ cdef bint read_member(JsonReader* reader, Field* field, int level) noexcept nogi
 def read_fields(
     const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end, list keys,
     byte_t[::1] out,          # OUT
-    Py_ssize_t written,
+    Py_ssize_t n_written,
     int64_t[::1] ends,        # OUT
 ):
     """Copy the wanted field of the lines in `text[start:end]`, which is UTF-8, to `out`, one after the other.
@@ -76,8 +76,8 @@ def read_fields(
         text: whole lines; the last may lack its \\n.
         start, end: the part of it to read.
         keys: bytes, the names that lead to the field, from the outermost.
-        out: at least 8 bytes longer than `written` and the lines.
-        written: the bytes in `out` that are kept.
+        out: at least 8 bytes longer than `n_written` and the lines.
+        n_written: the bytes in `out` that are kept.
         ends: gets the end of each text in `out`; no more lines than it is long are read.
 
     Returns:
@@ -90,12 +90,12 @@ def read_fields(
     cdef byte_t* base
     cdef Py_ssize_t n = 0, i, capacity = ends.shape[0]
     cdef bytes key
-    if not 0 <= start <= end <= text.shape[0] or not 0 <= written <= out.shape[0] - (end - start) - 8:
+    if not 0 <= start <= end <= text.shape[0] or not 0 <= n_written <= out.shape[0] - (end - start) - 8:
         raise ValueError(
-            f"text[{start}:{end}] of {text.shape[0]} bytes goes to out[{written}:] of {out.shape[0]}; it must fit"
+            f"text[{start}:{end}] of {text.shape[0]} bytes goes to out[{n_written}:] of {out.shape[0]}; it must fit"
         )
     if not 0 < len(keys) <= MAX_KEYS or start == end:
-        return start, written, 0
+        return start, n_written, 0
     for i in range(len(keys)):
         key = keys[i]
         field.keys[i], field.sizes[i] = key, len(key)
@@ -103,17 +103,17 @@ def read_fields(
     with nogil:
         base = &out[0]
         reader = JsonReader(&text[0] + start, &text[0] + end, c" ")
-        field.out = base + written
+        field.out = base + n_written
         while n < capacity and reader.at < reader.end:
             line = reader.at
-            field.found = False
+            field.was_read = False
             if not (
-                read_object(&reader, &field, 0) and field.found
+                read_object(&reader, &field, 0) and field.was_read
                 and (accept(&reader, c"\n") or reader.at == reader.end)
             ):
-                reader.at, field.out = line, base + written
+                reader.at, field.out = line, base + n_written
                 break
-            written = field.out - base
-            ends[n] = written
+            n_written = field.out - base
+            ends[n] = n_written
             n += 1
-    return reader.at - &text[0], written, n
+    return reader.at - &text[0], n_written, n

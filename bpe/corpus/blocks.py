@@ -14,7 +14,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
 from bpe.base.records import dataclass
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, find_utf8_error, make_type_error, to_bytes
-from bpe.corpus.reading import BufferPool, EndCut
+from bpe.corpus.reading import BlockEndFinder, BufferPool
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ PathLike = str | os.PathLike[str]
 #: The size in bytes of a block of texts in memory. A document that may not be cut can make it larger.
 BLOCK = 1 << 22
 
-#: Called as cut(text, offset): the first safe split point at or after the offset; the length of the text if none.
-Cut = Callable[[Bytes, int], int]
+#: Called as find_split(text, offset): the first safe split point at or after the offset, or the length of the text.
+SplitFinder = Callable[[Bytes, int], int]
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Position:
     """Where reading of `Sources` can go on.
 
     Attributes:
-        file: the index of the file among `Sources.files`.
+        file_index: the index of the file among `Sources.files`.
         offset: of text, JSON Lines and CSV: a position in the decompressed text, where a document or record begins, in
             bytes; of Parquet and Arrow: the index of a row group or record batch.
-        documents: how many documents after that are left out.
+        documents_to_skip: how many documents after that are left out.
 
     """
 
-    file: int
+    file_index: int
     offset: int
-    documents: int = 0
+    documents_to_skip: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ class Block:
         source: the name of the file or text, for errors.
         offset: the position of `text` in its source.
         separators: the strings that documents end at.
-        keep_separators: whether a separator belongs to the document before it.
+        keep_separator: whether a separator belongs to the document before it.
         size: of a file: the bytes on disk that were read for this block.
-        begins: of a file: whether the block starts with a new document rather than the rest of one.
+        begins_document: of a file: whether the block starts with a new document rather than the rest of one.
         ends_document: of a file: whether the last document ends with the block.
-        checked: whether the text is known to be UTF-8, or need not be.
+        is_checked: whether the text is known to be UTF-8, or need not be.
         buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
-        file: of `Sources`: the index of the file.
-        position, skip: `resume.offset` and `resume.documents`; set by `Sources` only.
-        skipped: of `Sources`: how many bad records had been left out when reading came to `position`.
-        row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
+        file_index: of `Sources`: the index of the file.
+        position, documents_to_skip: the offset and the documents of `resume_position`; set by `Sources` only.
+        n_bad_records: of `Sources`: how many bad records had been left out when reading came to `position`.
+        first_row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
 
     """
 
@@ -77,35 +77,35 @@ class Block:
     source: str
     offset: int
     separators: Sequence[bytes] = ()
-    keep_separators: bool = False
+    keep_separator: bool = False
     size: int = 0
-    begins: bool = True
+    begins_document: bool = True
     ends_document: bool = True
-    checked: bool = True
+    is_checked: bool = True
     buffers: BufferPool | None = None
-    file: int = 0
+    file_index: int = 0
     position: int = 0
-    skip: int = 0
-    skipped: int = 0
-    row: int | None = None
+    documents_to_skip: int = 0
+    n_bad_records: int = 0
+    first_row: int | None = None
 
     @property
-    def resume(self) -> Position:
-        """The position where this block begins; where it continues a document (`begins` is False), there is none."""
-        return Position(self.file, self.position, self.skip)
+    def resume_position(self) -> Position:
+        """The position where this block begins; there is none where it continues a document."""
+        return Position(self.file_index, self.position, self.documents_to_skip)
 
-    def documents(self, empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and ends of the documents in `text`: two int64 arrays. Empty documents only with `empty`."""
+    def find_documents(self, keep_empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the starts and ends of the documents in `text`: two int64 arrays; empty ones only with `keep_empty`."""
         if not self.separators:
             return self.starts, self.ends
-        return split(self.text, self.starts, self.ends, self.separators, self.keep_separators, empty)
+        return split_spans(self.text, self.starts, self.ends, self.separators, self.keep_separator, keep_empty)
 
     def check(self) -> None:
         """Raise FormatError, with the position in the file, for text that must be UTF-8 and is not."""
-        if self.checked:
+        if self.is_checked:
             return
         assert isinstance(self.text, memoryview)
-        if self.row is None:
+        if self.first_row is None:
             from bpe.corpus.reading import check_file_text
 
             check_file_text(self.text, self.source, self.offset)
@@ -118,7 +118,7 @@ class Block:
                 'byte as U+FFFD, encoding_errors="bytes" to let a byte model encode the bytes unchanged, or '
                 'on_error="skip" to leave out such rows',
                 path=self.source,
-                where=f"row {self.row + index}",
+                where=f"row {self.first_row + index}",
             )
 
     def release(self) -> None:
@@ -129,11 +129,17 @@ class Block:
 
 
 def make_text_blocks(
-    texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1, max_size: int = BLOCK
+    texts: Iterable[TextLike],
+    find_split: SplitFinder | None,
+    *,
+    requires_utf8: bool = False,
+    threads: int = 1,
+    max_size: int = BLOCK,
 ) -> Generator[Block, None, None]:
-    """Texts, each a document, in blocks for `threads` threads; with `utf8`, bytes that are not UTF-8 are an error.
+    """Yield texts, each a document, in blocks for `threads` threads.
 
-    A block ends after `max_size` bytes, or BLOCK if that is less, unless a text is longer.
+    With `requires_utf8`, bytes that are not UTF-8 are an error. A block ends after `max_size` bytes, or BLOCK if that
+    is less, unless a text is longer.
 
     Raises:
         TypeError: for a single text instead of several, or an item that is neither str nor bytes.
@@ -149,16 +155,16 @@ def make_text_blocks(
     waiting_size = 0
     for index, text in enumerate(texts):
         data: str | bytes
-        if isinstance(text, str) and (cut is None or 4 * len(text) <= 2 * BLOCK):
+        if isinstance(text, str) and (find_split is None or 4 * len(text) <= 2 * BLOCK):
             data, data_size = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
         else:
-            data = _encode_text(text, f"text {index}", utf8)
+            data = _encode_text(text, f"text {index}", requires_utf8)
             data_size = len(data)
-        if cut is not None and isinstance(data, bytes) and data_size > 2 * BLOCK:
+        if find_split is not None and isinstance(data, bytes) and data_size > 2 * BLOCK:
             yield from _join_texts(waiting)
             waiting, waiting_size = [], 0
             view = memoryview(data)
-            for start, end in divide_text(view, cut, threads):
+            for start, end in divide_text(view, find_split, threads):
                 yield make_whole_block(view[start:end], f"text {index}", start)
             continue
         waiting.append(data)
@@ -188,13 +194,13 @@ def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str 
         yield group
 
 
-def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
-    """Encode a text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
+def _encode_text(text: TextLike, name: str, requires_utf8: bool) -> bytes:
+    """Encode a text as bytes; with `requires_utf8`, bytes that are not UTF-8 are an error."""
     try:
         data = to_bytes(text)
     except TypeError:
         raise make_type_error(text, name) from None
-    if utf8 and not isinstance(text, str):
+    if requires_utf8 and not isinstance(text, str):
         check_utf8(data, name)
     return data
 
@@ -228,13 +234,13 @@ def _make_finder(strings: tuple[bytes, ...]) -> Finder:
     return Finder(list(strings))
 
 
-def split(
+def split_spans(
     text: Bytes,
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     strings: Iterable[bytes],
     keep: bool = False,
-    empty: bool = False,
+    keep_empty: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split spans of a text at every occurrence of some strings, from left to right; the longest string wins.
 
@@ -244,7 +250,7 @@ def split(
         ends: where they end.
         strings: non-empty bytes to split at.
         keep: each string ends the span before it, instead of being dropped.
-        empty: return empty spans too, as `bytes.split` does; with `keep` there are none.
+        keep_empty: return empty spans too, as `bytes.split` does; with `keep` there are none.
 
     Returns:
         (starts, ends) of the spans between the strings, two int64 arrays.
@@ -263,7 +269,7 @@ def split(
     matches, counts = _make_finder(distinct).find_in(text, starts, ends)
     span_starts = np.insert(matches[:, 1], np.append(np.int64(0), counts[:-1])[: len(starts)], starts)
     span_ends = np.insert(matches[:, 1 if keep else 0], counts, ends)
-    if keep or not empty:
+    if keep or not keep_empty:
         non_empty = span_starts < span_ends
         span_starts, span_ends = span_starts[non_empty], span_ends[non_empty]
     return span_starts, span_ends
@@ -280,55 +286,55 @@ def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
 # Where blocks may end -------------------------------------------------------------------------------------------------
 
 
-def make_document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
-    """Make a cut at the last separator, which keeps documents whole; None without separators."""
+def make_document_end_finder(separators: list[bytes], keep_separator: bool) -> BlockEndFinder | None:
+    """Make a function that ends a block at the last separator, which keeps documents whole; None without separators."""
     if not separators:
         return None
     separator = separators[0]
 
-    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+    def find_block_end(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         start = max(low - len(separator) + 1, 0)
         position = find_last_string(buffer, start, end, separator)
         rest_start = position + len(separator)
-        return None if position < 0 else (rest_start, rest_start) if keep else (position, rest_start)
+        return None if position < 0 else (rest_start, rest_start) if keep_separator else (position, rest_start)
 
-    def cut_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+    def find_block_end_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         del low  # occurrences that overlap count from the left, so the search starts at the beginning
         bounds = np.array([0, end], dtype=np.int64)
         with memoryview(buffer) as view:
-            starts, ends = split(view, bounds[:1], bounds[1:], separators, keep, True)
+            starts, ends = split_spans(view, bounds[:1], bounds[1:], separators, keep_separator, True)
         return (int(ends[-2]), int(starts[-1])) if len(starts) > 1 else None
 
-    return cut_in_order if can_overlap_itself(separator) else cut
+    return find_block_end_in_order if can_overlap_itself(separator) else find_block_end
 
 
-def make_safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> EndCut:
-    """Make a cut at a safe split point that is in none of the strings.
+def make_safe_end_finder(find_last: Callable[[memoryview, int], int], strings: list[bytes]) -> BlockEndFinder:
+    """Make a function that ends a block at a safe split point that is in none of the strings.
 
     Args:
-        last: called as last(text, low): the last position greater than `low` where the text may be cut whatever
-            follows it, or `low`.
+        find_last: called as find_last(text, low): the last position greater than `low` where the text may be cut
+            whatever follows it, or `low`.
         strings: separators and special tokens.
 
     """
     finder = Finder(list(dict.fromkeys(strings)))
     max_length = max(finder.longest, 1)
 
-    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+    def find_block_end(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         # The text may end within a string or a character.
         limit = end - max_length + 1
         low = max(low - max_length - 3, 0)
         with memoryview(buffer) as view, view[:end] as text:
             while limit > low:
                 with text[:limit] as part:
-                    limit = last(part, low)
+                    limit = find_last(part, low)
                 if limit <= low:
                     break
                 if not finder.crosses(text, limit):
                     return limit, limit
         return None
 
-    return cut
+    return find_block_end
 
 
 def find_next_line(text: Bytes, offset: int) -> int:
@@ -376,7 +382,7 @@ def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
         yield Block(data.data, offsets[:-1], offsets[1:], source="", offset=0)
 
 
-def divide_text(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
+def divide_text(text: Bytes, find_split: SplitFinder, threads: int) -> Iterator[tuple[int, int]]:
     """Yield the parts (start, end) of a long text, of about BLOCK bytes each.
 
     With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits
@@ -387,6 +393,6 @@ def divide_text(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]
     while start < len(text):
         bytes_left = len(text) - start
         size = max(min(BLOCK, bytes_left // (2 * threads)), min_size)
-        end = len(text) if bytes_left <= 2 * min_size else cut(text, start + size)
+        end = len(text) if bytes_left <= 2 * min_size else find_split(text, start + size)
         yield start, end
         start = end

@@ -87,13 +87,14 @@ class ExpectedText:
     """What a file that is read as text may hold.
 
     Attributes:
-        nul: whether NUL bytes may be among the first ones: the format was named, or a separator has one.
-        field: the field of JSON records, which the file may not have; None if it may, since the format was named.
+        allows_nul: whether NUL bytes may be among the first ones: the format was named, or a separator has one.
+        record_field: the field of JSON records, which the file may not have; None if it may, since the format was
+            named.
 
     """
 
-    nul: bool = True
-    field: str | None = None
+    allows_nul: bool = True
+    record_field: str | None = None
 
 
 ANY_TEXT = ExpectedText()
@@ -124,16 +125,20 @@ def check_text(first_bytes: bytes, source: str, expected: ExpectedText = ANY_TEX
         raise FormatError(_COMPRESSED_ERROR.format(compression, _COMPRESSIONS[compression][1]), path=source)
     if (match := _ANY_SIGNATURE.match(first_bytes)) is not None:
         raise FormatError(_SIGNATURES[(match.lastindex or 0) - 1][1], path=source)
-    if not expected.nul and b"\0" in first_bytes:
+    if not expected.allows_nul and b"\0" in first_bytes:
         raise FormatError(_describe_nul(first_bytes), path=source)
-    if expected.field is not None and (record := _BEGINS_RECORD.match(first_bytes)) is not None:
-        _check_records(first_bytes[record.end() :], source, expected.field, array=record[1] is not None)
+    if expected.record_field is not None and (record := _BEGINS_RECORD.match(first_bytes)) is not None:
+        _check_records(first_bytes[record.end() :], source, expected.record_field, array=record[1] is not None)
 
 
 def warn_about_text(first_bytes: bytes, source: str, expected: ExpectedText = ANY_TEXT) -> None:
     """Log what may not be meant as text, of a text that `check_text` allows: a UTF-8 byte order mark, JSON."""
-    match = None if expected.field is None else _BEGINS_RECORD.match(first_bytes)
-    if expected.field is not None and match and (match[1] or _has_key(first_bytes, expected.field.partition(".")[0])):
+    match = None if expected.record_field is None else _BEGINS_RECORD.match(first_bytes)
+    if (
+        expected.record_field is not None
+        and match
+        and (match[1] or _has_key(first_bytes, expected.record_field.partition(".")[0]))
+    ):
         get_log().warning(
             "%s begins like JSON and is read as text, with its quotes and braces; if it has records, write each on a "
             "line of its own (jq -c), and name their format: JSON Lines",

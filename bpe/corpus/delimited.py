@@ -20,7 +20,7 @@ from bpe.base.forks import make_lock
 from bpe.base.utf8 import escape, find_utf8_error, unescape
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.jsonl import check_once, list_known_names
+from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.reading import MAX_READ, Stream
 from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
@@ -44,17 +44,17 @@ class _Lines:
     """
 
     def __init__(self, context: RecordContext, stream: Stream) -> None:
-        self._blocks, self._buffers = context.read_lines(stream), context.shared.buffers
+        self._blocks, self._buffers = context.read_lines(stream), context.state.buffers
         self._ready: list[bytes] = []  # of the present block, the next line last
-        self.offset = stream.offset + stream.skip
-        self.count = 0  # lines taken
-        self.start = self.offset  # of the row that is being read
-        self.size = 0  # bytes on disk of the blocks since the last call of `claim_bytes`
+        self.offset = stream.offset + stream.bytes_to_skip
+        self.n_taken = 0  # lines taken
+        self.row_start = self.offset  # of the row that is being read
+        self.n_bytes_read = 0  # bytes on disk of the blocks since the last call of `claim_bytes`
 
     def claim_bytes(self) -> int:
         """Return the bytes on disk that were read since the last call."""
-        size, self.size = self.size, 0
-        return size
+        n_bytes_read, self.n_bytes_read = self.n_bytes_read, 0
+        return n_bytes_read
 
     @property
     def at_block_end(self) -> bool:
@@ -62,14 +62,14 @@ class _Lines:
         return not self._ready
 
     def __iter__(self) -> Iterator[str]:
-        """The iterator itself."""
+        """Return the iterator itself."""
         return self
 
     def __next__(self) -> str:
-        """The next line."""
+        """Return the next line."""
         while not self._ready:
             block = next(self._blocks)
-            self.size += block.size
+            self.n_bytes_read += block.size
             data = block.text.tobytes()
             self._buffers.give_back(block.text)
             if self.offset == 0 and data.startswith(UTF8_BOM):
@@ -78,8 +78,8 @@ class _Lines:
             self._ready.reverse()
         line = self._ready.pop()
         self.offset += len(line)
-        self.count += 1
-        if self.offset - self.start > MAX_ROW_BYTES:
+        self.n_taken += 1
+        if self.offset - self.row_start > MAX_ROW_BYTES:
             raise csv.Error(f"the row has more than {MAX_ROW_BYTES >> 30} GiB; a quotation mark is probably missing")
         return escape(line)
 
@@ -126,10 +126,10 @@ def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> lis
         return None
     if context.field not in names:
         raise FormatError(
-            f"there is no column {context.field!r}{list_known_names(names)}{_suggest_delimiter(names)}",
+            f"there is no column {context.field!r}{describe_known_names(names)}{_suggest_delimiter(names)}",
             path=context.source,
         )
-    check_once(context.field, names, context.source)
+    check_unique_column(context.field, names, context.source)
     return names
 
 
@@ -149,7 +149,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
             column of the name that is wanted.
 
     """
-    file, states = context.file, context.shared.states
+    file, states = context.file, context.state.file_states
     dialect, names = Dialect(DELIMITERS[file.format], context.quoting), None
     if context.start:
         if file.kind not in ("file", "remote"):
@@ -172,23 +172,23 @@ def _read_rows(
         """Yield the documents of the next block."""
         nonlocal rows, at_end
         while not at_end:
-            lines.start, line = lines.offset, lines.count
+            lines.row_start, line = lines.offset, lines.n_taken
             try:
                 row = next(rows, None)
                 at_end = row is None
                 if (
                     dialect.may_swallow_rows
                     and row
-                    and lines.count > line + 1
+                    and lines.n_taken > line + 1
                     and dialect.has_swallowed_rows(row, len(columns))
                 ):
-                    raise _make_quotes_error(context, line, lines.count, f"each of them has {len(columns)} fields")
+                    raise _make_quotes_error(context, line, lines.n_taken, f"each of them has {len(columns)} fields")
                 if row:
-                    yield _find_document(row, columns, context)
+                    yield _read_document(row, columns, context)
             except (csv.Error, _BadRowError) as error:
                 reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
-                if lines.count > line + 1 and dialect.quoting == "auto":
-                    raise _make_quotes_error(context, line, lines.count, reason) from None
+                if lines.n_taken > line + 1 and dialect.quoting == "auto":
+                    raise _make_quotes_error(context, line, lines.n_taken, reason) from None
                 context.refuse_record(f"the row is bad: {reason}", line)
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
                     rows = dialect.make_reader(lines)
@@ -222,7 +222,7 @@ class _BadRowError(ValueError):
     """A row without the column."""
 
 
-def _find_document(row: list[str], names: list[str], context: RecordContext) -> str | bytes:
+def _read_document(row: list[str], names: list[str], context: RecordContext) -> str | bytes:
     if len(row) != len(names):
         raise _BadRowError(f"it has {pluralize(len(row), 'field')}, and the header has {len(names)}")
     text = row[names.index(context.field)]
@@ -237,7 +237,7 @@ def _find_document(row: list[str], names: list[str], context: RecordContext) -> 
 
 @contextmanager
 def _allow_long_fields() -> Iterator[None]:
-    """Inside the block, `csv` takes fields of any length; its limit is one for the whole process."""
+    """Let `csv` read fields of any length inside the block; its limit is one for the whole process."""
     global _n_parsing, _saved_limit
     with _lock:
         if not _n_parsing:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bpe.base.records import dataclass, replace
 from bpe.base.utf8 import check_utf8
-from bpe.corpus.blocks import BLOCK, Block, Cut, divide_text, make_whole_block
+from bpe.corpus.blocks import BLOCK, Block, SplitFinder, divide_text, make_whole_block
 from bpe.corpus.reading import BufferPool
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class Documents:
     source: str
 
     def __len__(self) -> int:
-        """The number of texts."""
+        """Return the number of texts."""
         return len(self.starts)
 
-    def groups(self, size: int) -> Iterator[Documents]:
+    def split_into_groups(self, size: int) -> Iterator[Documents]:
         """Yield the texts in order, in groups of about `size` bytes. A longer text ends its group."""
         totals = np.cumsum(self.ends - self.starts)  # bytes up to the end of each text
         first = 0
@@ -48,7 +48,7 @@ class Documents:
             first = last
 
     def texts(self) -> list[bytes]:
-        """The texts as bytes objects."""
+        """Return the texts as bytes objects."""
         data = self.data
         return [bytes(data[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
 
@@ -102,30 +102,30 @@ def read_arrow_documents(array: Any) -> list[Documents] | None:
 
 
 def make_row_blocks(
-    parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
+    parts: Iterable[Documents], find_split: SplitFinder | None, *, requires_utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
     """Yield the rows of an Arrow array in blocks, as `make_text_blocks` (`blocks.py`) divides other texts.
 
     The blocks are copies: another thread may write to the memory of the array.
     """
-    n_done, buffers = 0, BufferPool()
+    n_texts_done, buffers = 0, BufferPool()
     for part in parts:
-        for group in part.groups(BLOCK):
-            if utf8:
-                for index, text in enumerate(group.texts(), start=n_done):
+        for group in part.split_into_groups(BLOCK):
+            if requires_utf8:
+                for index, text in enumerate(group.texts(), start=n_texts_done):
                     check_utf8(text, f"text {index}")
-            n_done += len(group)
+            n_texts_done += len(group)
             start, end = int(group.starts[-1]), int(group.ends[-1])
-            is_long = cut is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
+            is_long = find_split is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
             starts, ends = (group.starts[:-1], group.ends[:-1]) if is_long else (group.starts, group.ends)
             if len(starts):
                 first = int(starts[0])
                 data = part.data[first : int(ends[-1])]
                 yield _copy_block(Block(data, starts - first, ends - first, part.source, first), buffers)
-            if cut is not None and is_long:
+            if find_split is not None and is_long:
                 data = part.data[start:end]
-                for first, last in divide_text(data, cut, threads):
-                    yield _copy_block(make_whole_block(data[first:last], f"text {n_done - 1}", first), buffers)
+                for first, last in divide_text(data, find_split, threads):
+                    yield _copy_block(make_whole_block(data[first:last], f"text {n_texts_done - 1}", first), buffers)
 
 
 def _copy_block(block: Block, buffers: BufferPool) -> Block:

@@ -44,9 +44,9 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 
     """
     keys, n_lines = context.field.split("."), 0
-    buffers = context.shared.buffers
+    buffers = context.state.buffers
     with open_stream(
-        context.file, context.start, context.end, context.encoding_errors, context.shared.states
+        context.file, context.start, context.end, context.encoding_errors, context.state.file_states
     ) as stream:
         for lines in context.read_lines(stream):
             data = buffers.take(len(lines.text) + _PADDING_BYTES)
@@ -72,27 +72,27 @@ def _read_fields(
     buffer: Any = data.obj
     is_utf8 = find_utf8_error(data) is None
     names = [key.encode("utf-8", "surrogatepass") for key in keys]
-    offsets, ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
+    offsets, text_ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
     position = len(UTF8_BOM) if block.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
-    written = lines = 0
+    n_written = n_lines = 0
     while position < end:
-        count = 0
+        n_read = 0
         if is_utf8:
-            position, written, count = read_fields(data, position, end, names, out, written, ends)
-            offsets.frombytes(ends[:count].tobytes())
-            lines += count
-        if count == _MAX_KERNEL_LINES or position == end:
+            position, n_written, n_read = read_fields(data, position, end, names, out, n_written, text_ends)
+            offsets.frombytes(text_ends[:n_read].tobytes())
+            n_lines += n_read
+        if n_read == _MAX_KERNEL_LINES or position == end:
             continue
         newline = buffer.find(b"\n", position, end)
         line = data[position : end if newline < 0 else newline].tobytes()
-        document = _parse_line(line, keys, context, first_line + lines)
+        document = _parse_line(line, keys, context, first_line + n_lines)
         if document is not None:
-            out[written : written + len(document)] = document
-            written += len(document)
-            offsets.append(written)
+            out[n_written : n_written + len(document)] = document
+            n_written += len(document)
+            offsets.append(n_written)
         position += len(line) + 1
-        lines += 1
-    return np.frombuffer(offsets, dtype=np.int64), lines
+        n_lines += 1
+    return np.frombuffer(offsets, dtype=np.int64), n_lines
 
 
 def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:
@@ -127,7 +127,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
             )
         if key not in value:
             inside = f" in {parent!r}" if depth else ""
-            raise _BadRecordError(f"there is no field {key!r}{inside}{list_known_names(value)}")
+            raise _BadRecordError(f"there is no field {key!r}{inside}{describe_known_names(value)}")
         value = value[key]
     if not isinstance(value, str):
         raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_json_type(value)}; it must be a string")
@@ -137,7 +137,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
     return value
 
 
-def list_known_names(names: Iterable[str]) -> str:
+def describe_known_names(names: Iterable[str]) -> str:
     """Make the end of an error message about a name that does not exist: the names that do.
 
     >>> list_known_names(["id", "body"])
@@ -151,7 +151,7 @@ def list_known_names(names: Iterable[str]) -> str:
     return f", only {shown_names}; pass the name of the text, such as field={known_names[0]!r}"
 
 
-def check_once(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:
+def check_unique_column(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:
     """Raise FormatError for a column whose name other columns have too."""
     if names.count(name) > 1:
         raise FormatError(

@@ -124,7 +124,7 @@ def list_sources(
                 file_format, compression = _guess_format(name, format_)
                 files.append(SourceFile(name, file_format, compression, size, "remote"))
         else:
-            files.extend(_describe_local(name, format_, expected) for name in _expand(path))
+            files.extend(_describe_local(name, format_, expected) for name in _expand_path(path))
     return tuple(files)
 
 
@@ -152,7 +152,7 @@ def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
     return [os.fsdecode(path) for path in path_list]
 
 
-def _expand(path: str) -> list[str]:
+def _expand_path(path: str) -> list[str]:
     """List the files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
         names = sorted(set(_expand_glob(path)))
@@ -215,12 +215,12 @@ def _walk_folders(top: str, is_excluded: Callable[[str], bool]) -> Iterator[tupl
 
 def _drop_datasets_info(names: list[str]) -> list[str]:
     """Leave out the files in which the package `datasets` describes its Arrow files beside them."""
-    arrows = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
-    above = {os.path.dirname(folder) for folder in arrows}
+    arrow_folders = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
+    parent_folders = {os.path.dirname(folder) for folder in arrow_folders}
     data_files = []
     for name in names:
         folder, base_name = os.path.split(name)
-        described_folders = arrows if base_name in ("state.json", "dataset_info.json") else above
+        described_folders = arrow_folders if base_name in ("state.json", "dataset_info.json") else parent_folders
         if base_name not in _DATASETS_INFO_FILES or folder not in described_folders:
             data_files.append(name)
     return data_files

@@ -19,10 +19,10 @@ from bpe.base.utf8 import find_utf8_error
 from bpe.corpus import blocks
 from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, read_arrow_documents
-from bpe.corpus.jsonl import check_once, list_known_names
+from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
 from bpe.corpus.records import RecordContext
-from bpe.corpus.streams import FileStates, open_raw, read_ahead, refuse_changes
+from bpe.corpus.streams import FileStates, open_raw, read_ahead, watch_for_changes
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
@@ -45,7 +45,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
         ImportError: without pyarrow.
 
     """
-    file, shared = context.file, context.shared
+    file, state = context.file, context.state
     import_extra("pyarrow", "corpus", f"a file of format {file.format}", file.name)
     if file.kind in ("stdin", "pipe"):
         raise FormatError(
@@ -54,32 +54,28 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
         )
     read_rows = _read_parquet if file.format == "parquet" else _read_arrow
     row_arrays = read_ahead(read_rows(context), lambda row_arrays: int(row_arrays[0].nbytes), READ_AHEAD_BYTES)
-    # The present row group or record batch, its documents so far, bad rows before it.
-    current_part, n_before, skipped = (
-        -1,
-        0,
-        0,
-    )
+    current_part = -1  # the row group or record batch that is read
+    n_documents_before = n_bad_records = 0  # its documents so far, and the bad rows before it
     with closing(row_arrays):
-        for array, part_index, n_file_rows, row in row_arrays:
+        for array, part_index, n_file_rows, first_row in row_arrays:
             if part_index != current_part:
-                current_part, n_before, skipped = part_index, 0, context.bad.skipped
-            shared.unclaimed += _count_bytes(file, array, row, n_file_rows)
-            valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-            with _name_errors(file):
+                current_part, n_documents_before, n_bad_records = part_index, 0, context.bad_records.count
+            state.unclaimed_bytes += _count_bytes(file, array, first_row, n_file_rows)
+            is_not_null = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+            with _as_format_errors(file):
                 parts = read_arrow_documents(_cast_to_text(array)) or []
             for part in parts:
-                for block in _divide_part(part, valid, context, row):
+                for block in _divide_part(part, is_not_null, context, first_row):
                     if len(block.starts):
                         yield replace(
                             block,
-                            size=shared.claim_bytes(),
-                            file=context.file_index,
+                            size=state.claim_bytes(),
+                            file_index=context.file_index,
                             position=part_index,
-                            skip=n_before,
-                            skipped=skipped,
+                            documents_to_skip=n_documents_before,
+                            n_bad_records=n_bad_records,
                         )
-                        n_before += len(block.starts)
+                        n_documents_before += len(block.starts)
 
 
 def list_row_groups(file: SourceFile) -> list[int]:
@@ -95,8 +91,8 @@ def list_row_groups(file: SourceFile) -> list[int]:
 
 def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
     file, first, last = context.file, context.start, context.end
-    with ExitStack() as stack, _name_errors(file):
-        parquet_file = _open_parquet(file, stack, context.shared.states)
+    with ExitStack() as stack, _as_format_errors(file):
+        parquet_file = _open_parquet(file, stack, context.state.file_states)
         path = _find_column(parquet_file.schema_arrow, context)
         metadata = parquet_file.metadata
         last = metadata.num_row_groups if last is None else min(last, metadata.num_row_groups)
@@ -118,9 +114,9 @@ def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
 def _open_parquet(file: SourceFile, stack: ExitStack, states: FileStates | None = None) -> Any:
     import pyarrow.parquet as pq
 
-    refuse_changes(file, stack, file.name, states)
+    watch_for_changes(file, stack, file.name, states)
     source = file.name if file.kind == "file" else open_raw(file, stack)[0]
-    with _name_errors(file):
+    with _as_format_errors(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
 
 
@@ -137,8 +133,8 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
     from pyarrow import ipc
 
     file, first, last = context.file, context.start, context.end
-    with ExitStack() as stack, _name_errors(file):
-        raw, _ = open_raw(file, stack, context.shared.states)
+    with ExitStack() as stack, _as_format_errors(file):
+        raw, _ = open_raw(file, stack, context.state.file_states)
         source = stack.enter_context(pa.OSFile(file.name) if file.kind == "file" else pa.PythonFile(raw, "r"))
         start = source.read(8)
         source.seek(0)
@@ -183,10 +179,10 @@ def _find_column(schema: Any, context: RecordContext) -> list[str]:
     for depth, name in enumerate(path):
         if name not in names:
             raise FormatError(
-                f"there is no column {prefix + name!r}{list_known_names(prefix + other for other in names)}",
+                f"there is no column {prefix + name!r}{describe_known_names(prefix + other for other in names)}",
                 path=context.source,
             )
-        check_once(name, names, context.source, prefix + name)
+        check_unique_column(name, names, context.source, prefix + name)
         column_type = schema.field(name).type if depth == 0 else column_type.field(name).type
         names = (
             [column_type.field(index).name for index in range(column_type.num_fields)]
@@ -247,17 +243,19 @@ def _count_bytes(file: SourceFile, array: Any, row: int, n_file_rows: int) -> in
     return size * (row + len(array)) // max(n_file_rows, 1) - size * row // max(n_file_rows, 1)
 
 
-def _divide_part(part: Documents, valid: NDArray[np.bool_] | None, context: RecordContext, row: int) -> Iterator[Block]:
+def _divide_part(
+    part: Documents, is_not_null: NDArray[np.bool_] | None, context: RecordContext, first_part_row: int
+) -> Iterator[Block]:
     """Yield the documents of one array in blocks; nulls, and in some cases bad UTF-8, are left out or an error."""
     n_done = 0
-    for group in part.groups(blocks.BLOCK):
+    for group in part.split_into_groups(blocks.BLOCK):
         n = len(group)
-        starts, ends, first_row = group.starts, group.ends, row + n_done
-        if valid is not None and not valid[n_done : n_done + n].all():
-            is_valid = valid[n_done : n_done + n]
+        starts, ends, first_row = group.starts, group.ends, first_part_row + n_done
+        if is_not_null is not None and not is_not_null[n_done : n_done + n].all():
+            is_valid = is_not_null[n_done : n_done + n]
             for _ in range(int(n - is_valid.sum())):
                 where = f"row {first_row + int(np.argmin(is_valid)) + 1}"
-                context.bad.add(f"column {context.field!r} is null; it must be text", context.source, where)
+                context.bad_records.handle(f"column {context.field!r} is null; it must be text", context.source, where)
             starts, ends = starts[is_valid], ends[is_valid]
         n_done += n
         if not len(starts):
@@ -273,8 +271,8 @@ def _check_block(block: Block, context: RecordContext, row: int) -> Block:
     assert isinstance(block.text, memoryview)
     if context.encoding_errors == "bytes":
         return block
-    if context.encoding_errors == "strict" and context.bad.raises:
-        return replace(block, checked=False, row=row + 1)
+    if context.encoding_errors == "strict" and context.bad_records.raises:
+        return replace(block, is_checked=False, first_row=row + 1)
     if find_invalid_document(block.text, block.starts, block.ends) is None:
         return block
     pairs = list(zip(block.starts.tolist(), block.ends.tolist(), strict=True))
@@ -283,12 +281,12 @@ def _check_block(block: Block, context: RecordContext, row: int) -> Block:
         bounds = compute_offsets(list(map(len, texts)))
         return replace(block, text=memoryview(b"".join(texts)), starts=bounds[:-1], ends=bounds[1:])
     is_valid = np.array([find_utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
-    context.bad.skip(int(len(is_valid) - is_valid.sum()))
+    context.bad_records.skip(int(len(is_valid) - is_valid.sum()))
     return replace(block, starts=block.starts[is_valid], ends=block.ends[is_valid])
 
 
 @contextmanager
-def _name_errors(file: SourceFile) -> Iterator[None]:
+def _as_format_errors(file: SourceFile) -> Iterator[None]:
     """Turn pyarrow's errors about the content of a file into FormatErrors that name it."""
     import pyarrow as pa
 

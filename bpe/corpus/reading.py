@@ -38,9 +38,9 @@ MIN_READ = 1 << 18
 #: A block without a split point grows by 1/GROWTH_DIVISOR of its size.
 GROWTH_DIVISOR = 8
 
-#: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the
-#: position where the rest begins, after a separator that is dropped; None if there is no such position.
-EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
+#: Called as find_block_end(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut,
+#: and the position where the rest begins, after a separator that is dropped; None if there is no such position.
+BlockEndFinder = Callable[[bytearray, int, int], tuple[int, int] | None]
 
 
 class Readable(Protocol):
@@ -59,7 +59,7 @@ class TextBlock:
         text: the bytes, in a buffer that `BufferPool.give_back` takes back.
         offset: the position of the first byte in the file's text.
         size: the number of bytes of the file that were read for it.
-        begins: whether the block starts with a new document rather than the rest of one.
+        begins_document: whether the block starts with a new document rather than the rest of one.
         ends_document: whether the last document ends with the block.
 
     """
@@ -67,7 +67,7 @@ class TextBlock:
     text: memoryview
     offset: int
     size: int
-    begins: bool
+    begins_document: bool
     ends_document: bool
 
 
@@ -78,15 +78,15 @@ class Stream:
         source: the name of the file, for errors.
         size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         offset: the position of the file in its text, at the start of a document.
-        skip: the number of bytes of text to leave out first, where the file cannot be opened at a position.
+        bytes_to_skip: the number of bytes of text to leave out first, where the file cannot be opened at a position.
 
     """
 
     def __init__(
-        self, file: Readable | None, source: str, size: int | None = None, offset: int = 0, skip: int = 0
+        self, file: Readable | None, source: str, size: int | None = None, offset: int = 0, bytes_to_skip: int = 0
     ) -> None:
         self._file = file
-        self.source, self.size, self.offset, self.skip = source, size, offset, skip
+        self.source, self.size, self.offset, self.bytes_to_skip = source, size, offset, bytes_to_skip
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill the buffer as far as one read does."""
@@ -94,28 +94,28 @@ class Stream:
         return self._file.readinto(buffer)
 
     def fileno(self) -> int:
-        """The descriptor of a regular file."""
+        """Return the descriptor of a regular file."""
         descriptor: int = self._file.fileno()  # type: ignore[union-attr]
         return descriptor
 
     def count_disk_bytes(self, bytes_read: int) -> int:
-        """The bytes on disk for the bytes of text that were read since the last call."""
+        """Count the bytes on disk for the bytes of text that were read since the last call."""
         return bytes_read
 
 
-def check_encoding_errors(value: object, *, chars: bool = False) -> EncodingErrors:
+def check_encoding_errors(value: object, *, is_char_model: bool = False) -> EncodingErrors:
     """Validate the argument `encoding_errors`.
 
     Args:
         value: the argument.
-        chars: whether the text is for a character model.
+        is_char_model: whether the text is for a character model.
 
     Raises:
         ValueError: for any other value than the three; for "bytes" in a character model.
 
     """
     encoding_errors: EncodingErrors = check_choice("encoding_errors", value, ("strict", "replace", "bytes"))
-    if encoding_errors == "bytes" and chars:
+    if encoding_errors == "bytes" and is_char_model:
         raise ValueError(
             "encoding_errors is 'bytes', but a character model has no symbols for bytes that are not UTF-8; pass "
             "'replace', or use a byte model"
@@ -153,19 +153,19 @@ def make_changed_error(source: str) -> OSError:
     )
 
 
-def cut_after_character(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-    """An `EndCut` after the last complete character, for text that may be cut anywhere."""
-    cut_at = end
-    while cut_at > max(end - 3, low) and buffer[cut_at - 1] & 0xC0 == 0x80:
-        cut_at -= 1
-    if cut_at > low and buffer[cut_at - 1] >= 0xC0:  # the last character may be incomplete
-        cut_at -= 1
+def find_last_character_end(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
+    """Find the end of a block after the last complete character, for text that may be cut anywhere."""
+    block_end = end
+    while block_end > max(end - 3, low) and buffer[block_end - 1] & 0xC0 == 0x80:
+        block_end -= 1
+    if block_end > low and buffer[block_end - 1] >= 0xC0:  # the last character may be incomplete
+        block_end -= 1
     else:
-        cut_at = end
-    return (cut_at, cut_at) if cut_at > low else None
+        block_end = end
+    return (block_end, block_end) if block_end > low else None
 
 
-class Schedule:
+class ReadSchedule:
     """Sizes of reads: small at first and at the end, so that no thread waits long for another.
 
     Args:
@@ -218,9 +218,9 @@ class BufferPool:
 
 def read_text(
     stream: Stream,
-    cut: EndCut | None,
+    find_block_end: BlockEndFinder | None,
     buffers: BufferPool,
-    schedule: Schedule,
+    schedule: ReadSchedule,
     *,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
@@ -230,7 +230,7 @@ def read_text(
 
     Args:
         stream: the file.
-        cut: finds where the text may be cut; None if it may not.
+        find_block_end: finds where the text may be cut; None if it may not.
         buffers: the pool that blocks take their memory from.
         schedule: the sizes of reads.
         line_end: the string that ends a document and belongs to it.
@@ -246,17 +246,17 @@ def read_text(
     if encoding_errors == "replace":
         fill = _ReplacingReader(fill).fill
     remainder, buffer = b"", bytearray()  # read, but not in a block yet
-    grown = 0  # the bytes in `buffer`, if it was lengthened because no cut was found; else 0
-    searched = 0  # there is no position to cut at up to here
-    bytes_read = _skip(fill, stream.skip)
+    n_carried = 0  # the bytes in `buffer`, if it was lengthened because no block end was found; else 0
+    searched_until = 0  # no block may end up to here
+    bytes_read = _skip_bytes(fill, stream.bytes_to_skip)
     begins_document = True
     at_end = False
     offset = stream.offset + bytes_read
     while not at_end:
-        start = grown or len(remainder)
+        start = n_carried or len(remainder)
         # Growing by a share keeps the search for a cut linear.
         read_size = max(schedule.take_size(), start // GROWTH_DIVISOR)
-        if grown:
+        if n_carried:
             buffer = _lengthen(buffer, start + read_size)
         else:
             buffer = buffers.take(start + read_size)
@@ -266,18 +266,21 @@ def read_text(
         schedule.record_read(count)
         bytes_read += count
         end, at_end = start + count, count < read_size
-        split = (end, end) if at_end else None if cut is None else cut(buffer, searched, end)
-        if split is None:
-            grown = searched = end
+        bounds = (
+            (end, end) if at_end else None if find_block_end is None else find_block_end(buffer, searched_until, end)
+        )
+        if bounds is None:
+            n_carried = searched_until = end
             continue
-        ends_document = at_end or split[0] < split[1] or (bool(line_end) and buffer.endswith(line_end, 0, split[0]))
+        block_end, rest_start = bounds
+        ends_document = at_end or block_end < rest_start or (bool(line_end) and buffer.endswith(line_end, 0, block_end))
         with memoryview(buffer) as view:
-            remainder, grown, searched = bytes(view[split[1] : end]), 0, 0
+            remainder, n_carried, searched_until = bytes(view[rest_start:end]), 0, 0
             block = TextBlock(
-                view[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins_document, ends_document
+                view[:block_end], offset, stream.count_disk_bytes(bytes_read), begins_document, ends_document
             )
         yield block
-        offset += split[1]
+        offset += rest_start
         begins_document, bytes_read = ends_document, 0
 
 
@@ -291,7 +294,7 @@ def _lengthen(buffer: bytearray, size: int) -> bytearray:
     return buffer
 
 
-def _skip(fill: Callable[[memoryview], int], count: int) -> int:
+def _skip_bytes(fill: Callable[[memoryview], int], count: int) -> int:
     """Read `count` bytes and drop them; returns how many there were."""
     n_skipped = 0
     while n_skipped < count:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bpe.base.forks import make_lock
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import to_bytes
-from bpe.corpus.blocks import Block, make_document_cut
-from bpe.corpus.reading import BufferPool, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
+from bpe.corpus.blocks import Block, make_document_end_finder
+from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, ReadSchedule, Stream, TextBlock, read_text
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
@@ -30,25 +30,25 @@ _lock = make_lock(sys.modules[__name__])
 
 @dataclass(slots=True)
 class BadRecords:
-    """What happens with bad records.
+    """Bad records: an error, or skipped and counted.
 
     Attributes:
         on_error: "raise" or "skip".
-        skipped: the number of records skipped so far.
-        total: where they are counted too, with those of other calls, or None.
+        count: the number of records skipped so far.
+        parent: where they are counted too, with those of other calls, or None.
 
     """
 
     on_error: OnError
-    skipped: int = 0
-    total: BadRecords | None = None
+    count: int = 0
+    parent: BadRecords | None = None
 
     @property
     def raises(self) -> bool:
         """Whether a bad record is an error."""
         return self.on_error == "raise"
 
-    def add(self, message: str, source: str, where: str = "") -> None:
+    def handle(self, message: str, source: str, where: str = "") -> None:
         """Raise FormatError for a record, or count it.
 
         Args:
@@ -63,12 +63,12 @@ class BadRecords:
             )
         self.skip(1)
 
-    def skip(self, count: int) -> None:
+    def skip(self, n_skipped: int) -> None:
         """Count records that are skipped. Other threads may add to the same total."""
         with _lock:
-            self.skipped += count
-            if self.total is not None:
-                self.total.skip(count)
+            self.count += n_skipped
+            if self.parent is not None:
+                self.parent.skip(n_skipped)
 
 
 @dataclass(slots=True)
@@ -76,29 +76,29 @@ class ReadState:
     """State shared by all files of one `Sources.blocks()` call.
 
     Attributes:
-        cut: finds where a block of a text may end; None if only whole files may be taken.
+        find_block_end: finds where a block of a text may end; None if only whole files may be taken.
         schedule: the sizes of reads.
         unsplittable: strings that a `FileReader` must not cut; None for blocks only.
-        step: how many bytes a `FileReader` reads at once.
+        block_bytes: how many bytes a `FileReader` reads at once.
         buffers: the pool that blocks take their memory from.
-        states: what the files were when they were first opened: the size, and the time of the last change.
-        unclaimed: the bytes on disk that were read for blocks without documents; the next block adds them to its own.
-        skipped: the number of bad records before the records that are read now.
+        file_states: what the files were when they were first opened: the size, and the time of the last change.
+        unclaimed_bytes: the bytes on disk that were read for blocks without documents; the next block adds them.
+        n_bad_records: the number of bad records before the records that are read now.
 
     """
 
-    cut: EndCut | None
-    schedule: Schedule
+    find_block_end: BlockEndFinder | None
+    schedule: ReadSchedule
     unsplittable: list[bytes] | None
-    step: int
+    block_bytes: int
     buffers: BufferPool = field(default_factory=BufferPool)
-    states: dict[str, tuple[int, int]] = field(default_factory=dict)
-    unclaimed: int = 0
-    skipped: int = 0
+    file_states: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unclaimed_bytes: int = 0
+    n_bad_records: int = 0
 
     def claim_bytes(self, more: int = 0) -> int:
         """Return `more` and the bytes that no block has claimed."""
-        size, self.unclaimed = self.unclaimed + more, 0
+        size, self.unclaimed_bytes = self.unclaimed_bytes + more, 0
         return size
 
 
@@ -112,9 +112,9 @@ class RecordContext:
         start, end: the part to read; see `Unit`.
         field: the field or column that holds the text.
         quoting: quotation marks in CSV and TSV.
-        bad: what happens with bad records.
+        bad_records: what happens with bad records.
         encoding_errors: how bytes that are not UTF-8 are handled.
-        shared: what all files of the call share.
+        state: what all files of the call share.
 
     """
 
@@ -124,9 +124,9 @@ class RecordContext:
     end: int | None
     field: str
     quoting: Quoting
-    bad: BadRecords
+    bad_records: BadRecords
     encoding_errors: EncodingErrors
-    shared: ReadState
+    state: ReadState
 
     @property
     def source(self) -> str:
@@ -135,9 +135,9 @@ class RecordContext:
 
     def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
         """Yield blocks of whole lines."""
-        cut, shared = make_document_cut([b"\n"], True), self.shared
+        find_block_end, state = make_document_end_finder([b"\n"], True), self.state
         errors = self.encoding_errors
-        return read_text(stream, cut, shared.buffers, shared.schedule, line_end=b"\n", encoding_errors=errors)
+        return read_text(stream, find_block_end, state.buffers, state.schedule, line_end=b"\n", encoding_errors=errors)
 
     def name_line(self, index: int) -> str:
         """Name a line by its index in the part, for errors; the text before it is read again."""
@@ -152,7 +152,7 @@ class RecordContext:
 
     def refuse_record(self, message: str, index: int) -> None:
         """Raise FormatError for a bad line, by its index in the part, or count it."""
-        self.bad.add(message, self.source, self.name_line(index) if self.bad.raises else "")
+        self.bad_records.handle(message, self.source, self.name_line(index) if self.bad_records.raises else "")
 
     def join_block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
         """Make a block of whole documents, copied into one buffer; None if there are none."""
@@ -163,10 +163,10 @@ class RecordContext:
         self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: BufferPool | None
     ) -> Block | None:
         """Make a block of whole documents that are end to end in `text`; None if there are none."""
-        shared = self.shared
-        skipped, shared.skipped = shared.skipped, self.bad.skipped
+        state = self.state
+        n_bad_records, state.n_bad_records = state.n_bad_records, self.bad_records.count
         if len(offsets) < 2:
-            shared.unclaimed += size
+            state.unclaimed_bytes += size
             return None
         return Block(
             text,
@@ -174,11 +174,11 @@ class RecordContext:
             offsets[1:],
             self.source,
             position,
-            size=shared.claim_bytes(size),
+            size=state.claim_bytes(size),
             buffers=buffers,
-            file=self.file_index,
+            file_index=self.file_index,
             position=position,
-            skipped=skipped,
+            n_bad_records=n_bad_records,
         )
 
 

@@ -18,12 +18,12 @@ from bpe._names import SOURCE_FORMATS
 from bpe.base.records import replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
-from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_cut, parse_separators
+from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_end_finder, parse_separators
 from bpe.corpus.contents import SAMPLE_BYTES, ExpectedText, warn_about_text
 from bpe.corpus.reading import (
+    BlockEndFinder,
     EncodingErrors,
-    EndCut,
-    Schedule,
+    ReadSchedule,
     Stream,
     check_encoding_errors,
     read_text,
@@ -45,14 +45,14 @@ class Unit:
     """A part of the sources that can be read by itself.
 
     Attributes:
-        file: the index of the file.
+        file_index: the index of the file.
         start, end: row groups of a Parquet file, else bytes of an uncompressed file; an end of None is that of the
             file.
         size: its bytes on disk, about; None if unknown.
 
     """
 
-    file: int
+    file_index: int
     start: int
     end: int | None
     size: int | None
@@ -129,7 +129,7 @@ class Sources:
         self.separators = parse_separators(separator, per_line)
         self.keep_separator = bool(per_line)
         self.encoding_errors = check_encoding_errors(encoding_errors)
-        self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
+        self._bad_records = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
         self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guesses_formats = self.format == "auto"
@@ -153,22 +153,22 @@ class Sources:
         per_line: bool = False,
         encoding_errors: EncodingErrors = "strict",
         *,
-        chars: bool = False,
+        is_char_model: bool = False,
     ) -> Sources:
-        """The argument `files` of a call that also has these arguments; with `chars`, for a character model.
+        """Return the argument `files` of a call as `Sources`, with the other arguments if it names paths.
 
         Raises:
             ValueError: for sources given with arguments that they have themselves; as for `Sources`.
 
         """
         if not isinstance(files, Sources):
-            check_encoding_errors(encoding_errors, chars=chars)
+            check_encoding_errors(encoding_errors, is_char_model=is_char_model)
             return cls(files, separator=separator, per_line=per_line, encoding_errors=encoding_errors)
         if separator is not None or per_line or encoding_errors != "strict":
             raise ValueError(
                 "files is a bpe.Sources, which has separator, per_line and encoding_errors itself; give them to it"
             )
-        check_encoding_errors(files.encoding_errors, chars=chars)
+        check_encoding_errors(files.encoding_errors, is_char_model=is_char_model)
         return files
 
     # What the sources are ---------------------------------------------------------------------------------------------
@@ -176,12 +176,12 @@ class Sources:
     @property
     def on_error(self) -> OnError:
         """What happens with bad records."""
-        return self._bad.on_error
+        return self._bad_records.on_error
 
     @property
     def skipped(self) -> int:
         """The bad records that were skipped so far."""
-        return self._bad.skipped
+        return self._bad_records.count
 
     @property
     def size(self) -> int | None:
@@ -194,7 +194,7 @@ class Sources:
         """An estimate of the bytes of text, from the sizes of the files."""
         total = 0
         for unit in self._list_units_to_read():
-            file = self.files[unit.file]
+            file = self.files[unit.file_index]
             if unit.size is None:
                 return None
             total += unit.size * (1 if file.compression is None and file.format == "text" else ASSUMED_EXPANSION)
@@ -205,18 +205,18 @@ class Sources:
         """Whether any thread may read all files, since none is a pipe or remote."""
         return all(file.kind == "file" for file in self._list_used_files())
 
-    def size_before(self, position: Position) -> int:
+    def estimate_size_before(self, position: Position) -> int:
         """Estimate the bytes on disk before a position."""
-        file = self.files[position.file]
-        bytes_before = sum(earlier.size or 0 for earlier in self.files[: position.file])
+        file = self.files[position.file_index]
+        bytes_before = sum(earlier.size or 0 for earlier in self.files[: position.file_index])
         return bytes_before + (min(position.offset, file.size or 0) if file.compression is None else 0)
 
-    def add_skipped(self, count: int) -> None:
+    def add_bad_records(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
-        self._bad.skip(count)
+        self._bad_records.skip(count)
 
     def plan(self) -> dict[str, Any]:
-        """Everything that determines the documents and their order, as JSON values: files, options, the part."""
+        """Return what determines the documents and their order, as JSON values: files, options, the part."""
         return {
             "version": 1,
             "files": [[file.name, file.size, file.format, file.compression] for file in self.files],
@@ -227,14 +227,14 @@ class Sources:
             "encoding_errors": self.encoding_errors,
             "on_error": self.on_error,
             "separator_ends": self.separator_ends,
-            "part": None if self._part is None else [[unit.file, unit.start, unit.end] for unit in self._part],
+            "part": None if self._part is None else [[unit.file_index, unit.start, unit.end] for unit in self._part],
             **({} if self.quoting == "auto" else {"quoting": self.quoting}),
         }
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
     def units(self) -> list[Unit]:
-        """The parts of files that can be read by themselves, in order.
+        """List the parts of files that can be read by themselves, in order.
 
         A unit is a file, or of a large one about 256 MB: row groups of a Parquet file, bytes of uncompressed JSON Lines
         or text with separators, from the start of a document. Units depend on the files alone.
@@ -248,7 +248,7 @@ class Sources:
         return [unit for index in range(len(self.files)) for unit in self._divide_file(index)]
 
     def part(self, rank: int, world: int) -> Sources:
-        """The part of one rank of several, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
+        """Select the part of one rank, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
 
         All parts in order have all documents in order; a part may be empty.
 
@@ -262,8 +262,8 @@ class Sources:
         for unit in units:
             if unit.size is None:
                 raise ValueError(
-                    f"{self.files[unit.file].name} has no size, so it cannot be divided into parts; write it to a file "
-                    "first"
+                    f"{self.files[unit.file_index].name} has no size, so it cannot be divided into parts; write it to "
+                    "a file first"
                 )
         sizes = np.array([max(unit.size or 0, 1) for unit in units], dtype=np.float64)
         middles = np.cumsum(sizes) - sizes / 2
@@ -271,35 +271,35 @@ class Sources:
         return self._restrict(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == rank))
 
     def with_ending_separators(self) -> Sources:
-        """These sources with `separator_ends=True`."""
+        """Return these sources with `separator_ends=True`."""
         if self.separator_ends:
             return self
-        ending = self._restrict(self._part)
-        ending.separator_ends = True
-        return ending
+        copy = self._restrict(self._part)
+        copy.separator_ends = True
+        return copy
 
     def with_own_count(self) -> Sources:
-        """These sources, to be read once more, with a count of skipped records of their own."""
-        again = self._restrict(self._part)
-        again._bad = BadRecords(self.on_error)
-        return again
+        """Return these sources, to be read once more, with a count of skipped records of their own."""
+        copy = self._restrict(self._part)
+        copy._bad_records = BadRecords(self.on_error)
+        return copy
 
     def for_one_call(self) -> Sources:
-        """These sources for one call, which counts its own skipped records; they are counted here too."""
-        again = self.with_own_count()
-        again._bad.total = self._bad
-        return again
+        """Return these sources for one call, which counts its own skipped records; they are counted here too."""
+        copy = self.with_own_count()
+        copy._bad_records.parent = self._bad_records
+        return copy
 
-    def one_file(self, index: int) -> Sources:
+    def select_file(self, index: int) -> Sources:
         """Restrict the sources to one file, with the same numbering of files."""
-        return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file == index))
+        return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file_index == index))
 
     def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
-        """A copy that reads some units, and shares the count of skipped records."""
-        part = object.__new__(Sources)
-        part.__dict__.update(self.__dict__)
-        part._part = units
-        return part
+        """Return a copy that reads some units, and shares the count of skipped records."""
+        copy = object.__new__(Sources)
+        copy.__dict__.update(self.__dict__)
+        copy._part = units
+        return copy
 
     def _list_units_to_read(self) -> list[Unit]:
         """List the units to read; whole files unless the sources are a part."""
@@ -308,86 +308,89 @@ class Sources:
         return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
 
     def _list_used_files(self) -> list[SourceFile]:
-        return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units_to_read())]
+        return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
 
     def _divide_file(self, index: int) -> list[Unit]:
         file = self.files[index]
         size = file.size or 0
-        whole = [Unit(index, 0, None, file.size)]
+        one_unit = [Unit(index, 0, None, file.size)]
         if size <= UNIT_BYTES:
-            return whole
+            return one_unit
         if file.format == "parquet":
             return self._group_units(index)
         separator = b"\n" if file.format == "jsonl" else self.separators[0] if self.separators else b""
-        textual = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
-        if not textual or not separator or can_overlap_itself(separator):
-            return whole
+        is_text = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
+        if not is_text or not separator or can_overlap_itself(separator):
+            return one_unit
         bounds = [0]
-        with open(file.name, "rb") as opened:
+        with open(file.name, "rb") as open_file:
             for offset in range(UNIT_BYTES, size, UNIT_BYTES):
-                if offset > bounds[-1] and (bound := _find_separator_end(opened, offset, separator, size)) is not None:
+                if (
+                    offset > bounds[-1]
+                    and (bound := _find_separator_end(open_file, offset, separator, size)) is not None
+                ):
                     bounds.append(bound)
         ends = [*bounds[1:], None]
         return [Unit(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
 
     def _group_units(self, index: int) -> list[Unit]:
-        """Units of whole row groups."""
+        """Divide a Parquet file into units of whole row groups."""
         from bpe.corpus.parquet import list_row_groups
 
         file = self.files[index]
-        rows = list_row_groups(file)
-        size, total = file.size or 0, max(sum(rows), 1)
+        group_sizes = list_row_groups(file)
+        size, n_rows = file.size or 0, max(sum(group_sizes), 1)
         units: list[Unit] = []
-        first = done = 0
-        counted_to = 0
-        for group, count in enumerate(rows, 1):
-            done += count
-            reached = size * done // total
-            if reached - counted_to >= UNIT_BYTES or group == len(rows):
-                units.append(Unit(index, first, group, reached - counted_to))
-                first, counted_to = group, reached
+        first_group = n_rows_done = 0
+        bytes_in_units = 0
+        for group, n_group_rows in enumerate(group_sizes, 1):
+            n_rows_done += n_group_rows
+            bytes_done = size * n_rows_done // n_rows
+            if bytes_done - bytes_in_units >= UNIT_BYTES or group == len(group_sizes):
+                units.append(Unit(index, first_group, group, bytes_done - bytes_in_units))
+                first_group, bytes_in_units = group, bytes_done
         return units or [Unit(index, 0, None, file.size)]
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     @overload
     def blocks(
-        self, cut: EndCut | None, threads: int, *, start: Position | None = None
+        self, find_block_end: BlockEndFinder | None, threads: int, *, start: Position | None = None
     ) -> Generator[Block, None, None]: ...
 
     @overload
     def blocks(
         self,
-        cut: EndCut | None,
+        find_block_end: BlockEndFinder | None,
         threads: int,
         *,
         start: Position | None = None,
         unsplittable: list[bytes] | None,
-        step: int = KERNEL_READ_BYTES,
+        block_bytes: int = KERNEL_READ_BYTES,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
         self,
-        cut: EndCut | None,
+        find_block_end: BlockEndFinder | None,
         threads: int,
         *,
         start: Position | None = None,
         unsplittable: list[bytes] | None = None,
-        step: int = KERNEL_READ_BYTES,
+        block_bytes: int = KERNEL_READ_BYTES,
     ) -> Generator[Any, None, None]:
         """Read the documents in blocks for `threads` threads, from a position on. Close the generator.
 
-        A block of text ends where `cut` allows; blocks of other formats have whole documents. Any thread may take the
-        next block if the sources are `regular`, otherwise only the caller's.
+        A block of text ends where `find_block_end` allows; blocks of other formats have whole documents. Any thread may
+        take the next block if the sources are `regular`, otherwise only the caller's.
 
         Args:
-            cut: finds where a block of a text may end; None if only whole files may be taken.
+            find_block_end: finds where a block of a text may end; None if only whole files may be taken.
             threads: the number of threads that take blocks.
-            start: where to begin: `Block.resume` of a block that an earlier call gave, with any number of documents
-                more; None for the beginning.
+            start: where to begin: `Block.resume_position` of a block that an earlier call gave, with any number of
+                documents more; None for the beginning.
             unsplittable: strings that must not be cut: for a text file that needs nothing else, the generator yields a
                 `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
-            step: how many bytes a `FileReader` reads at once.
+            block_bytes: how many bytes a `FileReader` reads at once.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -397,34 +400,36 @@ class Sources:
         """
         units = self._list_units_to_read()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
-        schedule = Schedule(self.size if seekable and start is None else None, threads)
-        shared = ReadState(cut, schedule, unsplittable, step, skipped=self.skipped)
-        skip = 0
+        schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
+        state = ReadState(find_block_end, schedule, unsplittable, block_bytes, n_bad_records=self.skipped)
+        documents_to_skip = 0
         if start is not None:
-            units, skip = self._find_units(units, start), start.documents
-        drops_invalid = self._bad.on_error == "skip" and self.encoding_errors == "strict"
+            units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
+        drops_invalid = self._bad_records.on_error == "skip" and self.encoding_errors == "strict"
         for unit in units:
             blocks: Iterator[Any]
-            if self.files[unit.file].format == "text":
-                blocks = self._read_text(unit, shared, by_kernel=not drops_invalid)
-                if self._closes_documents(unit):
-                    blocks = _close_documents(blocks)
-                blocks = _drop_invalid(blocks, self._bad) if drops_invalid else blocks
+            if self.files[unit.file_index].format == "text":
+                blocks = self._read_text(unit, state, by_kernel=not drops_invalid)
+                if self._drops_trailing_document(unit):
+                    blocks = _drop_trailing_documents(blocks)
+                blocks = _drop_invalid(blocks, self._bad_records) if drops_invalid else blocks
             else:
-                blocks = self._read_records(unit, shared)
-            yield from _skip_documents(blocks, skip, start) if skip else blocks
-            skip = 0
+                blocks = self._read_records(unit, state)
+            yield from _skip_documents(blocks, documents_to_skip, start) if documents_to_skip else blocks
+            documents_to_skip = 0
 
     def whole_documents(
         self, start: Position | None = None
     ) -> Generator[tuple[Block, NDArray[np.int64], NDArray[np.int64]], None, None]:
-        """Blocks that end after a document where they can, from a position on, with the bounds of their documents.
+        """Yield blocks that end after a document where they can, from a position on, with the bounds of the documents.
 
         The text of a block must not be used after the next one was taken.
         """
-        with closing(self.blocks(make_document_cut(self.separators, self.keep_separator), 1, start=start)) as blocks:
+        with closing(
+            self.blocks(make_document_end_finder(self.separators, self.keep_separator), 1, start=start)
+        ) as blocks:
             for block in blocks:
-                yield block, *block.documents(empty=True)
+                yield block, *block.find_documents(keep_empty=True)
                 block.release()
 
     def documents(self, start: Position | None = None) -> Generator[bytes, None, None]:
@@ -440,8 +445,8 @@ class Sources:
                 for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
                     yield bytes(block.text[first:last])
 
-    def count_between(self, file: int, start: int, end: int | None) -> int | None:
-        """Read the documents from one offset of a file to another, or to its end if that is None.
+    def count_documents(self, file: int, start: int, end: int | None) -> int | None:
+        """Count the documents from one offset of a file to another, or to its end if that is None.
 
         None for a pipe or a file of another machine, and where offsets are those of changed text.
 
@@ -473,15 +478,15 @@ class Sources:
         """
         import hashlib
 
-        unit = next((unit for unit in self._list_units_to_read() if unit.file == file), None)
+        unit = next((unit for unit in self._list_units_to_read() if unit.file_index == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
         part = self._restrict((Unit(file, unit.start, None, None),))
-        part._bad = BadRecords("skip")
+        part._bad_records = BadRecords("skip")
         digest = hashlib.sha256()
         with closing(part.whole_documents()) as blocks:
             for block, starts, ends in blocks:
-                if not (block.begins and block.ends_document):
+                if not (block.begins_document and block.ends_document):
                     return None
                 for start, end in zip(starts[:count].tolist(), ends[:count].tolist(), strict=True):
                     digest.update((end - start).to_bytes(8, "little"))
@@ -494,33 +499,37 @@ class Sources:
     def _find_units(self, units: list[Unit], start: Position) -> list[Unit]:
         """List the units from a position on."""
         for index, unit in enumerate(units):
-            if unit.file > start.file:
+            if unit.file_index > start.file_index:
                 break
-            if unit.file == start.file and unit.start <= start.offset and (unit.end is None or start.offset < unit.end):
-                first = Unit(unit.file, start.offset, unit.end, unit.size)
+            if (
+                unit.file_index == start.file_index
+                and unit.start <= start.offset
+                and (unit.end is None or start.offset < unit.end)
+            ):
+                first = Unit(unit.file_index, start.offset, unit.end, unit.size)
                 return [first, *units[index + 1 :]]
-        if start.file >= len(self.files) and not start.offset and not start.documents:
+        if start.file_index >= len(self.files) and not start.offset and not start.documents_to_skip:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
-    def _closes_documents(self, unit: Unit) -> bool:
+    def _drops_trailing_document(self, unit: Unit) -> bool:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
-    def _read_records(self, unit: Unit, shared: ReadState) -> Iterator[Block]:
+    def _read_records(self, unit: Unit, state: ReadState) -> Iterator[Block]:
         """Read the documents of a unit that is no text, in blocks."""
-        file = self.files[unit.file]
-        shared.skipped = self.skipped
+        file = self.files[unit.file_index]
+        state.n_bad_records = self.skipped
         context = RecordContext(
             file,
-            file_index=unit.file,
+            file_index=unit.file_index,
             start=unit.start,
             end=unit.end,
             field=self.field,
             quoting=self.quoting,
-            bad=self._bad,
+            bad_records=self._bad_records,
             encoding_errors=self.encoding_errors,
-            shared=shared,
+            state=state,
         )
         if file.format == "jsonl":
             from bpe.corpus.jsonl import read_blocks
@@ -530,26 +539,26 @@ class Sources:
             from bpe.corpus.parquet import read_blocks
         return read_blocks(context)
 
-    def _read_text(self, unit: Unit, shared: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
+    def _read_text(self, unit: Unit, state: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
         """Read the documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
         from bpe.corpus.streams import open_stream
 
-        file = self.files[unit.file]
-        keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
-        with open_stream(file, unit.start, unit.end, errors, shared.states) as stream:
+        file = self.files[unit.file_index]
+        keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
+        with open_stream(file, unit.start, unit.end, errors, state.file_states) as stream:
             is_whole_file = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
-            if by_kernel and is_whole_file and shared.unsplittable is not None and stream.size is not None:
-                yield from self._make_reader(stream, unit.file, shared)
+            if by_kernel and is_whole_file and state.unsplittable is not None and stream.size is not None:
+                yield from self._make_reader(stream, unit.file_index, state)
                 return
-            cut = shared.cut
-            if not by_kernel or (cut is None and self._closes_documents(unit)):
-                cut = make_document_cut(separators, keep)
+            find_block_end = state.find_block_end
+            if not by_kernel or (find_block_end is None and self._drops_trailing_document(unit)):
+                find_block_end = make_document_end_finder(separators, keep_separator)
             for block in read_text(
                 stream,
-                cut,
-                shared.buffers,
-                shared.schedule,
-                line_end=separators[0] if keep else b"",
+                find_block_end,
+                state.buffers,
+                state.schedule,
+                line_end=separators[0] if keep_separator else b"",
                 encoding_errors=errors,
                 expected=self._expected,
             ):
@@ -561,29 +570,29 @@ class Sources:
                     file.name,
                     block.offset,
                     separators=separators,
-                    keep_separators=keep,
+                    keep_separator=keep_separator,
                     size=block.size,
-                    begins=block.begins,
+                    begins_document=block.begins_document,
                     ends_document=block.ends_document,
-                    checked=errors != "strict",
-                    buffers=shared.buffers,
-                    file=unit.file,
+                    is_checked=errors != "strict",
+                    buffers=state.buffers,
+                    file_index=unit.file_index,
                     position=block.offset,
                 )
 
-    def _make_reader(self, stream: Stream, index: int, shared: ReadState) -> Iterator[FileReader]:
-        """A reader of a file, until it is finished."""
+    def _make_reader(self, stream: Stream, index: int, state: ReadState) -> Iterator[FileReader]:
+        """Yield a reader of a file, until it is finished."""
         strict = self.encoding_errors == "strict"
         reader = FileReader(
             stream.fileno(),
             stream.source,
             stream.size or 0,
             separators=self.separators,
-            keep=self.keep_separator,
-            strings=shared.unsplittable or [],
-            checked=strict,
+            keep_separator=self.keep_separator,
+            strings=state.unsplittable or [],
+            requires_utf8=strict,
             separator_ends=self.separator_ends,
-            step=shared.step,
+            block_bytes=state.block_bytes,
         )
         reader.file_index = index
         if strict:
@@ -607,7 +616,7 @@ def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int)
     return None
 
 
-def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
+def _drop_trailing_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
     """Yield the blocks of one file, without the empty document that would follow a separator at its end.
 
     A block that ends with a separator but not with a document has an empty document open. It is closed without that
@@ -617,35 +626,35 @@ def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
         documents    |low       |er       | and not an empty one
     """
     pending: Block | None = None
-    begins_next = False  # whether the next block begins a document even if its `begins` is False
+    begins_next = False  # whether the next block begins a document even if its `begins_document` is False
     for block in blocks:
         if isinstance(block, FileReader):  # which leaves it out itself
             yield block
             continue
         if pending is not None:
-            pending = _drop_open_document(pending, begins=begins_next, is_last=False)
+            pending = _drop_open_document(pending, begins_document=begins_next, is_last=False)
             yield pending
             begins_next, pending = pending.ends_document, None
         if len(block.text) == 0 or _ends_with_separator(block):  # what comes next decides
             pending = block
         else:
-            block = _drop_open_document(block, begins=begins_next, is_last=False)
+            block = _drop_open_document(block, begins_document=begins_next, is_last=False)
             yield block
             begins_next = block.ends_document
     if pending is None:
         return
-    if len(pending.text) or not (pending.begins or begins_next):
-        yield _drop_open_document(pending, begins=begins_next, is_last=True)
+    if len(pending.text) or not (pending.begins_document or begins_next):
+        yield _drop_open_document(pending, begins_document=begins_next, is_last=True)
     else:
         pending.release()
 
 
-def _drop_open_document(block: Block, *, begins: bool, is_last: bool) -> Block:
+def _drop_open_document(block: Block, *, begins_document: bool, is_last: bool) -> Block:
     """Return the block without an empty document after its last separator if that document is open, or `is_last`."""
-    if begins and not block.begins:
-        block = replace(block, begins=True)
+    if begins_document and not block.begins_document:
+        block = replace(block, begins_document=True)
     if (is_last or not block.ends_document) and _ends_with_separator(block):
-        starts, ends = block.documents(empty=True)
+        starts, ends = block.find_documents(keep_empty=True)
         if starts[-1] == ends[-1]:
             return replace(block, starts=starts[:-1], ends=ends[:-1], separators=(), ends_document=True)
     return block
@@ -659,40 +668,50 @@ def _ends_with_separator(block: Block) -> bool:
 def _drop_invalid(blocks: Iterator[Block], bad_records: BadRecords) -> Generator[Block, None, None]:
     """Yield the blocks of whole documents without those that are not UTF-8, which are counted."""
     for block in blocks:
-        skipped = bad_records.skipped
+        n_bad_records = bad_records.count
         assert isinstance(block.text, memoryview)
         if find_utf8_error(block.text) is not None:
-            starts, ends = block.documents(empty=True)
+            starts, ends = block.find_documents(keep_empty=True)
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
             is_valid = np.array(
                 [find_utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_
             )
             bad_records.skip(int(len(is_valid) - is_valid.sum()))
             yield replace(
-                block, starts=starts[is_valid], ends=ends[is_valid], separators=(), checked=True, skipped=skipped
+                block,
+                starts=starts[is_valid],
+                ends=ends[is_valid],
+                separators=(),
+                is_checked=True,
+                n_bad_records=n_bad_records,
             )
         else:
-            yield replace(block, checked=True, skipped=skipped)
+            yield replace(block, is_checked=True, n_bad_records=n_bad_records)
 
 
 def _skip_documents(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:
     """Yield the blocks without their first `count` documents."""
-    n_left, dropping = count, True
+    n_left, is_dropping = count, True
     for block in blocks:
-        if not dropping:
+        if not is_dropping:
             yield block
             continue
-        starts, ends = block.documents(empty=True)
-        n_continued = int(not block.begins)
+        starts, ends = block.find_documents(keep_empty=True)
+        n_continued = int(not block.begins_document)
         n_begun = len(starts) - n_continued
         if n_begun <= n_left:
             n_left -= n_begun
-            dropping = n_left > 0 or not block.ends_document
+            is_dropping = n_left > 0 or not block.ends_document
             block.release()
             continue
-        first, dropping = n_left + n_continued, False
+        first_kept, is_dropping = n_left + n_continued, False
         yield replace(
-            block, starts=starts[first:], ends=ends[first:], separators=(), begins=True, skip=block.skip + n_left
+            block,
+            starts=starts[first_kept:],
+            ends=ends[first_kept:],
+            separators=(),
+            begins_document=True,
+            documents_to_skip=block.documents_to_skip + n_left,
         )
-    if dropping and n_left:
+    if is_dropping and n_left:
         raise ValueError(f"{start} has {pluralize(count - n_left, 'document')} after it in its file; begin elsewhere")

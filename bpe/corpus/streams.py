@@ -35,8 +35,8 @@ FileStates = dict[str, tuple[int, int]]
 class _ChunkStream(Stream):
     """The text of a file that comes in chunks."""
 
-    def __init__(self, chunks: Iterator[Chunk], source: str, skip: int, end: int | None) -> None:
-        super().__init__(None, source, skip=skip)
+    def __init__(self, chunks: Iterator[Chunk], source: str, bytes_to_skip: int, end: int | None) -> None:
+        super().__init__(None, source, bytes_to_skip=bytes_to_skip)
         self._chunks, self._bytes_left = chunks, end
         self._chunk = memoryview(b"")
         self._bytes_taken = self._bytes_counted = 0
@@ -57,7 +57,7 @@ class _ChunkStream(Stream):
         return count
 
     def count_disk_bytes(self, bytes_read: int) -> int:
-        """The bytes of the compressed file that were read since the last call."""
+        """Count the bytes of the compressed file that were read since the last call."""
         del bytes_read
         new_bytes, self._bytes_counted = self._bytes_taken - self._bytes_counted, self._bytes_taken
         return new_bytes
@@ -108,7 +108,7 @@ def open_stream(
                 raw = _PeekedFile(raw)
                 compression = find_compression(raw.first_bytes)
             if compression is None:
-                yield Stream(raw, file.name, skip=start)
+                yield Stream(raw, file.name, bytes_to_skip=start)
                 return
         chunks = decompress(raw, compression, file.name) if compression is not None else _read_chunks(raw)
         if file.kind in ("file", "remote"):
@@ -131,10 +131,10 @@ def open_raw(file: SourceFile, stack: ExitStack, states: FileStates | None = Non
     if file.kind == "remote":
         return stack.enter_context(open_remote(file.name)), None
     raw: Any = stack.enter_context(open(file.name, "rb", buffering=0))  # noqa: SIM115 (the stack closes it)
-    return raw, refuse_changes(file, stack, raw.fileno(), states)
+    return raw, watch_for_changes(file, stack, raw.fileno(), states)
 
 
-def refuse_changes(
+def watch_for_changes(
     file: SourceFile, stack: ExitStack, descriptor_or_path: int | str, states: FileStates | None
 ) -> int | None:
     """When the stack is left without an error, raise OSError if the file's size or time has changed.
@@ -185,7 +185,7 @@ def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
     text, start = b"", max(offset - size, 0)
     buffer = memoryview(bytearray(1 << 20))
     with open_stream(file, start, offset) as stream:
-        bytes_left = stream.skip + offset - start
+        bytes_left = stream.bytes_to_skip + offset - start
         while count := stream.readinto(buffer[:bytes_left]):
             text, bytes_left = (text + bytes(buffer[:count]))[-size:], bytes_left - count
     return b"" if bytes_left else text
@@ -381,7 +381,7 @@ _FACTORIES: dict[Compression, Callable[[str], _Factory]] = {
 # Reading ahead --------------------------------------------------------------------------------------------------------
 
 
-def read_ahead(items: Iterator[Item], size: Callable[[Item], int], max_size: int) -> Generator[Item, None, None]:
+def read_ahead(items: Iterator[Item], measure: Callable[[Item], int], max_size: int) -> Generator[Item, None, None]:
     """Yield the items of an iterator, which a thread advances ahead of the caller.
 
     The thread starts with the first item. It ends when the items end, and soon after the generator is closed: at most
@@ -391,12 +391,12 @@ def read_ahead(items: Iterator[Item], size: Callable[[Item], int], max_size: int
 
     Args:
         items: the iterator, used by the thread only; a generator is closed there too.
-        size: the size of an item in bytes.
+        measure: the size of an item in bytes.
         max_size: the thread pauses while the items that wait have this many bytes.
 
     """
     process = os.getpid()
-    reader = _AheadReader(items, size, max_size)
+    reader = _AheadReader(items, measure, max_size)
     with Crew(reader.run, 1, reader.stop, name="bpe_reader", daemon=True):
         while item := reader.take():
             yield item.pop()
@@ -411,8 +411,8 @@ def read_ahead(items: Iterator[Item], size: Callable[[Item], int], max_size: int
 class _AheadReader(Generic[Item]):
     """The thread's work, and the items that wait."""
 
-    def __init__(self, items: Iterator[Item], size: Callable[[Item], int], max_size: int) -> None:
-        self._items, self._size, self._max_size = items, size, max_size
+    def __init__(self, items: Iterator[Item], measure: Callable[[Item], int], max_size: int) -> None:
+        self._items, self._measure, self._max_size = items, measure, max_size
         self._ready: SimpleQueue[list[Item]] = SimpleQueue()  # one item each; an empty list at the end
         self._taken_sizes: SimpleQueue[int] = SimpleQueue()  # their sizes
         self._stopped = False
@@ -422,7 +422,7 @@ class _AheadReader(Generic[Item]):
         """Return the next item, in a list; an empty list at the end."""
         item = self._ready.get()
         if item:
-            self._taken_sizes.put(self._size(item[0]))
+            self._taken_sizes.put(self._measure(item[0]))
         return item
 
     def stop(self) -> None:
@@ -439,7 +439,7 @@ class _AheadReader(Generic[Item]):
                     waiting_bytes -= self._taken_sizes.get()
                 if self._stopped:
                     break
-                waiting_bytes += self._size(item)
+                waiting_bytes += self._measure(item)
                 self._ready.put([item])
                 del item
         except BaseException as error:  # noqa: BLE001 (raised in the caller's thread)

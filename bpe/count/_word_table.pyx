@@ -35,7 +35,7 @@ cdef const char* SLOTS_NAME = b"slots of a table of word counts"
 cdef struct Batch:            # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
     Py_ssize_t readable       # bytes from `text` on that may be read
-    uint64_t position         # of `text` in the corpus
+    uint64_t corpus_position  # of `text` in the corpus
     Py_ssize_t n
     uint32_t start[BATCH_WORDS]  # ascending
     uint32_t size[BATCH_WORDS]
@@ -59,7 +59,7 @@ cdef struct LongKey:          # a longer word that is looked up or about to be c
     size_t size
     uint32_t word_hash
     count_t count
-    uint64_t position
+    uint64_t corpus_position
 
 
 cdef inline size_t count_units(size_t size) noexcept nogil:
@@ -79,16 +79,18 @@ cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
     return n_found
 
 
-cdef inline LongKey make_long_key(const byte_t* word, size_t size, count_t count, uint64_t position) noexcept nogil:
-    return LongKey(word, size, <uint32_t>(hash_bytes(word, size) >> 32), count, position)
+cdef inline LongKey make_long_key(
+    const byte_t* word, size_t size, count_t count, uint64_t corpus_position
+) noexcept nogil:
+    return LongKey(word, size, <uint32_t>(hash_bytes(word, size) >> 32), count, corpus_position)
 
 
-cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_last_split(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     return find_last_split_point((<int*>scanner)[0], text, low, end)
 
 
 cdef class WordTable:
-    """Counts of distinct words. One thread at a time may fill it. `position` is a word's position in the corpus."""
+    """Counts of distinct words. One thread at a time may fill it."""
 
     cdef Slot* slots          # `n_slots`, a power of two, at most 5 of 8 used
     cdef size_t n_slots
@@ -126,9 +128,10 @@ cdef class WordTable:
     # Filling ----------------------------------------------------------------------------------------------------------
 
     def count_scanned(
-        self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
+        self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends,
+        uint64_t corpus_position,
     ):
-        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` is at `position`.
+        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` is at `corpus_position`.
 
         The spans may be in any order, and overlap.
         """
@@ -142,12 +145,12 @@ cdef class WordTable:
             for i in range(starts.shape[0]):
                 if i and starts[i] < ends[i - 1]:          # the pretokens of a batch ascend
                     self.count_batch(&batch)
-                self.count_text(&batch, scanner, &text[0], starts[i], ends[i], size, position)
+                self.count_text(&batch, scanner, &text[0], starts[i], ends[i], size, corpus_position)
             self.count_batch(&batch)
         self.check_overflow()
 
-    def count_file(self, int scanner, FileReader reader not None, uint64_t position):
-        """Count the pretokens of some blocks of a file, which begins at `position`; returns the bytes that were read.
+    def count_file(self, int scanner, FileReader reader not None, uint64_t corpus_position):
+        """Count the pretokens of some blocks of a file, which begins at `corpus_position`; returns the bytes read.
 
         Raises:
             FormatError: for the first block of the file that must be UTF-8 and is not.
@@ -160,13 +163,13 @@ cdef class WordTable:
             block = self.block = FileBlock()
         batch.n = 0
         with nogil:
-            while n_read < READ_BYTES and reader.take(block, find_last_cut, <void*>&scanner):
+            while n_read < READ_BYTES and reader.take_block(block, find_last_split, <void*>&scanner):
                 block.split(reader)
                 for i in range(block.n_documents):
                     start = block.starts[i]
                     self.count_text(
                         &batch, scanner, block.data, start, start + block.sizes[i], block.capacity,
-                        position + <uint64_t>block.offset,
+                        corpus_position + <uint64_t>block.offset,
                     )
                 self.count_batch(&batch)
                 n_read += block.size
@@ -175,11 +178,11 @@ cdef class WordTable:
 
     cdef int count_text(
         self, Batch* batch, int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
-        uint64_t position,
+        uint64_t corpus_position,
     ) except -1 nogil:
         """Add the pretokens of `text[start:end]` to a batch, which is counted when it is full.
 
-        `text` has `size` bytes that may be read, and is at `position` of the corpus.
+        `text` has `size` bytes that may be read, and is at `corpus_position` of the corpus.
         """
         cdef Cursor cursor
         open_cursor(&cursor, scanner, text, start, end)
@@ -188,31 +191,31 @@ cdef class WordTable:
                 self.count_batch(batch)
             if batch.n == 0:
                 batch.text, batch.readable = text + cursor.pos, size - cursor.pos
-                batch.position = position + <uint64_t>cursor.pos
+                batch.corpus_position = corpus_position + <uint64_t>cursor.pos
             if not scan_into(batch, &cursor):
-                self.count_scanned_singly(&cursor, size, position)
+                self.count_scanned_singly(&cursor, size, corpus_position)
         return 0
 
-    cdef int count_scanned_singly(self, Cursor* cursor, Py_ssize_t size, uint64_t position) except -1 nogil:
+    cdef int count_scanned_singly(self, Cursor* cursor, Py_ssize_t size, uint64_t corpus_position) except -1 nogil:
         """Count the next pretokens one by one: there are gaps between them, or sizes of over 32 bits."""
         cdef Py_ssize_t start[MIN_ROOM]
         cdef Py_ssize_t end[MIN_ROOM]
         cdef Py_ssize_t n = scan(cursor, start, end, MIN_ROOM), i
         for i in range(n):
-            self.insert(cursor.text, start[i], end[i] - start[i], size, 1, position + <uint64_t>start[i])
+            self.insert(cursor.text, start[i], end[i] - start[i], size, 1, corpus_position + <uint64_t>start[i])
         return 0
 
     def count_spans(
-        self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
+        self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t corpus_position
     ):
-        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `position` of the corpus."""
+        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `corpus_position` of the corpus."""
         cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size, False)
         if size == 0:
             return
         with nogil:
             for i in range(starts.shape[0]):
-                self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, position + <uint64_t>starts[i])
+                self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, corpus_position + <uint64_t>starts[i])
         self.check_overflow()
 
     def add_arrays(
@@ -253,7 +256,7 @@ cdef class WordTable:
         """Add another table's words of at most 15 bytes, and its total."""
         cdef size_t i
         cdef Slot* slot
-        if not self.count_more(other.total):
+        if not self.add_to_total(other.total):
             return 0
         self.counted_until = max(self.counted_until, other.counted_until)
         for i in range(other.n_slots):
@@ -292,21 +295,21 @@ cdef class WordTable:
         cdef Slot* slot
         cdef bint in_order
         batch.n = 0
-        if n == 0 or not self.count_more(n):
+        if n == 0 or not self.add_to_total(n):
             return 0
         n_long_keys = self.hash_batch(batch, n, keys, hashes, long_keys)
-        in_order = batch.position + batch.start[0] >= self.counted_until
+        in_order = batch.corpus_position + batch.start[0] >= self.counted_until
         for i in range(n):
             slot = &slots[hashes[i] & mask]
             if slot.key.lo == keys[i].lo and slot.key.hi == keys[i].hi:
                 slot.count += 1                        # cannot overflow: it is at most the total
                 if not in_order:
-                    slot.first_position = min(slot.first_position, batch.position + batch.start[i])
+                    slot.first_position = min(slot.first_position, batch.corpus_position + batch.start[i])
             elif keys[i].hi != 0:
-                self.insert_short(keys[i], hashes[i], 1, batch.position + batch.start[i])
+                self.insert_short(keys[i], hashes[i], 1, batch.corpus_position + batch.start[i])
                 slots = self.slots
                 mask = self.n_slots - 1
-        self.counted_until = max(self.counted_until, batch.position + batch.start[n - 1] + 1)
+        self.counted_until = max(self.counted_until, batch.corpus_position + batch.start[n - 1] + 1)
         return self.insert_long_words(long_keys, n_long_keys)
 
     cdef inline Py_ssize_t hash_batch(
@@ -323,7 +326,7 @@ cdef class WordTable:
         for i in range(n):
             if batch.size[i] > INLINE_BYTES:
                 long_keys[n_long_keys] = make_long_key(
-                    batch.text + batch.start[i], batch.size[i], 1, batch.position + batch.start[i]
+                    batch.text + batch.start[i], batch.size[i], 1, batch.corpus_position + batch.start[i]
                 )
                 n_long_keys += 1
                 keys[i].lo = 1                         # differs from every slot, also from an empty one
@@ -338,20 +341,21 @@ cdef class WordTable:
         return n_long_keys
 
     cdef int insert(
-        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t position
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count,
+        uint64_t corpus_position,
     ) except -1 nogil:
         cdef Key key
         cdef LongKey word
-        if size <= 0 or not self.count_more(count):        # the key of an empty word means an empty slot
+        if size <= 0 or not self.add_to_total(count):      # the key of an empty word means an empty slot
             return 0
-        self.counted_until = max(self.counted_until, position + 1)
+        self.counted_until = max(self.counted_until, corpus_position + 1)
         if size <= INLINE_BYTES:
             key = load_key(text, start, size, end)
-            return self.insert_short(key, hash_key(key), count, position)
-        word = make_long_key(text + start, size, count, position)
+            return self.insert_short(key, hash_key(key), count, corpus_position)
+        word = make_long_key(text + start, size, count, corpus_position)
         return self.insert_long_words(&word, 1)
 
-    cdef inline bint count_more(self, count_t count) noexcept nogil:
+    cdef inline bint add_to_total(self, count_t count) noexcept nogil:
         """Add to the total; False, without adding, if it would exceed 2**63 - 1."""
         cdef long long total
         if add_overflows(self.total, count, &total):
@@ -369,13 +373,13 @@ cdef class WordTable:
             index = (index + 1) & mask
         return &self.slots[index]
 
-    cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t position) except -1 nogil:
+    cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t corpus_position) except -1 nogil:
         cdef Slot* slot = self.find_slot(key, word_hash)
         if slot.key.hi != 0:
             slot.count += count
-            slot.first_position = min(slot.first_position, position)
+            slot.first_position = min(slot.first_position, corpus_position)
             return 0
-        slot[0] = Slot(key, count, position)
+        slot[0] = Slot(key, count, corpus_position)
         self.n_short += 1
         if self.n_short * 8 > self.n_slots * 5:
             self.grow_slots()
@@ -430,10 +434,10 @@ cdef class WordTable:
         if slot.unit != 0:
             entry = <LongWord*>(self.arena + slot.unit - 1)
             entry.count += word.count
-            entry.first_position = min(entry.first_position, word.position)
+            entry.first_position = min(entry.first_position, word.corpus_position)
             return 0
         entry = self.reserve_long_word(word.size)
-        entry[0] = LongWord(word.count, word.position, word.size)
+        entry[0] = LongWord(word.count, word.corpus_position, word.size)
         memcpy(entry + 1, word.word, word.size)
         slot[0] = LongSlot(word.word_hash, <uint32_t>(<uint64_t*>entry - self.arena) + 1)
         self.n_long_words += 1
@@ -512,20 +516,20 @@ cdef class WordTable:
         """The bytes that the table takes."""
         return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_capacity * UNIT_BYTES
 
-    def arrays(self, size_t part=0, size_t parts=1):
+    def arrays(self, size_t part_index=0, size_t n_parts=1):
         """List the words by position: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 positions (n,)).
 
-        Either all words, or those of part `part` of `parts`, into which their hashes divide them.
+        Either all words, or those of part `part_index` of `n_parts`, into which their hashes divide them.
         """
-        cdef Py_ssize_t n = self.select_words(part, parts, NULL, NULL), i
+        cdef Py_ssize_t n = self.select_words(part_index, n_parts, NULL, NULL), i
         positions = np.empty(n, dtype=np.uint64)
         items = np.empty(n, dtype=np.int64)                # a slot's index, or -1 - the unit of a longer word
-        cdef uint64_t[::1] position = positions
+        cdef uint64_t[::1] corpus_position = positions
         cdef int64_t[::1] item = items
         cdef LongWord* entry
         if n:
             with nogil:
-                self.select_words(part, parts, &position[0], &item[0])
+                self.select_words(part_index, n_parts, &corpus_position[0], &item[0])
         order = np.argsort(positions, kind="stable")
         positions = positions[order]
         items = items[order]
@@ -555,13 +559,17 @@ cdef class WordTable:
                 )
         return blob, offsets, counts, positions
 
-    cdef Py_ssize_t select_words(self, size_t part, size_t parts, uint64_t* positions, int64_t* items) noexcept nogil:
+    cdef Py_ssize_t select_words(
+        self, size_t part_index, size_t n_parts, uint64_t* positions, int64_t* items
+    ) noexcept nogil:
         """Write the positions and the items (see `locate_word`) of a part's words, unless NULL; return their number."""
         cdef Py_ssize_t n = 0
         cdef size_t s, unit = 0
         cdef LongWord* entry
         for s in range(self.n_slots):
-            if self.slots[s].key.hi == 0 or (parts > 1 and (hash_key(self.slots[s].key) >> 32) * parts >> 32 != part):
+            if self.slots[s].key.hi == 0:
+                continue
+            if n_parts > 1 and (hash_key(self.slots[s].key) >> 32) * n_parts >> 32 != part_index:
                 continue
             if positions != NULL:
                 positions[n] = self.slots[s].first_position
@@ -569,7 +577,7 @@ cdef class WordTable:
             n += 1
         while unit < self.arena_units:                     # in order of entry: nearly sorted by position
             entry = <LongWord*>(self.arena + unit)
-            if parts == 1 or (hash_bytes(<byte_t*>(entry + 1), entry.size) >> 32) * parts >> 32 == part:
+            if n_parts == 1 or (hash_bytes(<byte_t*>(entry + 1), entry.size) >> 32) * n_parts >> 32 == part_index:
                 if positions != NULL:
                     positions[n] = entry.first_position
                     items[n] = -<int64_t>unit - 1

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Words are ordered by where they were first seen. Block i (from 1), or the file of reader i, has the numbers from
 #: i * FIRST_SEEN_PER_BLOCK on; smaller ones are for words counted before.
-FIRST_SEEN_PER_BLOCK = 1 << 36
+POSITIONS_PER_BLOCK = 1 << 36
 
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MAX_INITIAL_SLOTS: growing a table
 #: costs threads most of their waiting time.
@@ -115,19 +115,19 @@ def count_into(
     threads: int,
     progress: ProgressLike,
     *,
-    utf8: bool = False,
+    requires_utf8: bool = False,
     max_memory: int | None = None,
     count_store: CountStore | None = None,
     memory_check: MemoryCheck | None = None,
 ) -> None:
-    """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
+    """Add the words of a corpus to counts that are still empty.
 
     Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
     depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
     bytes. Where there is a `count_store`, the source is regular files: counting goes on from what the store holds, and
     from time to time all threads wait while the words so far are saved. Counting ends with a ValueError when
-    `memory_check` gives a reason.
+    `memory_check` gives a reason, and, with `requires_utf8`, for a text that is not UTF-8.
     """
     splitter = Splitter(counts)
     files = _as_sources(source)
@@ -138,45 +138,47 @@ def count_into(
     tables = ThreadTables(threads, slots, max_memory, memory_check)
 
     def count(numbered_block: tuple[int, Block | FileReader]) -> int:
-        first_seen, block = numbered_block
+        corpus_position, block = numbered_block
         if isinstance(block, FileReader):
             assert splitter.scanner is not None
             with tables.lend() as table:
-                return table.count_file(splitter.scanner, block, first_seen)
+                return table.count_file(splitter.scanner, block, corpus_position)
         block.check()
         with tables.lend() as table:
-            splitter.count(table, block.text, *block.documents(), first_seen)
+            splitter.count(table, block.text, *block.find_documents(), corpus_position)
         size = block.size or len(block.text)
         block.release()
         return size
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     map_blocks = map_unordered if files is not None and files.regular else map_ordered
-    earlier = (None if count_store is None else count_store.take_partial_counts()) or NO_COUNTS
+    saved = (None if count_store is None else count_store.take_partial_counts()) or NO_COUNTS
     try:
         if files is not None:
-            files.add_skipped(earlier.n_bad_records)
-        tables.load(earlier.words)
+            files.add_bad_records(saved.n_bad_records)
+        tables.load(saved.words)
         with (
-            progress_bar(progress, "count", total, "B", earlier.bytes) as bar,
+            progress_bar(progress, "count", total, "B", saved.n_bytes) as bar,
             # closes the file after an error
-            closing(_read_blocks(source, splitter, threads, earlier.resume, utf8=utf8)) as blocks,
+            closing(
+                _read_blocks(source, splitter, threads, saved.resume_position, requires_utf8=requires_utf8)
+            ) as blocks,
         ):
             rounds = _BlockRounds(_number_blocks(blocks), count_store, tables)
-            while not rounds.ended:
+            while not rounds.at_end:
                 for n_read in map_blocks(count, rounds.take_round(), threads):
                     if n_read:  # else another thread has read the rest of a file
-                        rounds.bytes += n_read
+                        rounds.n_bytes += n_read
                         bar(n_read)
-                if count_store is not None and (resume := rounds.find_position()) is not None:
+                if count_store is not None and (resume_position := rounds.find_position()) is not None:
                     assert files is not None
-                    n_bytes = earlier.bytes + rounds.bytes
+                    n_bytes = saved.n_bytes + rounds.n_bytes
                     count_store.save_counts(
-                        counts, PartialCounts(tables.snapshot(), resume, rounds.count_skipped(files), n_bytes)
+                        counts, PartialCounts(tables.snapshot(), resume_position, rounds.count_skipped(files), n_bytes)
                     )
-                if tables.excess is not None and not rounds.ended:
-                    raise ValueError(tables.excess)
-        merged = tables.join()
+                if tables.memory_problem is not None and not rounds.at_end:
+                    raise ValueError(tables.memory_problem)
+        merged = tables.merge()
     finally:
         tables.close()
     fill_counts(counts, merged)
@@ -199,16 +201,16 @@ class PartialCounts:
 
     Attributes:
         words: the words, in order of first appearance.
-        resume: where the rest begins; in a text, also between two words of a document. None for the beginning.
+        resume_position: where the rest begins; in a text, also between two words of a document. None for the beginning.
         n_bad_records: the bad records before that position.
-        bytes: the bytes of files that were read before that position.
+        n_bytes: the bytes of files that were read before that position.
 
     """
 
     words: Arrays
-    resume: Position | None
+    resume_position: Position | None
     n_bad_records: int
-    bytes: int
+    n_bytes: int
 
 
 #: What was counted before a count that begins.
@@ -229,7 +231,7 @@ class CountStore(Protocol):
     def is_due(self) -> bool:
         """Whether it is time to save."""
 
-    def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
+    def save_counts(self, settings: WordCounts, partial_counts: PartialCounts) -> None:
         """Save the words so far, which are counted as the settings say."""
 
 
@@ -237,8 +239,8 @@ class _BlockRounds:
     """The blocks of a corpus in rounds, which end where the words are to be saved.
 
     Attributes:
-        ended: whether all blocks were taken.
-        bytes: the bytes that were read, which the caller adds up.
+        at_end: whether all blocks were taken.
+        n_bytes: the bytes that were read, which the caller adds up.
 
     """
 
@@ -247,7 +249,7 @@ class _BlockRounds:
     ) -> None:
         self._blocks, self._count_store, self._tables = blocks, count_store, tables
         self._next_round_block: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
-        self.ended, self.bytes = False, 0
+        self.at_end, self.n_bytes = False, 0
 
     def take_round(self) -> Iterator[tuple[int, Block | FileReader]]:
         """Take the blocks of the next round."""
@@ -255,26 +257,28 @@ class _BlockRounds:
             yield self._next_round_block.pop()
         for block in self._blocks:
             yield block
-            if self._tables.excess is not None or (self._count_store is not None and self._count_store.is_due()):
+            if self._tables.memory_problem is not None or (
+                self._count_store is not None and self._count_store.is_due()
+            ):
                 return
-        self.ended = True
+        self.at_end = True
 
     def find_position(self) -> Position | None:
         """Find where the next round begins, when all blocks of the last one are done; None if there is no more."""
         from bpe.corpus.blocks import Position
 
-        next_block = None if self.ended else next(self._blocks, None)
+        next_block = None if self.at_end else next(self._blocks, None)
         if next_block is None:
-            self.ended = True
+            self.at_end = True
             return None
         self._next_round_block = [next_block]
         block = next_block[1]
-        return Position(block.file_index, block.position) if isinstance(block, FileReader) else block.resume
+        return Position(block.file_index, block.position) if isinstance(block, FileReader) else block.resume_position
 
     def count_skipped(self, source: Sources) -> int:
         """Count the bad records before that position."""
         block = self._next_round_block[0][1]
-        return source.skipped if isinstance(block, FileReader) else block.skipped
+        return source.skipped if isinstance(block, FileReader) else block.n_bad_records
 
 
 def _read_blocks(
@@ -283,29 +287,31 @@ def _read_blocks(
     threads: int,
     start: Position | None,
     *,
-    utf8: bool,
+    requires_utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
     """Read the corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
     from bpe.corpus.blocks import make_text_blocks
     from bpe.corpus.documents import make_row_blocks, read_arrow_documents
 
     if (files := _as_sources(source)) is not None:
-        separators, keep = files.separators, files.keep_separator
-        unsplittable = splitter.list_unsplittable(separators, keep) if files.regular else None
-        return files.blocks(splitter.make_block_cut(separators, keep), threads, start=start, unsplittable=unsplittable)
+        separators, keep_separator = files.separators, files.keep_separator
+        unsplittable = splitter.list_unsplittable(separators, keep_separator) if files.regular else None
+        return files.blocks(
+            splitter.make_block_end_finder(separators, keep_separator), threads, start=start, unsplittable=unsplittable
+        )
     rows = read_arrow_documents(source)
     if rows is None:
-        return make_text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
-    return make_row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
+        return make_text_blocks(source, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)  # type: ignore[arg-type]
+    return make_row_blocks(rows, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)
 
 
 def _number_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
-    """Number blocks by `FIRST_SEEN_PER_BLOCK`; a reader, which comes again and again, has one number for its file."""
+    """Number blocks by `POSITIONS_PER_BLOCK`; a reader, which comes again and again, has one number for its file."""
     first_of_file, previous = 1, None
     for i, block in enumerate(blocks, 1):
         if block is not previous:
             first_of_file, previous = i, block
-        yield first_of_file * FIRST_SEEN_PER_BLOCK, block
+        yield first_of_file * POSITIONS_PER_BLOCK, block
 
 
 class ThreadTables:
@@ -313,23 +319,25 @@ class ThreadTables:
 
     Args:
         threads: the number of threads.
-        slots: how many slots a new table has.
+        initial_slots: how many slots a new table has.
         max_memory: the most bytes that the process may have; tables are spilled before that. None for no limit.
-        check: called after a table was spilled.
+        memory_check: called after a table was spilled.
 
     Attributes:
-        excess: why the words are too many, or None.
+        memory_problem: why the words are too many, or None.
 
     """
 
-    def __init__(self, threads: int, slots: int, max_memory: int | None, check: MemoryCheck | None = None) -> None:
-        self._check_excess, self.excess = check, cast("str | None", None)
+    def __init__(
+        self, threads: int, initial_slots: int, max_memory: int | None, memory_check: MemoryCheck | None = None
+    ) -> None:
+        self._memory_check, self.memory_problem = memory_check, cast("str | None", None)
         self._threads = threads
-        self._slots = slots
+        self._initial_slots = initial_slots
         self._idle: list[WordTable] = []
         self._spill: Spill | None = None
         # A growing table needs three times its memory: the old slots, and twice as many new ones.
-        self._limit = None if max_memory is None else max(max_memory - measure_memory(), 0) // (3 * threads)
+        self._max_table_bytes = None if max_memory is None else max(max_memory - measure_memory(), 0) // (3 * threads)
         self._lock = Lock()
 
     @contextmanager
@@ -338,20 +346,20 @@ class ThreadTables:
         try:
             table = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
-            table = WordTable(self._slots)
+            table = WordTable(self._initial_slots)
         is_full = False
         try:
             yield table
-            is_full = self._limit is not None and table.memory > self._limit
+            is_full = self._max_table_bytes is not None and table.memory > self._max_table_bytes
         finally:
             if not is_full:  # a table that was given back belongs to the next thread at once
                 self._idle.append(table)
         if is_full:
             spill = self._start_spill()
             spill.add(table)
-            if self._check_excess is not None:
+            if self._memory_check is not None:
                 with self._lock:
-                    self.excess = self.excess or self._check_excess(*spill.sample(), N_PARTS)
+                    self.memory_problem = self.memory_problem or self._memory_check(*spill.sample(), N_PARTS)
 
     def load(self, words: Arrays) -> None:
         """Load words that were counted before, in order of first appearance."""
@@ -365,15 +373,15 @@ class ThreadTables:
 
     def snapshot(self) -> Arrays:
         """Copy the words so far; the tables may be filled further."""
-        merged = self.join()
+        merged = self.merge()
         if not isinstance(merged, WordTable):
             return merged
         self._idle.append(merged)
         return merged.arrays()[:3]
 
-    def join(self) -> WordTable | Arrays:
+    def merge(self) -> WordTable | Arrays:
         """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
-        if self._limit is not None and sum(table.memory for table in self._idle) > self._limit:
+        if self._max_table_bytes is not None and sum(table.memory for table in self._idle) > self._max_table_bytes:
             self._start_spill()
         if self._spill is not None:
             while self._idle:

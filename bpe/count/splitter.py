@@ -20,8 +20,8 @@ from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, get
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.corpus.blocks import Cut
-    from bpe.corpus.reading import EndCut
+    from bpe.corpus.blocks import SplitFinder
+    from bpe.corpus.reading import BlockEndFinder
 
 
 class Splitter:
@@ -40,8 +40,8 @@ class Splitter:
                 "the counts are of runs of words, which depend on a tokenizer, so no text can be added to them: count "
                 "it with bpe.research.count_runs, and merge"
             )
-        self.lines = counts.units == "lines"
-        self.specials = [name.encode() for name in counts.special_tokens]
+        self.splits_lines = counts.units == "lines"
+        self.special_tokens = [name.encode() for name in counts.special_tokens]
         self.normalizer = counts.normalizer
         self.pretokenizer: Pretokenizer | None = counts.pretokenizer
         current_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
@@ -56,16 +56,16 @@ class Splitter:
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
         self.changes_text = self.normalizer is not None or adds_prefix
 
-    def make_split_finder(self) -> Cut | None:
+    def make_split_finder(self) -> SplitFinder | None:
         """Make a function that finds safe split points of a document: pretoken starts outside special tokens.
 
-        None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
-        lines outside special tokens.
+        None if the pretokenizer has no scanner, or the text changes before it is split. With `splits_lines`, the starts
+        of lines outside special tokens.
         """
         from bpe.corpus.blocks import find_next_line
 
-        finder = Finder(self.specials)
-        if self.lines:
+        finder = Finder(self.special_tokens)
+        if self.splits_lines:
             find_next = find_next_line
         elif self.scanner is None or self.changes_text:
             return None
@@ -81,45 +81,47 @@ class Splitter:
 
         return find_split
 
-    def make_block_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
+    def make_block_end_finder(self, separators: list[bytes], keep_separator: bool) -> BlockEndFinder | None:
         """Make a function that finds where a block of a file may end: between documents, or at a safe split point."""
-        from bpe.corpus.blocks import find_last_line, make_document_cut, make_safe_cut
+        from bpe.corpus.blocks import find_last_line, make_document_end_finder, make_safe_end_finder
 
-        if self.lines:
-            return make_safe_cut(find_last_line, separators + self.specials)
+        if self.splits_lines:
+            return make_safe_end_finder(find_last_line, separators + self.special_tokens)
         if self.scanner is None or self.scanner == WHOLE_TEXT or self.changes_text:
-            return make_document_cut(separators, keep)
-        return make_safe_cut(partial(find_last_safe_point, self.scanner), separators + self.specials)
+            return make_document_end_finder(separators, keep_separator)
+        return make_safe_end_finder(partial(find_last_safe_point, self.scanner), separators + self.special_tokens)
 
-    def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
+    def list_unsplittable(self, separators: list[bytes], keep_separator: bool) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
-        if self.lines or self.changes_text or self.scanner in (None, WHOLE_TEXT):
+        if self.splits_lines or self.changes_text or self.scanner in (None, WHOLE_TEXT):
             return None
-        return None if set(self.specials) - set([] if keep else separators) else separators
+        return None if set(self.special_tokens) - set([] if keep_separator else separators) else separators
 
     def count(
-        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int
+        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], corpus_position: int
     ) -> int:
-        """Count the words of the documents `text[starts[i]:ends[i]]`, where `text` is at `position` of the corpus.
+        """Count the words of the documents `text[starts[i]:ends[i]]`, where `text` is at `corpus_position`.
 
         Returns:
             The first position after them. Positions only order the first appearances of words.
 
         """
-        from bpe.corpus.blocks import split
+        from bpe.corpus.blocks import split_spans
 
-        begins = starts
-        if self.specials:
-            starts, ends = split(text, starts, ends, self.specials)
-        if self.lines:
-            starts, ends = split(text, starts, ends, [b"\n"], keep=True)
-            begins = starts  # each line is a text of its own
+        text_starts = starts
+        if self.special_tokens:
+            starts, ends = split_spans(text, starts, ends, self.special_tokens)
+        if self.splits_lines:
+            starts, ends = split_spans(text, starts, ends, [b"\n"], keep=True)
+            text_starts = starts  # each line is a text of its own
         if isinstance(self.pretokenizer, PipelinePretokenizer) and self.scanner is None:
-            for start, end, first in zip(starts.tolist(), ends.tolist(), np.isin(starts, begins).tolist(), strict=True):
-                segment = self._preparer.split(self._preparer.normalize(bytes(text[start:end])), first)
-                table.count_spans(segment.data, *segment.bounds(), position)
-                position += len(segment.data)
-            return position + 1
+            for start, end, begins_text in zip(
+                starts.tolist(), ends.tolist(), np.isin(starts, text_starts).tolist(), strict=True
+            ):
+                segment = self._preparer.split(self._preparer.normalize(bytes(text[start:end])), begins_text)
+                table.count_spans(segment.data, *segment.bounds(), corpus_position)
+                corpus_position += len(segment.data)
+            return corpus_position + 1
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             parts = [self._preparer.normalize_and_prefix(bytes(text[start:end])) for start, end in bounds]
@@ -127,7 +129,7 @@ class Splitter:
             offsets = compute_offsets(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]
         if self.scanner is not None:
-            table.count_scanned(self.scanner, text, starts, ends, position)
+            table.count_scanned(self.scanner, text, starts, ends, corpus_position)
         elif self.pretokenizer is not None:
-            table.count_spans(text, *self.pretokenizer.find_spans_of_texts(text, starts, ends), position)
-        return position + len(text) + 1
+            table.count_spans(text, *self.pretokenizer.find_spans_of_texts(text, starts, ends), corpus_position)
+        return corpus_position + len(text) + 1

@@ -112,7 +112,7 @@ class WordCounts:
         self.units = DOCUMENTS
         self.documents: str | None = None
         self._words: WordTable | Arrays = WordTable()
-        self._position = 0  # in the corpus, of the next text
+        self._corpus_position = 0  # in the corpus, of the next text
         self._warned = False  # whether `update` has warned of spaces in words
         #: Held while the table is filled or read, which happens without the GIL. Reentrant, because a normalizer or a
         #: mapping is the caller's code and may use the counts. No call holds the locks of two objects.
@@ -134,7 +134,9 @@ class WordCounts:
         data = to_bytes(text)
         bounds = np.array([0, len(data)], dtype=np.int64)
         with self._lock:
-            self._position = Splitter(self).count(self._table, data, bounds[:1], bounds[1:], self._position)
+            self._corpus_position = Splitter(self).count(
+                self._table, data, bounds[:1], bounds[1:], self._corpus_position
+            )
 
     def update(self, counts: Mapping[str, int] | Mapping[bytes, int]) -> None:
         """Add words with their counts, in the mapping's order. A word is a pretoken; it is not split again.
@@ -155,7 +157,7 @@ class WordCounts:
         """
         if not isinstance(counts, Mapping):
             raise TypeError(f"counts is {describe(counts)}; it must be a mapping of word to count")
-        checked: list[tuple[bytes, int]] = []
+        items: list[tuple[bytes, int]] = []
         total = 0
         for word, count in counts.items():
             if not isinstance(word, (str, bytes)):
@@ -167,21 +169,21 @@ class WordCounts:
             if count < 0:
                 raise ValueError(f"the count of {short_repr(word)} is {count}; it must be at least 0")
             total += int(count)
-            checked.append((to_bytes(word), int(count)))
-        if not self._warned and (spaced := _find_spaced(word for word, _ in checked)) is not None:
+            items.append((to_bytes(word), int(count)))
+        if not self._warned and (spaced_spelling := _find_spaced_spelling(word for word, _ in items)) is not None:
             self._warned = True
-            _warn_of_spaces(spaced)
+            _warn_of_spaces(spaced_spelling)
         with self._lock:
             _check_total(self.total + total)
-            words = [word for word, _ in checked]
+            words = [word for word, _ in items]
             n = len(words)
             self._table.add_arrays(
                 b"".join(words),
                 compute_offsets(np.fromiter(map(len, words), dtype=np.int64, count=n)),
-                np.fromiter((count for _, count in checked), dtype=np.int64, count=n),
-                np.arange(self._position, self._position + n, dtype=np.uint64),
+                np.fromiter((count for _, count in items), dtype=np.int64, count=n),
+                np.arange(self._corpus_position, self._corpus_position + n, dtype=np.uint64),
             )
-            self._position += n
+            self._corpus_position += n
 
     def merge(self, other: WordCounts, weight: float | Fraction = 1, *, any_documents: bool = False) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.
@@ -250,7 +252,7 @@ class WordCounts:
         """Remove all words and free their memory."""
         with self._lock:
             self._words = WordTable()
-            self._position = 0
+            self._corpus_position = 0
 
     def _make_empty(self) -> WordCounts:
         """Make counts with these settings, without words."""
@@ -265,15 +267,15 @@ class WordCounts:
         Counting with spilled tables leaves arrays; the first use of the table builds it from them.
         """
         if not isinstance(self._words, WordTable):
-            arrays, self._words, self._position = self._words, WordTable(), 0
+            arrays, self._words, self._corpus_position = self._words, WordTable(), 0
             self._add_arrays(*arrays)
         return self._words
 
     def _add_arrays(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         table = self._table
-        positions = np.arange(self._position, self._position + len(counts), dtype=np.uint64)
+        positions = np.arange(self._corpus_position, self._corpus_position + len(counts), dtype=np.uint64)
         table.add_arrays(blob, offsets, counts, positions)
-        self._position += len(counts)
+        self._corpus_position += len(counts)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -403,8 +405,8 @@ class WordCounts:
             OSError: for a file that cannot be read.
 
         """
-        loaded, unfinished = read_counts(path)
-        if unfinished is not None:
+        loaded, resume_state = read_counts(path)
+        if resume_state is not None:
             raise FormatError(
                 "these are the counts of a part of a corpus, which a training that was interrupted goes on from; make "
                 "the same call to finish it",
@@ -474,7 +476,7 @@ class WordCounts:
 _SPACED_SYMBOLS = r"(\S(?: \S)*)(?: (\S?)(<\S+>))?"
 
 
-def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
+def _find_spaced_spelling(words: Iterable[bytes]) -> re.Match[str] | None:
     """Find the first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
 
     >>> _find_spaced([b"l o w </w>", b"n e w </w>"])[0], _find_spaced([b"a b", b"more than symbols"])
@@ -633,7 +635,7 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     return loaded, header.get("unfinished")
 
 
-def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
+def write_counts(counts: WordCounts, path: PathLike, resume_state: Any = None) -> None:
     """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
     from bpe.count.files import COUNTS_FORMAT, pack_arrays
 
@@ -646,7 +648,7 @@ def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> 
         "unicode_version": counts.unicode_version,
         "units": counts.units,
         "documents": counts.documents,
-        **({} if unfinished is None else {"unfinished": unfinished}),
+        **({} if resume_state is None else {"unfinished": resume_state}),
     }
     COUNTS_FORMAT.write(path, header, parts)
 
@@ -667,7 +669,7 @@ def _read_unicode_version(header: Mapping[str, Any], pretokenizer: Pretokenizer 
 def fill_counts(counts: WordCounts, words: WordTable | Arrays) -> None:
     """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:
-        counts._words, counts._position = words, 1 << 62  # greater than every position used so far
+        counts._words, counts._corpus_position = words, 1 << 62  # greater than every position used so far
 
 
 def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
@@ -675,7 +677,9 @@ def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
     with counts._lock:
         splitter, table = Splitter(counts), counts._table
         for documents in groups:
-            counts._position = splitter.count(table, documents.data, documents.starts, documents.ends, counts._position)
+            counts._corpus_position = splitter.count(
+                table, documents.data, documents.starts, documents.ends, counts._corpus_position
+            )
         return table.memory
 
 

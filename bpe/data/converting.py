@@ -84,7 +84,7 @@ def convert_shards(
     shards = [
         FORMATS[listing.format].open(listed_shard.path, end_of_text=end_of_text) for listed_shard in listing.shards
     ]
-    masks = _decide_masks(source_path, shards, shard_format, drop_masks)
+    masks = _choose_masks(source_path, shards, shard_format, drop_masks)
     _check_boundaries(listing.format, shard_format, end_of_text, drop_boundaries)
     if largest_id is None:
         largest_id = max((_find_largest_id(shard) for shard in shards), default=0)
@@ -98,7 +98,7 @@ def convert_shards(
     if any(listed_shard.path.parent.resolve() == folder.resolve() for listed_shard in listing.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
     placer = None
-    if end_of_text is not None and "documents" not in shard_format.holds:
+    if end_of_text is not None and "documents" not in shard_format.features:
         placer = EndOfTextPlacer(shard_format, end_of_text, None if drop_boundaries else _BOUNDARY_ADVICE)
     conversion = _Conversion(
         source_path=source_path,
@@ -120,10 +120,10 @@ def _add_starts(entries: list[ShardEntry], listing: ShardListing, ids_changed: b
     return [replace(entry, start=start) for entry, start in zip(entries, starts, strict=True)]
 
 
-def _decide_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, drop: bool) -> bool:
+def _choose_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, drop: bool) -> bool:
     """Decide whether masks are written; ValueError if they would be lost without `drop_masks`."""
     masks = have_masks(shards, path)
-    if masks and "masks" not in shard_format.holds and not drop:
+    if masks and "masks" not in shard_format.features and not drop:
         raise ValueError(
             f"the shards have loss masks, which {shard_format.name} cannot hold; pass drop_masks=True, or choose "
             "native, datatrove, parquet or arrow"
@@ -135,12 +135,12 @@ def _check_boundaries(source_format: str, shard_format: ShardFormat, end_of_text
     """Refuse to lose the boundaries of documents, or to make each shard one document, unless `drop` allows it."""
     if end_of_text is not None or drop:
         return
-    if "documents" not in FORMATS[source_format].holds and (shard_format.name != source_format):
+    if "documents" not in FORMATS[source_format].features and (shard_format.name != source_format):
         raise ValueError(
             f"{source_format} shards do not record where documents begin; pass end_of_text, the id or the name of the "
             "token that separates them, or drop_boundaries=True to take each shard as one document"
         )
-    if "documents" not in shard_format.holds and shard_format.name != source_format:
+    if "documents" not in shard_format.features and shard_format.name != source_format:
         raise ValueError(
             f"{shard_format.name} shards do not record where documents begin; pass end_of_text, the id or the name of "
             "the token to separate them with, or drop_boundaries=True"

@@ -25,11 +25,12 @@ from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
-from bpe.data.journal import JOURNAL_NAME, Journal, crash_point, lock_folder, refuse_difference, remove_temporary_files
+from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
-from bpe.data.outputs import OrderedOutput, ShuffledOutput
+from bpe.data.outputs import OrderedShardOutput, ShuffledShardOutput
 from bpe.data.plan import (
     DEFAULT,
+    FormatChoice,
     ShardPlan,
     check_fraction,
     check_part,
@@ -37,7 +38,7 @@ from bpe.data.plan import (
     find_bos_eos,
     find_largest_id,
 )
-from bpe.data.records import check_steps, identify_beginning
+from bpe.data.records import check_steps, fingerprint_beginning
 from bpe.data.shuffling import BUCKETS_FOLDER
 from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -57,8 +58,8 @@ def encode_shards(
     out: PathLike,
     *,
     format: str = "native",  # noqa: A002 (the word of the command line)
-    append: int | str | None = DEFAULT,
-    prepend: int | str | None = DEFAULT,
+    append: int | str | FormatChoice | None = DEFAULT,
+    prepend: int | str | FormatChoice | None = DEFAULT,
     shard_size: int | None = None,
     shards: int | None = None,
     seed: int | None = None,
@@ -149,7 +150,7 @@ def encode_shards(
 def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
     """Open the sources of a call, or a part of them, so that separators end documents."""
     sources = sources_or_paths if isinstance(sources_or_paths, Sources) else Sources(sources_or_paths)
-    check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    check_encoding_errors(sources.encoding_errors, is_char_model=tokenizer.model == "char")
     for file in sources.files:  # the journal and the manifest name them
         check_unicode("the name of the source", file.name)
     sources = sources.with_ending_separators().for_one_call()
@@ -175,8 +176,8 @@ class _ShardJob:
             if (out / MANIFEST_NAME).exists():
                 return self._read_finished()
             with self._open_journal() as journal:
-                shuffled_output = None if plan.seed is None else ShuffledOutput(plan, journal, self._sources)
-                output = shuffled_output or OrderedOutput(plan, journal)
+                shuffled_output = None if plan.seed is None else ShuffledShardOutput(plan, journal, self._sources)
+                output = shuffled_output or OrderedShardOutput(plan, journal)
                 with output:
                     self._encode(output, threads, progress)
                     if shuffled_output is not None:
@@ -190,13 +191,13 @@ class _ShardJob:
                 journal.remove()
                 return manifest
 
-    def _encode(self, output: OrderedOutput | ShuffledOutput, threads: int, progress: ProgressLike) -> None:
+    def _encode(self, output: OrderedShardOutput | ShuffledShardOutput, threads: int, progress: ProgressLike) -> None:
         """Encode the sources from where the output begins, in this thread and its helpers; another thread writes."""
         plan, sources, start = self._plan, self._sources, output.start
         if start is None:
             return
         skipped_before = start.n_bad_records - sources.skipped
-        n_bytes_done = 0 if start.position is None else sources.size_before(start.position)
+        n_bytes_done = 0 if start.position is None else sources.estimate_size_before(start.position)
         with progress_bar(progress, "encode", sources.size, "B", n_bytes_done) as advance, _WriterThread() as writer:
             writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
             groups = DocumentGroups(
@@ -216,7 +217,7 @@ class _ShardJob:
                     advance(group.size, documents=group.n_complete, tokens=len(group.ids))
                     del group
             writer.wait()
-        output.end(skipped_before + sources.skipped)
+        output.finish(skipped_before + sources.skipped)
 
     @contextmanager
     def _open_journal(self) -> Iterator[Journal]:
@@ -226,14 +227,14 @@ class _ShardJob:
             self._out,
             {**self._header, "modified": times},
             disposable_names=(TOKENIZER_NAME, BUCKETS_FOLDER),
-            identify_beginning=partial(identify_beginning, self._sources),
+            fingerprint_beginning=partial(fingerprint_beginning, self._sources),
         )
         try:
             self._check_steps(journal)
             yield journal
         except ValueError:
             if read_times(self._sources) == times:  # else a file was changed while it was read
-                journal.note_beginning()
+                journal.record_beginning()
             raise
         except KeyboardInterrupt:
             shards = pluralize(journal.count_shards(), "shard")
@@ -254,7 +255,7 @@ class _ShardJob:
             "options": manifest.options,
             "tokenizer": manifest.tokenizer.get("fingerprint"),
         }
-        refuse_difference(self._out, recorded_header, self._header)
+        check_same_header(self._out, recorded_header, self._header)
         remove_temporary_files(self._out)
         (self._out / JOURNAL_NAME).unlink(missing_ok=True)
         log.info(
@@ -278,7 +279,7 @@ class _ShardJob:
         """Make the manifest of the finished shards."""
         plan, entries = self._plan, []
         units = [] if plan.part is None else self._sources.units()
-        offsets = {unit.file: unit.start for unit in reversed(units)}
+        offsets = {unit.file_index: unit.start for unit in reversed(units)}
         for step in journal.steps:
             first_document = step.get("first")
             start = (

@@ -172,8 +172,8 @@ def _find_splits(paths: list[Path]) -> list[str | None]:
     """
     splits = [_parse_splits(path.stem) for path in paths]
     if any(name_splits != splits[0] for name_splits in splits):
-        common = set.intersection(*splits)
-        splits = [name_splits - common for name_splits in splits]
+        common_splits = set.intersection(*splits)
+        splits = [name_splits - common_splits for name_splits in splits]
         for path, name_splits in zip(paths, splits, strict=True):
             if len(name_splits) > 1:
                 raise ValueError(

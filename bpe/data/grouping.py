@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import Bytes
-from bpe.corpus.blocks import Block, Position, make_document_cut
-from bpe.corpus.reading import EndCut
+from bpe.corpus.blocks import Block, Position, make_document_end_finder
+from bpe.corpus.reading import BlockEndFinder
 from bpe.corpus.sources import Sources
 from bpe.data.plan import find_end_of_text
 from bpe.encode.blocks import BlockIds, encode_next_blocks
@@ -65,7 +65,7 @@ class ResumePoint:
         """Return the numbers that the journal has."""
         assert self.position is not None
         position = self.position
-        numbers = [position.file, position.offset, position.documents]
+        numbers = [position.file_index, position.offset, position.documents_to_skip]
         return [*numbers, self.documents_to_skip, self.index_in_file, self.n_bad_records]
 
     @classmethod
@@ -76,7 +76,7 @@ class ResumePoint:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class DocumentGroup:
     """The ids of consecutive documents.
 
     Attributes:
@@ -85,8 +85,8 @@ class Group:
         begins_document: whether the first document begins in this group.
         ends_document: whether the last document ends in this group.
         start: where to read again for the first document.
-        runs: int64, shape (n, 3), a row for each block in which documents begin: the index in this group of the first
-            one, its file, and its number in the file. The first row is for the first document.
+        file_runs: int64, shape (n, 3), a row for each block in which documents begin: the index in this group of the
+            first one, its file, and its index in the file. The first row is for the first document.
         size: bytes of the sources on disk that were read for it.
         hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
 
@@ -97,7 +97,7 @@ class Group:
     begins_document: bool = True
     ends_document: bool = True
     start: ResumePoint
-    runs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    file_runs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
     size: int = 0
     hashes: NDArray[np.uint64] | None = None
 
@@ -112,20 +112,25 @@ class Group:
 
     def number_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Compute the index of the file of each document, and its index in the file: two int64 arrays."""
-        counts = np.diff(np.maximum(self.runs[:, 0], 0), append=len(self.lengths))
-        files, firsts = np.repeat(self.runs[:, 1], counts), np.repeat(self.runs[:, 2] - self.runs[:, 0], counts)
+        counts = np.diff(np.maximum(self.file_runs[:, 0], 0), append=len(self.lengths))
+        files, firsts = (
+            np.repeat(self.file_runs[:, 1], counts),
+            np.repeat(self.file_runs[:, 2] - self.file_runs[:, 0], counts),
+        )
         return files, firsts + np.arange(len(self.lengths))
 
     def find_file_and_index(self, index: int) -> tuple[int, int]:
         """Find the file of one document, and its index in the file."""
-        first, file, first_index = self.runs[np.searchsorted(self.runs[:, 0], index, side="right") - 1].tolist()
+        first, file, first_index = self.file_runs[
+            np.searchsorted(self.file_runs[:, 0], index, side="right") - 1
+        ].tolist()
         return file, first_index + index - first
 
     def choose_validation(self, fraction: float) -> NDArray[np.bool_] | None:
         """Choose the documents for validation; None without hashes."""
         return None if self.hashes is None else choose_validation(self.hashes, fraction)
 
-    def drop_first(self, n_documents: int) -> Group:
+    def drop_first(self, n_documents: int) -> DocumentGroup:
         """Return this group without its first documents."""
         if not n_documents:
             return self
@@ -135,7 +140,7 @@ class Group:
             lengths=self.lengths[n_documents:],
             begins_document=True,
             start=self.find_resume_point(n_documents),
-            runs=self.runs - np.array([n_documents, 0, 0]),
+            file_runs=self.file_runs - np.array([n_documents, 0, 0]),
             hashes=None if self.hashes is None else self.hashes[n_documents:],
         )
 
@@ -173,10 +178,10 @@ class DocumentGroups:
         self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
         self._names, self._before_block = names, before_block
 
-    def encode(self, threads: int) -> Generator[Group, None, None]:
+    def encode(self, threads: int) -> Generator[DocumentGroup, None, None]:
         """Encode the sources in groups. Close the generator."""
         sources, documents_to_skip = self._sources, self._start.documents_to_skip
-        blocks = sources.blocks(self._make_cut(), threads, start=self._start.position)
+        blocks = sources.blocks(self._make_block_end_finder(), threads, start=self._start.position)
         group_blocks = _GroupBlocks(
             blocks,
             self._start,
@@ -212,13 +217,13 @@ class DocumentGroups:
                     group = group.drop_first(n_dropped)
                 yield group
 
-    def _make_cut(self) -> EndCut | None:
-        """Make the cut of blocks: after a document where possible, and unless `whole_documents` also within one."""
-        separators, keep = self._sources.separators, self._sources.keep_separator
-        at_document = make_document_cut(separators, keep)
+    def _make_block_end_finder(self) -> BlockEndFinder | None:
+        """Make the function that ends blocks: after a document where possible; within one unless `whole_documents`."""
+        separators, keep_separator = self._sources.separators, self._sources.keep_separator
+        at_document = make_document_end_finder(separators, keep_separator)
         if self._whole_documents or not self._engine.can_split_documents(self._allowed):
             return at_document
-        within = self._engine.make_block_cut(separators, keep, self._allowed)
+        within = self._engine.make_block_end_finder(separators, keep_separator, self._allowed)
         if at_document is None or within is None:
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
@@ -255,7 +260,7 @@ class _GroupBlocks(Iterator[Block]):
         self._resume_from = start
         self._n_begun_since = 0
         self._earlier_bad_records = earlier_bad_records
-        self._file = -1 if start.position is None else start.position.file
+        self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
 
     def begin_group(self) -> None:
@@ -273,50 +278,50 @@ class _GroupBlocks(Iterator[Block]):
         self._next_block = None
         self._warning.search(block)
         if not self._files:
-            self._continues_document = not block.begins
-            if block.begins:
-                index = self._next_index if block.file == self._file else 0
-                bad_records = self._earlier_bad_records + block.skipped
-                self._resume_from = ResumePoint(block.resume, index_in_file=index, n_bad_records=bad_records)
+            self._continues_document = not block.begins_document
+            if block.begins_document:
+                index = self._next_index if block.file_index == self._file else 0
+                bad_records = self._earlier_bad_records + block.n_bad_records
+                self._resume_from = ResumePoint(block.resume_position, index_in_file=index, n_bad_records=bad_records)
                 self._n_begun_since = 0
         self._n_bytes += len(block.text)
         self._size += block.size
-        self._files.append(block.file)
+        self._files.append(block.file_index)
         if self._with_hashes:
-            self._hashes.append(hash_documents(block.text, *block.documents(empty=True)))
+            self._hashes.append(hash_documents(block.text, *block.find_documents(keep_empty=True)))
         return block
 
     def _ends_before(self, block: Block) -> bool:
         """Check whether the group ends before a block."""
         if not self._files:
             return False
-        if self._continues_document and block.begins:
+        if self._continues_document and block.begins_document:
             return True
-        return self._n_bytes >= self._limit and (block.begins or self._n_bytes >= 2 * self._limit)
+        return self._n_bytes >= self._limit and (block.begins_document or self._n_bytes >= 2 * self._limit)
 
-    def end_group(self, part: BlockIds) -> Group:
+    def end_group(self, part: BlockIds) -> DocumentGroup:
         """Make the group of the blocks that `next` has returned since `begin_group`, from their ids."""
-        n_before = self._n_begun_since - (not part.begins)
+        n_before = self._n_begun_since - (not part.begins_document)
         self._n_begun_since = n_before + len(part.lengths)
         memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
         limit = max(self._n_bytes * _GROUP_MEMORY // memory, MIN_GROUP_BYTES)
         self._limit = min(limit, MAX_GROUP_BYTES, 2 * self._limit)
-        return Group(
+        return DocumentGroup(
             ids=part.ids,
             lengths=part.lengths,
-            begins_document=part.begins,
-            ends_document=part.ends,
+            begins_document=part.begins_document,
+            ends_document=part.ends_document,
             start=replace(self._resume_from, documents_to_skip=n_before),
-            runs=self._number_runs(part),
+            file_runs=self._number_runs(part),
             size=self._size,
             hashes=np.concatenate(self._hashes) if self._with_hashes else None,
         )
 
     def _number_runs(self, part: BlockIds) -> NDArray[np.int64]:
-        """Number the group's documents within their files: the array `Group.runs`."""
-        rows = [] if part.begins else [(0, self._file, self._next_index - 1)]
+        """Number the group's documents within their files: the array `DocumentGroup.file_runs`."""
+        rows = [] if part.begins_document else [(0, self._file, self._next_index - 1)]
         index = len(rows)
-        for file, n_begun in zip(self._files, part.begun.tolist(), strict=True):
+        for file, n_begun in zip(self._files, part.n_begun.tolist(), strict=True):
             if file != self._file:
                 self._file, self._next_index = file, 0
             if n_begun:

@@ -44,12 +44,12 @@ log = get_log()
 JOURNAL_NAME = "journal.jsonl"
 VERSION = 2
 #: The largest accepted size of the file in bytes.
-_MAX_SIZE = 1 << 30
+_MAX_JOURNAL_BYTES = 1 << 30
 _LOCK_NAME = ".bpe-lock"
 _TEMPORARY_NAME = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
 _MAX_LISTED_NAMES = 3
 #: The arguments, and the command's options, that the recorded options have another name for.
-_ARGUMENTS = {
+_ARGUMENT_NAMES = {
     "shuffle": "seed (--shuffle)",
     "allow_special": "allowed_special (--allow-special)",
     "part": "part (rank=, world=, --part)",
@@ -128,8 +128,8 @@ class Journal:
             steps have used.
         disposable_names: names of files that an attempt without a finished step may leave.
         shared: whether a new output may go to a folder with other files.
-        identify_beginning: gives, of a step, what tells whether the file that reading goes on in begins as before. It
-            is called where that file has changed, and where `note_beginning` recorded what it gave then.
+        fingerprint_beginning: makes, for a step, a fingerprint of the documents before the position in the file that
+            reading goes on in. It is compared, if that file has changed, with the one that `record_beginning` recorded.
 
     Attributes:
         steps: the records of finished steps. "used" is how many of the sources' files they depend on, the first ones.
@@ -147,16 +147,16 @@ class Journal:
         disposable_names: Collection[str] = (),
         *,
         shared: bool = False,
-        identify_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
+        fingerprint_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
     ) -> None:
         self.path = out / JOURNAL_NAME
-        self._identify_beginning = identify_beginning
+        self._fingerprint_beginning = fingerprint_beginning
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as a run that reads it back has it
         remove_temporary_files(out)
         if not os.path.lexists(self.path):
             if not shared:
-                refuse_foreign(out)
+                refuse_nonempty_folder(out)
             self._write()
         elif not self._resume(out, disposable_names):
             self._remove_attempt(out, disposable_names)
@@ -167,7 +167,7 @@ class Journal:
         """Write the header and the steps."""
         with atomic_write(self.path) as file:
             for record in ({"version": VERSION, **self._header}, *self.steps):
-                file.write(_spell_line(record))
+                file.write(_format_line(record))
 
     def count_shards(self) -> int:
         """Count the finished shards."""
@@ -175,7 +175,7 @@ class Journal:
 
     def append(self, step: dict[str, Any]) -> None:
         """Record a finished step; it is on the disk when this returns."""
-        data = _spell_line(step)
+        data = _format_line(step)
         try:
             sync_folder(self.path.parent)
             size = os.fstat(self._descriptor).st_size
@@ -191,10 +191,12 @@ class Journal:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         self.steps.append(json.loads(json.dumps(step)))  # as a run that reads it back has it
 
-    def note_beginning(self) -> None:
+    def record_beginning(self) -> None:
         """Record how the file begins in which reading goes on, since a file with a bad record may be mended."""
         beginning = (
-            self._identify_beginning(self.steps[-1]) if self.steps and self._identify_beginning is not None else None
+            self._fingerprint_beginning(self.steps[-1])
+            if self.steps and self._fingerprint_beginning is not None
+            else None
         )
         if beginning is not None:
             self._header["beginning"] = beginning
@@ -219,7 +221,7 @@ class Journal:
         n_used_files = steps[-1].get("used") if steps else None
         try:
             adopted_header = self._adopt_mended_file(old_header, steps)
-            refuse_difference(
+            check_same_header(
                 out, adopted_header, self._header, n_used_files if isinstance(n_used_files, int) else None
             )
         except ValueError:
@@ -244,7 +246,7 @@ class Journal:
             and isinstance(beginning, list)
             and beginning
             and type(beginning[0]) is int
-            and self._identify_beginning
+            and self._fingerprint_beginning
         ):
             return old_header
         index = beginning[0]
@@ -253,7 +255,9 @@ class Journal:
             old, new = (
                 (header["sources"]["files"][index], header["modified"]) for header in (adopted_header, self._header)
             )
-            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._identify_beginning(steps[-1]) != beginning:
+            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._fingerprint_beginning(
+                steps[-1]
+            ) != beginning:
                 return old_header
             old[0][1], old[1][index] = new[0][1], new[1][index]
         except (LookupError, TypeError):
@@ -263,8 +267,10 @@ class Journal:
     def _read(self, out: Path) -> tuple[list[dict[str, Any]], int]:
         """Read the header and the steps, and the bytes that they take: an incomplete line after them is left out."""
         fix = f"to start over, remove {out}"
-        if not self.path.is_file() or self.path.stat().st_size > _MAX_SIZE:
-            raise FormatError(f"this is no journal: it is no file of at most {_MAX_SIZE} bytes; {fix}", path=self.path)
+        if not self.path.is_file() or self.path.stat().st_size > _MAX_JOURNAL_BYTES:
+            raise FormatError(
+                f"this is no journal: it is no file of at most {_MAX_JOURNAL_BYTES} bytes; {fix}", path=self.path
+            )
         data = self.path.read_bytes()
         lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
         records: list[dict[str, Any]] = []
@@ -293,7 +299,7 @@ class Journal:
         log.info("%s has no finished shard; starting anew with the changed sources, options or tokenizer", out)
 
 
-def refuse_foreign(out: Path) -> None:
+def refuse_nonempty_folder(out: Path) -> None:
     """Refuse a folder with files in it that a new output could be mixed up with."""
     names = sorted(name for name in os.listdir(out) if name != _LOCK_NAME)
     if names:
@@ -304,7 +310,7 @@ def refuse_foreign(out: Path) -> None:
         )
 
 
-def refuse_difference(
+def check_same_header(
     out: Path, old_header: Mapping[str, Any], new_header: Mapping[str, Any], n_used_files: int | None = None
 ) -> None:
     """Raise ValueError, which names the difference, unless an output folder was begun with this header.
@@ -317,7 +323,10 @@ def refuse_difference(
         if name == "modified" and isinstance(old, list):
             old, new = old[:n_used_files], new[:n_used_files]
         elif name == "sources" and isinstance(old, dict):
-            old, new = _select_used(match_names(old, new), old, n_used_files), _select_used(new, old, n_used_files)
+            old, new = (
+                _select_used_plan(match_names(old, new), old, n_used_files),
+                _select_used_plan(new, old, n_used_files),
+            )
         if old == new:
             continue
         raise ValueError(
@@ -326,7 +335,7 @@ def refuse_difference(
         )
 
 
-def _select_used(plan: Mapping[str, Any], old_plan: Mapping[str, Any], n_used_files: int | None) -> dict[str, Any]:
+def _select_used_plan(plan: Mapping[str, Any], old_plan: Mapping[str, Any], n_used_files: int | None) -> dict[str, Any]:
     """Select what of a plan of sources (`Sources.plan`) determines steps that were begun with `old_plan`."""
     used_plan = dict(plan)
     files = plan.get("files")
@@ -362,7 +371,7 @@ def _describe_difference(name: str, old_value: Any, new_value: Any) -> str:
     if name == "options" and isinstance(old_value, dict):
         pairs = [(key, old_value.get(key), value) for key, value in new_value.items() if old_value.get(key) != value]
         changes = (
-            f"{_ARGUMENTS.get(key, key)} was {short_repr(old)} and is {short_repr(new)}" for key, old, new in pairs
+            f"{_ARGUMENT_NAMES.get(key, key)} was {short_repr(old)} and is {short_repr(new)}" for key, old, new in pairs
         )
         return f"with other options: {'; '.join(changes)}"
     if name == "modified":
@@ -382,7 +391,7 @@ def _describe_source_difference(old_plan: Any, new_plan: Any) -> str:
         return "the plan of the sources has other fields"
     old, new = old_plan.get(key), new_plan.get(key)
     if key != "files" or not isinstance(old, list):
-        return f"{_ARGUMENTS.get(key, key)} was {short_repr(old)} and is {short_repr(new)}"
+        return f"{_ARGUMENT_NAMES.get(key, key)} was {short_repr(old)} and is {short_repr(new)}"
     for index, (old_file, new_file) in enumerate(zip(old, new, strict=False), 1):
         for fact, old_fact, new_fact in zip(
             _FILE_FACTS, old_file if isinstance(old_file, list) else [old_file], new_file, strict=False
@@ -393,7 +402,7 @@ def _describe_source_difference(old_plan: Any, new_plan: Any) -> str:
     return f"there were {pluralize(len(old), 'file')}, and there are {len(new)} now"
 
 
-def _spell_line(record: Mapping[str, Any]) -> bytes:
+def _format_line(record: Mapping[str, Any]) -> bytes:
     """Write a record as a line with its checksum."""
     return json.dumps({**record, "crc32": _hash_record(record)}, separators=(",", ":")).encode() + b"\n"
 

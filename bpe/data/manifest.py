@@ -33,7 +33,7 @@ MANIFEST_NAME = "manifest.json"
 #: The version of the file's layout.
 VERSION = 1
 #: The largest accepted size of the file in bytes: some million shards.
-_MAX_SIZE = 1 << 30
+_MAX_MANIFEST_BYTES = 1 << 30
 _CRC_PATTERN = re.compile("[0-9a-f]{8}")
 
 
@@ -152,8 +152,8 @@ class Manifest:
         """
         path = Path(folder) / MANIFEST_NAME
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_SIZE:
-            raise FormatError(f"it is no file of at most {_MAX_SIZE} bytes; it must be a manifest", path=path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_MANIFEST_BYTES:
+            raise FormatError(f"it is no file of at most {_MAX_MANIFEST_BYTES} bytes; it must be a manifest", path=path)
         try:
             return parse_manifest(load(path.read_bytes()))
         except FormatError as error:

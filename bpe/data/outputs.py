@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
-from bpe.data.grouping import Group, ResumePoint
+from bpe.data.grouping import DocumentGroup, ResumePoint
 from bpe.data.journal import Journal, crash_point
 from bpe.data.manifest import ShardEntry
 from bpe.data.plan import TRAIN, VALIDATION, ShardPlan
-from bpe.data.shuffling import Buckets, count_buckets, hash_positions
+from bpe.data.shuffling import Buckets, compute_document_keys, count_buckets
 
 #: After this many bytes of sources the buckets are written to the disk and the journal records their sizes.
 CHECKPOINT_BYTES = 256 << 20
@@ -47,9 +47,9 @@ class ShardOutput:
     def __init__(self, plan: ShardPlan, journal: Journal) -> None:
         self._plan, self._journal = plan, journal
         self._n_finished_steps = 0  # steps of shards
-        self._documents: Counter[str | None] = Counter()  # of each split, in finished steps
+        self._n_documents: Counter[str | None] = Counter()  # of each split, in finished steps
         self._writers: dict[str | None, ShardWriter] = {}
-        self._tokens = 0  # in the step, of all splits
+        self._n_step_tokens = 0  # in the step, of all splits
         for step in journal.steps:
             self._count_step(step)
 
@@ -64,7 +64,7 @@ class ShardOutput:
         """Write documents, given as to `ShardWriter.write`, to their splits; `validation` says which."""
         if not len(lengths):
             return
-        self._tokens += len(ids)
+        self._n_step_tokens += len(ids)
         if validation is None:
             self._get_writer(None).write(ids, lengths, begins_document=begins_document, ends_document=ends_document)
             return
@@ -82,7 +82,7 @@ class ShardOutput:
     def _get_writer(self, split: str | None) -> ShardWriter:
         if split not in self._writers:
             plan = self._plan
-            info = ShardInfo(plan.fingerprint, first_document=self._documents[split])
+            info = ShardInfo(plan.fingerprint, first_document=self._n_documents[split])
             stem = plan.make_stem(split, self._n_finished_steps)
             self._writers[split] = plan.format.open_writer(plan.folder, stem, plan.dtype, info=info)
         return self._writers[split]
@@ -98,18 +98,18 @@ class ShardOutput:
             files = writer.finish()
             crash_point("finished")
             stem = self._plan.make_stem(split, self._n_finished_steps)
-            records.append(asdict(ShardEntry(stem, writer.documents, writer.tokens, tuple(files), split)))
+            records.append(asdict(ShardEntry(stem, writer.n_documents, writer.n_tokens, tuple(files), split)))
         step = {"shards": records, **fields}
         self._journal.append(step)
         self._count_step(step)
-        self._writers, self._tokens = {}, 0
+        self._writers, self._n_step_tokens = {}, 0
         crash_point("recorded")
 
     def _count_step(self, step: dict[str, Any]) -> None:
         """Count a finished step and its documents."""
         self._n_finished_steps += "shards" in step
         for shard in step.get("shards", ()):
-            self._documents[shard["split"]] += shard["documents"]
+            self._n_documents[shard["split"]] += shard["documents"]
 
     def __enter__(self) -> None:
         """Begin a block after which an error removes the shards that are not finished."""
@@ -120,14 +120,14 @@ class ShardOutput:
                 writer.discard()
 
 
-def _make_source_fields(n_used_files: int | None, next_point: ResumePoint | None, skipped: int) -> dict[str, Any]:
+def _make_source_fields(n_used_files: int | None, next_point: ResumePoint | None, n_bad_records: int) -> dict[str, Any]:
     """Make the fields of a step about the sources: the files used, and where to go on; at the end, the bad records."""
     if next_point is None:
-        return {"used": None, "next": None, "skipped": skipped}
+        return {"used": None, "next": None, "skipped": n_bad_records}
     return {"used": n_used_files, "next": next_point.to_json()}
 
 
-class OrderedOutput(ShardOutput):
+class OrderedShardOutput(ShardOutput):
     """Writes groups of documents to shards in source order."""
 
     def __init__(self, plan: ShardPlan, journal: Journal) -> None:
@@ -139,42 +139,46 @@ class OrderedOutput(ShardOutput):
             next_point = journal.steps[-1]["next"]
             self.start = None if next_point is None else ResumePoint.from_json(next_point)
 
-    def write(self, group: Group) -> None:
+    def write(self, group: DocumentGroup) -> None:
         """Write a group."""
-        token_ends, n_rows = np.cumsum(group.lengths), len(group.lengths)
+        token_ends, n_documents = np.cumsum(group.lengths), len(group.lengths)
         validation = group.choose_validation(self._plan.validation)
-        row = token_start = 0  # the next document, and its first id
-        while row < n_rows:
-            missing_tokens = self._size - self._tokens + token_start
-            last_row = row + int(np.searchsorted(token_ends[row : group.n_complete], missing_tokens))
-            is_full = last_row < group.n_complete
-            next_row, token_end = (last_row + 1, int(token_ends[last_row])) if is_full else (n_rows, len(group.ids))
+        document = token_start = 0  # the next document, and its first id
+        while document < n_documents:
+            missing_tokens = self._size - self._n_step_tokens + token_start
+            last_document = document + int(np.searchsorted(token_ends[document : group.n_complete], missing_tokens))
+            is_full = last_document < group.n_complete
+            next_document, token_end = (
+                (last_document + 1, int(token_ends[last_document])) if is_full else (n_documents, len(group.ids))
+            )
             if self._first_document is None:
-                self._first_document = group.find_file_and_index(row)
-            self._last_file = group.find_file_and_index(next_row - 1)[0]
+                self._first_document = group.find_file_and_index(document)
+            self._last_file = group.find_file_and_index(next_document - 1)[0]
             self._write_documents(
                 group.ids[token_start:token_end],
-                group.lengths[row:next_row],
-                group.begins_document or row > 0,
-                group.ends_document or next_row < n_rows,
-                None if validation is None else validation[row:next_row],
+                group.lengths[document:next_document],
+                group.begins_document or document > 0,
+                group.ends_document or next_document < n_documents,
+                None if validation is None else validation[document:next_document],
             )
             crash_point("written")
             if is_full:
-                self._finish_ordered_step(group.find_resume_point(next_row))
-            row, token_start = next_row, token_end
+                self._finish_ordered_step(group.find_resume_point(next_document))
+            document, token_start = next_document, token_end
 
-    def _finish_ordered_step(self, next_point: ResumePoint | None, skipped: int = 0) -> None:
+    def _finish_ordered_step(self, next_point: ResumePoint | None, n_bad_records: int = 0) -> None:
         """Finish the shards of the step; reading goes on at `next_point`."""
-        self._finish_step(first=self._first_document, **_make_source_fields(self._last_file + 1, next_point, skipped))
+        self._finish_step(
+            first=self._first_document, **_make_source_fields(self._last_file + 1, next_point, n_bad_records)
+        )
         self._first_document, self._last_file = None, -1
 
-    def end(self, skipped: int) -> None:
-        """Finish the last step, after all groups; `skipped` bad records were left out in all runs."""
-        self._finish_ordered_step(None, skipped)
+    def finish(self, n_bad_records: int) -> None:
+        """Finish the last step, after all groups; `n_bad_records` bad records were left out in all runs."""
+        self._finish_ordered_step(None, n_bad_records)
 
 
-class ShuffledOutput(ShardOutput):
+class ShuffledShardOutput(ShardOutput):
     """Writes groups of documents to buckets, and shards from them.
 
     The journal has records of the buckets ("buckets": their number; "sizes" and "next" after each checkpoint) and then
@@ -185,8 +189,8 @@ class ShuffledOutput(ShardOutput):
         super().__init__(plan, journal)
         self._unsaved_bytes = self._n_used_files = 0
         self._n_shards = plan.count_shards(sources)
-        checkpoints = [step for step in journal.steps if "buckets" in step]
-        last_checkpoint = checkpoints[-1] if checkpoints else None
+        checkpoint_steps = [step for step in journal.steps if "buckets" in step]
+        last_checkpoint = checkpoint_steps[-1] if checkpoint_steps else None
         size = (sources.text_size or 0) * plan.dtype.itemsize // 4
         count = count_buckets(size, self._n_shards) if last_checkpoint is None else last_checkpoint["buckets"]
         self._buckets = Buckets(plan.folder, count, plan.dtype)
@@ -195,31 +199,31 @@ class ShuffledOutput(ShardOutput):
         elif last_checkpoint is not None and self._buckets.truncate(last_checkpoint["sizes"]):
             self.start = ResumePoint.from_json(last_checkpoint["next"])
         else:
-            self._buckets.begin()
+            self._buckets.create()
 
-    def write(self, group: Group) -> None:
+    def write(self, group: DocumentGroup) -> None:
         """Append the documents of a group to buckets."""
         plan = self._plan
         if self._unsaved_bytes >= CHECKPOINT_BYTES:
             self._save_checkpoint(group.start)
         assert plan.seed is not None
-        keys = hash_positions(plan.seed, plan.part or (0, 1), *group.number_documents())
+        keys = compute_document_keys(plan.seed, plan.part or (0, 1), *group.number_documents())
         self._buckets.append(group.ids, group.lengths, keys, group.choose_validation(plan.validation))
         self._unsaved_bytes += group.size
         self._n_used_files = group.find_file_and_index(len(group.lengths) - 1)[0] + 1
         crash_point("bucketed")
 
-    def _save_checkpoint(self, next_point: ResumePoint | None, skipped: int = 0) -> None:
+    def _save_checkpoint(self, next_point: ResumePoint | None, n_bad_records: int = 0) -> None:
         """Record that all documents before a resume point are in the buckets."""
         sizes = self._buckets.measure_sizes(sync=True)
-        fields = _make_source_fields(self._n_used_files, next_point, skipped)
+        fields = _make_source_fields(self._n_used_files, next_point, n_bad_records)
         self._journal.append({"buckets": self._buckets.count, "sizes": sizes, **fields})
         self._unsaved_bytes = 0
         crash_point("recorded")
 
-    def end(self, skipped: int) -> None:
-        """Record that all documents are in the buckets; `skipped` bad records were left out in all runs."""
-        self._save_checkpoint(None, skipped)
+    def finish(self, n_bad_records: int) -> None:
+        """Record that all documents are in the buckets; `n_bad_records` bad records were left out in all runs."""
+        self._save_checkpoint(None, n_bad_records)
 
     def count_tokens(self) -> int:
         """Count the tokens that the buckets had when all documents were in them."""
@@ -237,11 +241,11 @@ class ShuffledOutput(ShardOutput):
         for shard in range(self._n_finished_steps, self._n_shards):
             buckets = range(shard * per_shard, (shard + 1) * per_shard)
             for bucket in buckets:
-                tokens_before = self._tokens
+                tokens_before = self._n_step_tokens
                 for ids, lengths, begins, ends, validation in self._buckets.sort_documents(bucket):
                     split_rows = validation if self._plan.validation > 0 else None
                     self._write_documents(ids, lengths, begins, ends, split_rows)
-                advance(self._tokens - tokens_before)
+                advance(self._n_step_tokens - tokens_before)
                 crash_point("written")
             self._finish_step()
             self._buckets.remove(buckets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,6 @@ from bpe.vocab.vocabulary import ORDINARY
 #: The tokens after which a shard ends, if no other number is given: 512 MB of uint16.
 DEFAULT_SHARD_SIZE = 1 << 28
 
-#: The value of `append` and `prepend` that leaves the choice to the format.
-DEFAULT = "default"
 #: The names of the splits.
 TRAIN, VALIDATION = "train", "val"
 #: The most shards: their names have five digits, so that sorting names gives their order.
@@ -30,6 +29,16 @@ MAX_ORDERED_SHARDS = 100_000
 MAX_SHUFFLED_SHARDS = 4096
 #: How many bytes of text a token is assumed to have, to derive a number of shards.
 _BYTES_PER_TOKEN = 4
+
+
+class FormatChoice(Enum):
+    """The default of `append` and `prepend`, which is no str: a special token may have any name."""
+
+    DEFAULT = "the format's default"
+
+
+#: The value of `append` and `prepend` that leaves the choice to the format.
+DEFAULT = FormatChoice.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +93,11 @@ class ShardPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as the journal and the manifest have them."""
-        before, after = self.bos_eos
+        bos_id, eos_id = self.bos_eos
         return {
             "format": self.format.name,
-            "prepend": before,
-            "append": after,
+            "prepend": bos_id,
+            "append": eos_id,
             "shard_size": self.shard_size,
             "shards": self.shards,
             "shuffle": self.seed,
@@ -134,19 +143,19 @@ def check_part(rank: object, world: object) -> tuple[int, int] | None:
 def find_bos_eos(tokenizer: Tokenizer, shard_format: ShardFormat, prepend: object, append: object) -> BosEos:
     """Find the ids before and after each document: those given, or else the end-of-text id where the format has it.
 
-    The format decides if both arguments are "default"; if only one is, nothing stands there.
+    The format decides if both arguments are DEFAULT; if only one is, nothing stands there.
 
     Raises:
         ValueError: for a token that the tokenizer does not have; if the format has end-of-text ids by convention, none
             is given, and the tokenizer has no end-of-text token.
 
     """
-    if not append == prepend == DEFAULT:
+    if append is not DEFAULT or prepend is not DEFAULT:
         arguments = (("prepend", prepend), ("append", append))
-        before, after = (
-            None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in arguments
+        bos_id, eos_id = (
+            None if value is DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in arguments
         )
-        return before, after
+        return bos_id, eos_id
     if not any(shard_format.bos_eos):
         return None, None
     token_id = find_end_of_text(tokenizer)

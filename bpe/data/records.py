@@ -83,7 +83,7 @@ def check_steps(journal: Journal, plan: ShardPlan, sources: Sources) -> None:
     checker.check_files(fix)
 
 
-def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
+def fingerprint_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
     """Collect facts that show whether the file to read next still begins with the documents that the step has used.
 
     Returns:
@@ -95,14 +95,14 @@ def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | No
         resume_point = ResumePoint.from_json(step["next"])
         assert resume_point.position is not None
         file, offset, skipped = (
-            resume_point.position.file,
+            resume_point.position.file_index,
             resume_point.position.offset,
-            resume_point.position.documents,
+            resume_point.position.documents_to_skip,
         )
         if step["used"] != file + 1:
             return None
-        start = next(unit.start for unit in sources.units() if unit.file == file)
-        n_counted = sources.count_between(file, start, offset)
+        start = next(unit.start for unit in sources.units() if unit.file_index == file)
+        n_counted = sources.count_documents(file, start, offset)
         if n_counted is not None and n_counted + skipped != resume_point.index_in_file:
             return None
         n_documents = resume_point.index_in_file + resume_point.documents_to_skip
@@ -117,19 +117,20 @@ class _StepChecker:
 
     def __init__(self, plan: ShardPlan, sources: Sources) -> None:
         self._plan, self._sources = plan, sources
-        all_units = ((index, 0) for index in range(len(sources.files)))
-        units = all_units if plan.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
-        self._starts = dict(units)  # where each file begins
-        self._documents = 0  # in all steps so far
-        self._documents_before: dict[
+        if plan.part is None:
+            self._file_starts = dict.fromkeys(range(len(sources.files)), 0)  # where each file begins
+        else:
+            self._file_starts = {unit.file_index: unit.start for unit in reversed(sources.units())}
+        self._n_documents = 0  # in all steps so far
+        self._documents_before_file: dict[
             int, tuple[int, int]
         ] = {}  # documents in earlier files; and the least by the last known one
-        self._points = [ResumePoint()]
+        self._resume_points = [ResumePoint()]
         self.line = 1  # of the journal
         self._has_all_documents = False  # whether all documents are in shards or buckets
-        self._entries: list[ShardEntry] = []
+        self._shard_entries: list[ShardEntry] = []
         self._n_shard_steps = 0  # steps of shards
-        self._sizes: list[list[int]] = []  # of bucket files
+        self._bucket_sizes: list[list[int]] = []  # of bucket files
 
     def check(self, step: dict[str, Any]) -> None:
         """Check the next step."""
@@ -141,7 +142,7 @@ class _StepChecker:
             raise FormatError(f"its fields are {short_repr(sorted(step))}; they must be {sorted(rules)}")
         check_fields(step, rules, "")
         for key in ("first", "next"):
-            if step.get(key) is not None and step[key][0] not in self._starts:
+            if step.get(key) is not None and step[key][0] not in self._file_starts:
                 refuse_value(step[key], "of a file in these sources", key)
         {"ordered": self._check_ordered, "buckets": self._check_buckets, "shuffled": self._check_shuffled}[kind](step)
 
@@ -156,8 +157,8 @@ class _StepChecker:
             refuse_value(None, "a list of 2 numbers", "first")
         if step["first"] is not None:
             file, index = step["first"]
-            self._count_before(file, self._documents, index, index + 1)
-        self._documents += sum(entry.documents for entry in entries)
+            self._record_first_document(file, self._n_documents, index, index + 1)
+        self._n_documents += sum(entry.documents for entry in entries)
         self._check_next(step)
         shard_size = self._plan.shard_size
         tokens = sum(entry.tokens for entry in entries)
@@ -171,14 +172,14 @@ class _StepChecker:
         count, sizes, shards = step["buckets"], step["sizes"], self._plan.count_shards(self._sources)
         if len(sizes) != count or not count or count % shards:
             refuse_value(count, f"a multiple of {shards}, the shards, and the number of sizes, {len(sizes)}", "buckets")
-        self._sizes = sizes
+        self._bucket_sizes = sizes
         widths = self._plan.dtype.itemsize, DOCUMENT_DTYPE.itemsize
         if any(size % width for pair in sizes for size, width in zip(pair, widths, strict=True)):
             raise FormatError(
                 f"it must have whole ids and documents, of {widths[0]} and {widths[1]} bytes", where="sizes"
             )
-        self._documents = sum(size for _, size in self._sizes) // DOCUMENT_DTYPE.itemsize
-        self._points = [ResumePoint()]  # after a loss of bucket files all documents are read again
+        self._n_documents = sum(size for _, size in self._bucket_sizes) // DOCUMENT_DTYPE.itemsize
+        self._resume_points = [ResumePoint()]  # after a loss of bucket files all documents are read again
         self._check_next(step)
 
     def _check_shuffled(self, step: dict[str, Any]) -> None:
@@ -186,8 +187,8 @@ class _StepChecker:
         shards = self._plan.count_shards(self._sources)
         if not self._has_all_documents or self._n_shard_steps >= shards:
             raise FormatError(f"it is not one of {shards} shards after the record of the last documents")
-        per_shard = len(self._sizes) // shards
-        sizes = self._sizes[self._n_shard_steps * per_shard :][:per_shard]
+        per_shard = len(self._bucket_sizes) // shards
+        sizes = self._bucket_sizes[self._n_shard_steps * per_shard :][:per_shard]
         entries = self._check_shards(step)
         totals = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
         widths = self._plan.dtype.itemsize, DOCUMENT_DTYPE.itemsize
@@ -215,7 +216,7 @@ class _StepChecker:
                 raise FormatError(f"its files must be {names}, of shard {stem}, without a start", where="shards")
             if not entry.documents:
                 raise FormatError("it has no documents; a shard in a journal has some", where="shards")
-        self._entries += entries
+        self._shard_entries += entries
         self._n_shard_steps += 1
         return entries
 
@@ -223,42 +224,42 @@ class _StepChecker:
 
     def _check_next(self, step: dict[str, Any]) -> None:
         """Check that the position after a step is in these sources, after the one before, and fits its documents."""
-        previous_point = self._points[-1]
+        previous_point = self._resume_points[-1]
         if step["next"] is None:
             self._has_all_documents = True
-            self._check_skipped(step["skipped"], previous_point.n_bad_records)
+            self._check_bad_records(step["skipped"], previous_point.n_bad_records)
             return
         point = ResumePoint.from_json(step["next"])
         assert point.position is not None
-        position, source = point.position, self._sources.files[point.position.file]
+        position, source = point.position, self._sources.files[point.position.file_index]
         previous = previous_point.position or Position(0, 0)
-        location = position.file, position.offset, position.documents
-        self._check_skipped(point.n_bad_records, previous_point.n_bad_records)
-        if location < (previous.file, previous.offset, previous.documents):
+        location = position.file_index, position.offset, position.documents_to_skip
+        self._check_bad_records(point.n_bad_records, previous_point.n_bad_records)
+        if location < (previous.file_index, previous.offset, previous.documents_to_skip):
             refuse_value(step["next"], f"after the position before, {previous_point}", "next")
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
-        self._count_before(
-            position.file, self._documents - point.documents_to_skip, point.index_in_file, point.index_in_file
+        self._record_first_document(
+            position.file_index, self._n_documents - point.documents_to_skip, point.index_in_file, point.index_in_file
         )
         if step["used"] > len(self._sources.files):
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
-        self._points.append(point)
+        self._resume_points.append(point)
 
-    def _check_skipped(self, count: int, min_count: int) -> None:
+    def _check_bad_records(self, count: int, min_count: int) -> None:
         """Check the number of bad records that were left out."""
         if count < min_count or (count and self._sources.on_error == "raise"):
             refuse_value(count, "no less than before, and 0 where bad records are errors", "skipped")
 
-    def _count_before(self, file: int, documents: int, index: int, n_documents: int) -> None:
+    def _record_first_document(self, file: int, documents: int, index: int, n_documents: int) -> None:
         """Note that `documents` documents end before document `index` of a file, which has `n_documents` or more."""
         n_before = documents - index
-        recorded = self._documents_before.get(file, (n_before, 0))
-        self._documents_before[file] = n_before, max(recorded[1], n_before + n_documents)
+        recorded = self._documents_before_file.get(file, (n_before, 0))
+        self._documents_before_file[file] = n_before, max(recorded[1], n_before + n_documents)
         ends = [0]
-        for other_file in sorted(self._documents_before):
-            begin, end = self._documents_before[other_file]
-            if begin < ends[-1] or (begin and other_file == min(self._starts)):
+        for other_file in sorted(self._documents_before_file):
+            begin, end = self._documents_before_file[other_file]
+            if begin < ends[-1] or (begin and other_file == min(self._file_starts)):
                 raise FormatError(f"document {index} of file {file} cannot follow {documents} documents")
             ends.append(end)
         if n_before != recorded[0]:
@@ -266,35 +267,39 @@ class _StepChecker:
 
     def check_sources(self) -> None:
         """Count the documents again between the last two positions, and between earlier ones up to a limit."""
-        bytes_left, first_file = MAX_REREAD_BYTES, min(self._starts, default=0)
-        for previous_point, point in reversed([*zip(self._points, self._points[1:], strict=False)]):
+        bytes_left, first_file = MAX_REREAD_BYTES, min(self._file_starts, default=0)
+        for previous_point, point in reversed([*zip(self._resume_points, self._resume_points[1:], strict=False)]):
             if bytes_left < 0:
                 return
-            start, end = previous_point.position or Position(first_file, self._starts[first_file]), point.position
+            start, end = previous_point.position or Position(first_file, self._file_starts[first_file]), point.position
             assert end is not None
-            files_between = [file for file in sorted(self._starts) if start.file < file < end.file]
-            parts: list[tuple[int, int, int | None]] = [(file, self._starts[file], None) for file in files_between]
-            if start.file == end.file:
-                parts = [(start.file, start.offset, end.offset)]
+            files_between = [file for file in sorted(self._file_starts) if start.file_index < file < end.file_index]
+            parts: list[tuple[int, int, int | None]] = [(file, self._file_starts[file], None) for file in files_between]
+            if start.file_index == end.file_index:
+                parts = [(start.file_index, start.offset, end.offset)]
             else:
-                parts = [(start.file, start.offset, None), *parts, (end.file, self._starts[end.file], end.offset)]
+                parts = [
+                    (start.file_index, start.offset, None),
+                    *parts,
+                    (end.file_index, self._file_starts[end.file_index], end.offset),
+                ]
             bytes_left -= sum(self._count_bytes(*part) for part in parts)
-            counts = [self._sources.count_between(*part) for part in parts]
-            start_documents = self._documents_before.get(start.file, (0, 0))[0]
+            counts = [self._sources.count_documents(*part) for part in parts]
+            start_documents = self._documents_before_file.get(start.file_index, (0, 0))[0]
             expected = (
-                self._documents_before[end.file][0]
+                self._documents_before_file[end.file_index][0]
                 + point.index_in_file
                 - start_documents
                 - previous_point.index_in_file
             )
-            in_file = point.index_in_file - (previous_point.index_in_file if start.file == end.file else 0)
+            in_file = point.index_in_file - (previous_point.index_in_file if start.file_index == end.file_index else 0)
             known_counts = [count for count in counts if count is not None]
             if len(known_counts) < len(parts):
                 continue
-            if end.documents and self._sources.files[end.file].offsets_are_bytes:
-                refuse_value(end.documents, "0, since documents begin at offsets", "next")
-            known_counts[0] -= start.documents
-            known_counts[-1] += end.documents
+            if end.documents_to_skip and self._sources.files[end.file_index].offsets_are_bytes:
+                refuse_value(end.documents_to_skip, "0, since documents begin at offsets", "next")
+            known_counts[0] -= start.documents_to_skip
+            known_counts[-1] += end.documents_to_skip
             if known_counts[-1] != in_file or sum(known_counts) != expected:
                 raise FormatError(f"the sources have {known_counts} documents in {parts}, not {expected}", where="next")
 
@@ -310,7 +315,7 @@ class _StepChecker:
     def check_files(self, fix: str) -> None:
         """Compare the finished shards, and the buckets of the others, with their files."""
         folder, bytes_left = self._plan.folder, MAX_REREAD_BYTES
-        for entry in reversed(self._entries):
+        for entry in reversed(self._shard_entries):
             for file in entry.files:
                 path = folder / file.name
                 if not path.is_file() or path.stat().st_size != file.size:
@@ -321,10 +326,10 @@ class _StepChecker:
             for line in self._find_defects(entry):
                 raise ValueError(f"a finished shard is damaged, or the journal is: {folder}: {line}; {fix}")
         if self._plan.seed is not None and self._has_all_documents:
-            per_shard = len(self._sizes) // self._plan.count_shards(self._sources)
+            per_shard = len(self._bucket_sizes) // self._plan.count_shards(self._sources)
             first_bucket = self._n_shard_steps * per_shard
-            sizes = Buckets(folder, len(self._sizes), self._plan.dtype).measure_sizes()
-            if sizes[first_bucket:] != self._sizes[first_bucket:]:
+            sizes = Buckets(folder, len(self._bucket_sizes), self._plan.dtype).measure_sizes()
+            if sizes[first_bucket:] != self._bucket_sizes[first_bucket:]:
                 raise ValueError(f"bucket files in {folder} are missing now or have other sizes; {fix}")
 
     def _find_defects(self, entry: ShardEntry) -> Iterator[str]:

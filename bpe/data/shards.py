@@ -177,7 +177,7 @@ class TokenShards:
         while index < len(self.shards):
             base, end = self._document_starts[index], self._document_starts[index + 1]
             stop = min(last, end)
-            part = self.shards[index].documents.read_bounds(document - base, stop - base)
+            part = self.shards[index].bounds.read_bounds(document - base, stop - base)
             bounds[document - first : stop - first + 1] = part + self._token_starts[index]
             if stop == last:  # where it is the end of this shard, the next one starts at the same position
                 return bounds
@@ -191,7 +191,7 @@ class TokenShards:
             total = pluralize(self.n_documents, "document")
             raise IndexError(f"document {index} is out of range; there are {total}")
         shard = bisect_right(self._document_starts, index) - 1
-        start, stop = self.shards[shard].documents.read_span(index - self._document_starts[shard])
+        start, stop = self.shards[shard].bounds.read_span(index - self._document_starts[shard])
         return self.shards[shard].ids[start:stop]  # type: ignore[index]
 
     def document_at(self, position: int) -> int:
@@ -232,12 +232,12 @@ class TokenShards:
         shard_indices = set(shards.tolist())
         if len(shard_indices) == 1:
             (index,) = shard_indices
-            only: NDArray[np.int64] = find(self.shards[index].documents, values - bases[index]) + result_bases[index]
+            only: NDArray[np.int64] = find(self.shards[index].bounds, values - bases[index]) + result_bases[index]
             return only
         result = np.empty(len(values), dtype=np.int64)
         for index in shard_indices:
             in_shard = shards == index
-            result[in_shard] = find(self.shards[index].documents, values[in_shard] - bases[index]) + result_bases[index]
+            result[in_shard] = find(self.shards[index].bounds, values[in_shard] - bases[index]) + result_bases[index]
         return result
 
 
@@ -295,7 +295,7 @@ def _check_shard(shard: Shard, listed_shard: ListedShard, format_name: str) -> S
     entry = listed_shard.entry
     if entry is not None and shard.n_tokens != entry.tokens:
         raise FormatError(f"it has {shard.n_tokens} tokens; the manifest has {entry.tokens}", path=shard.path)
-    if entry is not None and "documents" in FORMATS[format_name].holds and shard.n_documents != entry.documents:
+    if entry is not None and "documents" in FORMATS[format_name].features and shard.n_documents != entry.documents:
         raise FormatError(f"it has {shard.n_documents} documents; the manifest has {entry.documents}", path=shard.path)
     return shard
 

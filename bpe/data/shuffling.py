@@ -45,7 +45,7 @@ _BATCH_IDS = 4 << 20
 DOCUMENT_DTYPE = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
 
 
-def hash_positions(
+def compute_document_keys(
     seed: int, part: tuple[int, int], files: NDArray[np.int64], indices: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """Compute the keys of documents, by file and by index within the file, with a chain of SplitMix64 steps.
@@ -106,7 +106,7 @@ class Buckets:
     def __init__(self, out: Path, count: int, dtype: np.dtype[Any]) -> None:
         self.folder, self.count, self.dtype = out / BUCKETS_FOLDER, count, dtype
 
-    def begin(self) -> None:
+    def create(self) -> None:
         """Make the folder, and remove bucket files of an earlier attempt."""
         self.remove_all()
         self.folder.mkdir()
@@ -155,15 +155,17 @@ class Buckets:
         """Truncate the files to sizes that `measure_sizes` returned; False if one has become shorter than that."""
         current_sizes = self.measure_sizes()
         if any(
-            current < recorded
+            current_size < recorded_size
             for current_pair, recorded_pair in zip(current_sizes, sizes, strict=True)
-            for current, recorded in zip(current_pair, recorded_pair, strict=True)
+            for current_size, recorded_size in zip(current_pair, recorded_pair, strict=True)
         ):
             return False
         for bucket, (current_pair, recorded_pair) in enumerate(zip(current_sizes, sizes, strict=True)):
-            for kind, current, recorded in zip(("ids", "documents"), current_pair, recorded_pair, strict=True):
-                if current > recorded:
-                    os.truncate(self._make_path(bucket, kind), recorded)
+            for kind, current_size, recorded_size in zip(
+                ("ids", "documents"), current_pair, recorded_pair, strict=True
+            ):
+                if current_size > recorded_size:
+                    os.truncate(self._make_path(bucket, kind), recorded_size)
         return True
 
     def sort_documents(self, bucket: int) -> Iterator[SortedDocuments]:

@@ -21,13 +21,13 @@ from bpe.base.progress import Advance, ProgressLike, check_progress, progress_ba
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.formats.files import find_crc32
+from bpe.data.formats.files import choose_crc32
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation, hash_documents
 from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
 from bpe.data.plan import count_shards
-from bpe.data.shuffling import find_buckets, hash_positions
+from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import FormatError, check_int, get_log, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
@@ -102,7 +102,7 @@ def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: Prog
     tokenizer, problem = _load_tokenizer(folder, manifest)
     if problem:
         yield problem
-    yield from _find_unlisted(folder, manifest)
+    yield from _find_unlisted_files(folder, manifest)
     sound_entries: list[ShardEntry] = []
     total = sum(file.size for shard in manifest.shards for file in shard.files)
     with progress_bar(progress, "verify", total, "B") as advance:
@@ -133,19 +133,19 @@ def _load_tokenizer(folder: Path, manifest: Manifest) -> tuple[Tokenizer | None,
     return tokenizer, ""
 
 
-def _find_unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
+def _find_unlisted_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Find files that look like shards and are not in the manifest."""
     listed_names = {file.name for shard in manifest.shards for file in shard.files}
-    endings = {name.partition(".")[2] for name in listed_names}
+    suffixes = {name.partition(".")[2] for name in listed_names}
     for path in sorted(folder.iterdir()):
         is_known = path.name in listed_names or path.name in (MANIFEST_NAME, manifest.tokenizer.get("file"))
-        if not is_known and path.is_file() and path.name.partition(".")[2] in endings:
+        if not is_known and path.is_file() and path.name.partition(".")[2] in suffixes:
             yield f"{path.name}: the file is not in the manifest"
 
 
 def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda _: None) -> Iterator[str]:
     """Compare the files of a shard with their sizes and sums."""
-    crc32 = find_crc32()
+    crc32 = choose_crc32()
     for file in entry.files:
         path = folder / file.name
         if not path.is_file():
@@ -374,12 +374,12 @@ class _SampleComparison:
         options = self._manifest.options
         part = options.get("part") or (0, 1)
         count = count_shards(options.get("shards"), options.get("shard_size"), self._sources)
-        file_indices = sorted({unit.file for unit in self._sources.units()})
+        file_indices = sorted({unit.file_index for unit in self._sources.units()})
         for file in self._pick(file_indices):
             n_per_file = max(samples // min(len(file_indices), _MAX_SAMPLED_FILES), 1)
-            texts = self._sources.one_file(file).documents()
+            texts = self._sources.select_file(file).documents()
             for index, text in enumerate(islice(texts, n_per_file)):
-                key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
+                key = compute_document_keys(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
                 shard_index = int(find_buckets(key, count)[0])
                 entry = next((shard for shard in shards if self._is_shard_of(shard, shard_index, count, text)), None)
                 if entry is None or not self._has_document(entry, self._encode(text)):

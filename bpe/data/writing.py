@@ -141,18 +141,18 @@ def write_batches(
         crash_point("finish")
         files = tuple(writer.finish())
         crash_point("finished")
-        shards.append(ShardEntry(make_stem(), writer.documents, writer.tokens, files, split))
+        shards.append(ShardEntry(make_stem(), writer.n_documents, writer.n_tokens, files, split))
 
     try:
         writer = start_writer()
         for batch in batches:
             remaining: DocumentBatch | None = batch
             while remaining is not None:
-                if shard_size is not None and remaining.begins_document and writer.tokens >= shard_size:
+                if shard_size is not None and remaining.begins_document and writer.n_tokens >= shard_size:
                     finish_writer(writer)
-                    first_document += writer.documents
+                    first_document += writer.n_documents
                     writer = start_writer()
-                part, remaining = split_batch(remaining, None if shard_size is None else shard_size - writer.tokens)
+                part, remaining = split_batch(remaining, None if shard_size is None else shard_size - writer.n_tokens)
                 writer.write(
                     part.ids,
                     part.lengths,
@@ -333,31 +333,31 @@ class EndOfTextPlacer:
         begins, ends = np.ones(n_documents, dtype=np.bool_), np.ones(n_documents, dtype=np.bool_)
         if n_documents:
             begins[0], ends[-1] = batch.begins_document, batch.ends_document
-        firsts, lasts = offsets[:-1], offsets[1:] - 1
+        first_positions, last_positions = offsets[:-1], offsets[1:] - 1
         has_first, has_last = (
-            _pick_ends(is_end, firsts, begins & (lengths > 0)),
-            _pick_ends(is_end, lasts, ends & (lengths > 0)),
+            _has_token_at(is_end, first_positions, begins & (lengths > 0)),
+            _has_token_at(is_end, last_positions, ends & (lengths > 0)),
         )
         at_own_end, at_other_end = (has_first, has_last) if is_before else (has_last, has_first)
         at_other_end &= ~(at_own_end & (lengths == 1))  # one id is at both ends
-        missing = np.flatnonzero((begins if is_before else ends) & ~at_own_end)
-        removed = np.empty(0, dtype=np.int64)
-        if "documents" not in self.shard_format.holds:
-            removed = (lasts if is_before else firsts)[at_other_end]
-            is_end[removed] = is_end[(firsts if is_before else lasts)[at_own_end]] = False
+        missing_rows = np.flatnonzero((begins if is_before else ends) & ~at_own_end)
+        removed_positions = np.empty(0, dtype=np.int64)
+        if "documents" not in self.shard_format.features:
+            removed_positions = (last_positions if is_before else first_positions)[at_other_end]
+            is_end[removed_positions] = is_end[(first_positions if is_before else last_positions)[at_own_end]] = False
             self._refuse_inside(is_end, offsets)
             lengths[at_other_end] -= 1
         self._documents += n_documents - (n_documents > 0 and not batch.ends_document)
-        if not len(missing) and not len(removed):
+        if not len(missing_rows) and not len(removed_positions):
             return batch
         self.has_changed_ids = True
-        lengths[missing] += 1
-        insert_positions = (firsts if is_before else lasts + 1)[missing]
+        lengths[missing_rows] += 1
+        insert_positions = (first_positions if is_before else last_positions + 1)[missing_rows]
         ids = np.asarray(batch.ids)
         if self.token_id > np.iinfo(ids.dtype).max:
             ids = ids.astype(np.int64)
-        ids = self._edit_values(ids, removed, insert_positions, self.token_id)
-        mask = None if batch.mask is None else self._edit_values(batch.mask, removed, insert_positions, 1)
+        ids = self._edit_values(ids, removed_positions, insert_positions, self.token_id)
+        mask = None if batch.mask is None else self._edit_values(batch.mask, removed_positions, insert_positions, 1)
         return DocumentBatch(ids, lengths, batch.begins_document, batch.ends_document, mask)
 
     @staticmethod
@@ -379,8 +379,10 @@ class EndOfTextPlacer:
             )
 
 
-def _pick_ends(is_end: NDArray[np.bool_], positions: NDArray[np.int64], rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _has_token_at(
+    is_token: NDArray[np.bool_], positions: NDArray[np.int64], rows: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Check whether the ids at the positions of some rows are end-of-text ids; False for other rows."""
-    picked = np.zeros(len(rows), dtype=np.bool_)
-    picked[rows] = is_end[positions[rows]]
-    return picked
+    has_token = np.zeros(len(rows), dtype=np.bool_)
+    has_token[rows] = is_token[positions[rows]]
+    return has_token

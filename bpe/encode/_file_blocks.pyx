@@ -202,7 +202,7 @@ cdef class BlockJob(EncodeJob):
                         return True
                     self.reader = reader = block
                 with nogil:
-                    has_block = reader.next(buffers.text, find_last_cut, <void*>self.encoder)
+                    has_block = reader.read_next(buffers.text, find_last_cut, <void*>self.encoder)
                 if has_block:
                     buffers.text.reader = reader
                     self.n_bytes_taken += buffers.text.size
@@ -216,7 +216,7 @@ cdef class BlockJob(EncodeJob):
     cdef bint prepare_text(self, BlockBuffers buffers) except -1 nogil:
         """Prepare the rows of a reader's block; False if Python code has to do that."""
         cdef Py_ssize_t n = buffers.text.n
-        if self.special_finder is None or (buffers.text.reader.checked and not is_utf8(buffers.text.data, n)):
+        if self.special_finder is None or (buffers.text.reader.requires_utf8 and not is_utf8(buffers.text.data, n)):
             return False
         if self.special_finder.occurs_in(buffers.text.data, n):
             return False
@@ -231,8 +231,8 @@ cdef class BlockJob(EncodeJob):
         """Record an encoded block that `prepare_text` has prepared."""
         cdef Py_ssize_t i
         cdef Record record = Record(
-            number=number, n=buffers.rows.n, begins=buffers.text.begins, ends=buffers.text.ends_document, n_bytes=0,
-            size=buffers.text.size,
+            number=number, n=buffers.rows.n, begins=buffers.text.begins_document, ends=buffers.text.ends_document,
+            n_bytes=0, size=buffers.text.size,
         )
         for i in range(buffers.rows.n):
             record.n_bytes += buffers.rows.sizes[i]
@@ -285,7 +285,8 @@ cdef class BlockJob(EncodeJob):
         for i in range(lengths.shape[0]):
             buffers.counts[buffers.n_counts + i] = lengths[i]
         buffers.add(Record(
-            number=number, n=lengths.shape[0], begins=ids.begins, ends=ids.ends, n_bytes=ids.n_bytes, size=ids.size,
+            number=number, n=lengths.shape[0], begins=ids.begins_document, ends=ids.ends_document, n_bytes=ids.n_bytes,
+            size=ids.size,
         ))
         return True
 

@@ -48,7 +48,7 @@ def encode_sources(
     """Encode the documents in files, which are read in blocks meanwhile."""
     allowed, disallowed = engine.specials.resolve_policy(*policy)
     names = allowed | disallowed
-    find_block_end = engine.make_block_cut(corpus.separators, corpus.keep_separator, names)
+    find_block_end = engine.make_block_end_finder(corpus.separators, corpus.keep_separator, names)
     unsplittable = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
     with closing(
         corpus.blocks(find_block_end, threads, unsplittable=unsplittable)
@@ -152,21 +152,21 @@ class BlockIds:
     Attributes:
         ids: uint32, of all documents.
         lengths: int64, the number of ids of each document, or part of one.
-        begins: whether the first document begins in these blocks rather than in earlier ones.
-        ends: whether the last document ends in these blocks.
+        begins_document: whether the first document begins in these blocks rather than in earlier ones.
+        ends_document: whether the last document ends in these blocks.
         n_bytes: the size of the text in bytes.
         size: the bytes on disk that were read for it.
-        begun: int64, the number of documents that begin in each block.
+        n_begun: int64, the number of documents that begin in each block.
 
     """
 
     ids: NDArray[np.uint32]
     lengths: NDArray[np.int64]
-    begins: bool
-    ends: bool
+    begins_document: bool
+    ends_document: bool
     n_bytes: int
     size: int = 0
-    begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+    n_begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
 
     @staticmethod
     def join(parts: list[BlockIds]) -> TokenBatch:
@@ -181,7 +181,7 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
     """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
     if not parts:
         return None
-    fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size) for part in parts]
+    fields = [(len(part.lengths), part.begins_document, part.ends_document, part.n_bytes, part.size) for part in parts]
     return _join_records(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
 
 
@@ -190,13 +190,13 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
     if not len(records):
         return None
     n_documents, continued = records[:, 0], records[:, 1] == 0
-    begun, begins = n_documents - continued, not continued[0]
+    n_begun, begins_document = n_documents - continued, not continued[0]
     continued[0] = False
     if continued.any():
         first_items = (np.cumsum(n_documents) - n_documents)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
     n_bytes, size = records[:, 3:].sum(axis=0).tolist()
-    return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun)
+    return BlockIds(ids, lengths, begins_document, bool(records[-1, 2]), n_bytes, size, n_begun)
 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
@@ -252,9 +252,9 @@ class _BlockPreparer:
                 )
         if first_items is not None and len(first_items):
             lengths = np.add.reduceat(lengths, first_items)
-        begins, ends = block.begins, block.ends_document
+        begins_document, ends = block.begins_document, block.ends_document
         block.release()
-        return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes, block.size)
+        return BlockIds(_NO_IDS, lengths, begins_document, ends, n_bytes, block.size)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
         """Encode a block of whole documents whose text changes before the kernel encodes it."""
@@ -268,7 +268,7 @@ class _BlockPreparer:
     def _check_and_find_documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Check a block; returns the starts and ends of its documents."""
         block.check()
-        starts, ends = block.documents(empty=True)
+        starts, ends = block.find_documents(keep_empty=True)
         if self._disallowed and self._specials.may_occur(block.text, self._disallowed):
             with as_format_error(block.source):
                 for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -299,7 +299,7 @@ class _BlockPreparer:
         first_items = np.arange(len(starts)) if first_items is None else first_items
         bos, eos = self._bos_eos
         bos_positions, eos_positions = (
-            first_items[not block.begins :],
+            first_items[not block.begins_document :],
             np.append(first_items[1:], len(starts)) if len(first_items) else first_items,
         )
         if not block.ends_document:

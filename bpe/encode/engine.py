@@ -37,7 +37,7 @@ from bpe.vocab.vocabulary import NO_TOKEN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.corpus.reading import EndCut
+    from bpe.corpus.reading import BlockEndFinder
     from bpe.encode.words import WordModel
     from bpe.text.alignment import Convention
 
@@ -373,13 +373,15 @@ class Engine:
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run_job(job, 1)[0]
 
-    def make_block_cut(self, separators: list[bytes], keep_separator: bool, names: frozenset[str]) -> EndCut | None:
+    def make_block_end_finder(
+        self, separators: list[bytes], keep_separator: bool, names: frozenset[str]
+    ) -> BlockEndFinder | None:
         """Make a function that finds where a block of a file may end, given the special tokens to find in it."""
-        from bpe.corpus.blocks import make_document_cut, make_safe_cut
+        from bpe.corpus.blocks import make_document_end_finder, make_safe_end_finder
 
         if not self.can_split_documents(names):
-            return make_document_cut(separators, keep_separator)
-        return make_safe_cut(self._find_last_split, [*separators, *(name.encode() for name in names)])
+            return make_document_end_finder(separators, keep_separator)
+        return make_safe_end_finder(self._find_last_split, [*separators, *(name.encode() for name in names)])
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if blocks may not end within documents."""

@@ -40,16 +40,16 @@ def tally_blocks(
     blocks = []
     while len(blocks) < n:
         with nogil:
-            has_block = reader.take(block, find_last_cut, &cuts.encoders)
+            has_block = reader.take_block(block, find_last_cut, &cuts.encoders)
             if has_block:
                 block.split(reader)
         if not has_block:
             break
-        valid = reader.checked or is_utf8(block.data, block.n)
+        valid = reader.requires_utf8 or is_utf8(block.data, block.n)
         rows = []
         for adapter, tally in zip(adapters, tallies, strict=True):
             rows.append(tally_rows(block, adapter, tally, valid, reader.source))
-        blocks.append((block.index, block.begins, block.ends_document, block.n, rows))
+        blocks.append((block.index, block.begins_document, block.ends_document, block.n, rows))
     return blocks
 
 
@@ -79,7 +79,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
                 size = units.n
                 memcpy(block.data + block.n, units.data, size)
             valid = valid and (isinstance(text, str) or is_utf8(block.data + block.n, size))
-            block.add(block.n, block.n + size)
+            block.add_document(block.n, block.n + size)
             block.n += size
             i += 1
         total += block.n
@@ -109,7 +109,7 @@ cdef object tally_block(FileBlock block, adapter, TokenTally tally, bint valid):
                     bytes(<byte_t[: block.sizes[unknown]]>(block.data + block.starts[unknown]))
                 )
         else:
-            text, starts, ends = block.documents()
+            text, starts, ends = block.get_documents()
             tally.begin(text, starts, ends, valid)
             adapter.tally(text, starts, ends, tally)
         return tally.rows

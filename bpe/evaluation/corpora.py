@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, group_texts, make_document_cut, make_safe_cut, make_text_blocks
+from bpe.corpus.blocks import Block, group_texts, make_document_end_finder, make_safe_end_finder, make_text_blocks
 from bpe.corpus.documents import make_row_blocks, read_arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.errors import check_iterable, describe, short_repr
@@ -52,14 +52,17 @@ class Corpus:
         if self.sources is not None:
             sources = self.sources.with_ending_separators()
             if cuts is None:
-                return sources.blocks(make_document_cut(sources.separators, sources.keep_separator), threads)
+                return sources.blocks(make_document_end_finder(sources.separators, sources.keep_separator), threads)
             unsplittable = sources.separators if sources.regular else None
             return sources.blocks(
-                make_safe_cut(cuts.find_last, sources.separators), threads, unsplittable=unsplittable, step=_READ_BYTES
+                make_safe_end_finder(cuts.find_last, sources.separators),
+                threads,
+                unsplittable=unsplittable,
+                block_bytes=_READ_BYTES,
             )
         rows = read_arrow_documents(self.texts)
         if rows is not None:
-            return make_row_blocks(rows, None, utf8=False, threads=threads)
+            return make_row_blocks(rows, None, requires_utf8=False, threads=threads)
         if cuts is not None:
             return group_texts(self.texts, _GROUP_BYTES)
         return make_text_blocks(self.texts, None, threads=threads, max_size=_JOINED_BYTES)

@@ -242,10 +242,10 @@ class _ThreadTallies:
 def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
     """Encode and tally a block's documents for each tokenizer."""
     block.check()
-    starts, ends = block.documents(empty=True)
-    valid = not block.checked or find_utf8_error(block.text) is None
+    starts, ends = block.find_documents(keep_empty=True)
+    valid = not block.is_checked or find_utf8_error(block.text) is None
     rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
-    sums = _BlockSums(rows, block.begins, block.ends_document, len(block.text))
+    sums = _BlockSums(rows, block.begins_document, block.ends_document, len(block.text))
     block.release()
     return sums
 

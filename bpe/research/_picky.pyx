@@ -3,12 +3,12 @@
 Counts of pairs rise here where a token is split, and tokens shrink. So unlike `bpe/training/_trainer.pyx`, this kernel
 tracks every pair, keeps two arrays of cells, and never compacts them:
 
-    begins   | - | lo  -  w  | - | lo  -  w  e  r | -         the token whose first cell this is, or NONE
-    ends     | - | -   lo w  | - | -   lo w  e  r | -         the token whose last cell this is, or NONE
+    first_cells  | - | lo  -  w  | - | lo  -  w  e  r | -     the token whose first cell this is, or NONE
+    last_cells   | - | -   lo w  | - | -   lo w  e  r | -     the token whose last cell this is, or NONE
 
-A position in a list is of a token exactly if `begins` has the token there; one that is stale now may be right again
-after a split, and one may be in a list twice. A list with positions out of order is sorted before it is used, so that
-merges go from left to right.
+A position in a list is of a token exactly if `first_cells` has the token there; one that is stale now may be right
+again after a split, and one may be in a list twice. A list with positions out of order is sorted before it is used, so
+that merges go from left to right.
 
 Each event, a merge or a split at one position, changes the counts at once. The loop and its queue are those of plain
 training (`bpe/training/_loop.pyx`); a pair whose count rose is pushed again.
@@ -38,17 +38,17 @@ cdef struct Node:             # some positions of a list
     cell_t positions[3]       # POSITIONS_PER_NODE
     uint32_t next             # the number of the next node, 0 at the end
 
-cdef struct Positions:        # a list in the order in which positions were added
+cdef struct PositionList:     # a list in the order in which positions were added
     uint32_t first            # the numbers of its nodes
     uint32_t last
     size_t n
 
 cdef struct PairState:        # what else is known of a pair
-    Positions positions
+    PositionList positions
     bint has_risen            # its count rose in the present step
 
 cdef struct TokenState:       # what else is known of a token
-    Positions positions       # of tokens that a merge makes
+    PositionList positions    # of tokens that a merge makes
     count_t count             # its occurrences
     token_t left              # the parts of its first merge, or NO_TOKEN for a token that no merge makes
     token_t right
@@ -62,10 +62,10 @@ cdef int compare_positions(const void* a, const void* b) noexcept nogil:
 cdef class PickyLearner(Learner):
     """The state of one training, which `bpe/training/trainer.py` drives as it does a `Trainer`."""
 
-    cdef token_t* begins              # the cells of `state.symbols`
-    cdef token_t* ends
-    cdef TokenState* states     # by token
-    cdef size_t states_capacity
+    cdef token_t* first_cells         # the cells of `state.symbols`
+    cdef token_t* last_cells
+    cdef TokenState* token_states     # by token
+    cdef size_t token_states_capacity
     cdef PairState* pair_states       # by pair
     cdef size_t pair_states_capacity
     cdef uint32_t* risen_pairs        # pairs whose count rose in the present step
@@ -83,8 +83,8 @@ cdef class PickyLearner(Learner):
     cdef bytearray deleted            # rows of int64: the number of the merge before it, the token
 
     def __dealloc__(self):
-        free(self.ends)
-        free(self.states)
+        free(self.last_cells)
+        free(self.token_states)
         free(self.pair_states)
         free(self.risen_pairs)
         free(self.nodes)
@@ -106,10 +106,10 @@ cdef class PickyLearner(Learner):
         self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
         self.state.symbols.wide = True
         write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True)
-        self.begins = <token_t*>self.state.symbols.cells
+        self.first_cells = <token_t*>self.state.symbols.cells
         n = self.state.symbols.n
-        self.ends = <token_t*>check_allocated(malloc(n * sizeof(token_t)), n, b"symbols")
-        memcpy(self.ends, self.begins, n * sizeof(token_t))
+        self.last_cells = <token_t*>check_allocated(malloc(n * sizeof(token_t)), n, b"symbols")
+        memcpy(self.last_cells, self.first_cells, n * sizeof(token_t))
         for i in range(self.state.tokens.n):
             self.add_state(<token_t>i, NO_TOKEN, NO_TOKEN)
         with nogil:
@@ -120,19 +120,19 @@ cdef class PickyLearner(Learner):
         cdef token_t token
         cdef count_t count
         for p in range(1, self.state.symbols.n):
-            token = self.begins[p]
+            token = self.first_cells[p]
             if token == NO_TOKEN:
                 continue
             k = find_count_class(&self.state.symbols, <cell_t>p, k)
             count = self.state.symbols.counts[k]
-            self.states[token].count += count
-            if self.begins[p + 1] != NO_TOKEN:
-                self.add_pair_at(token, self.begins[p + 1], count, p)
+            self.token_states[token].count += count
+            if self.first_cells[p + 1] != NO_TOKEN:
+                self.add_pair_at(token, self.first_cells[p + 1], count, p)
         return self.push_risen()
 
     # Lists ------------------------------------------------------------------------------------------------------------
 
-    cdef int append_position(self, Positions* positions, size_t position) except -1 nogil:
+    cdef int append_position(self, PositionList* positions, size_t position) except -1 nogil:
         """Append a position to a list, which lies in memory that this does not move."""
         cdef uint32_t node = positions.last
         cdef size_t index = positions.n % POSITIONS_PER_NODE
@@ -157,7 +157,7 @@ cdef class PickyLearner(Learner):
         positions.n += 1
         return 0
 
-    cdef size_t take_list(self, Positions* positions) except? 0xFFFFFFFF nogil:
+    cdef size_t take_positions(self, PositionList* positions) except? 0xFFFFFFFF nogil:
         """Move a list to `work_positions`, in ascending order; returns its length."""
         cdef uint32_t node = positions.first
         cdef size_t n = 0, total = positions.n
@@ -192,7 +192,7 @@ cdef class PickyLearner(Learner):
             self.pair_states = <PairState*>grow_array(
                 self.pair_states, &self.pair_states_capacity, self.state.pairs.n, sizeof(PairState)
             )
-            self.pair_states[pair_id] = PairState(positions=Positions(first=0, last=0, n=0), has_risen=False)
+            self.pair_states[pair_id] = PairState(positions=PositionList(first=0, last=0, n=0), has_risen=False)
         state = &self.pair_states[pair_id]
         self.state.pairs.items[pair_id].count += count
         self.append_position(&state.positions, position)
@@ -227,22 +227,24 @@ cdef class PickyLearner(Learner):
 
     cdef int add_state(self, token_t token, token_t left, token_t right) except -1 nogil:
         """Add the state of a new token, which is the last one."""
-        self.states = <TokenState*>grow_array(self.states, &self.states_capacity, <size_t>token + 1, sizeof(TokenState))
-        self.states[token] = TokenState(
-            positions=Positions(first=0, last=0, n=0), count=0, left=left, right=right, deleted=False
+        self.token_states = <TokenState*>grow_array(
+            self.token_states, &self.token_states_capacity, <size_t>token + 1, sizeof(TokenState)
+        )
+        self.token_states[token] = TokenState(
+            positions=PositionList(first=0, last=0, n=0), count=0, left=left, right=right, deleted=False
         )
         return 0
 
     cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil:
         """Whether a merge has made a token, so that another one may make it again."""
-        return self.states[token].left != NO_TOKEN
+        return self.token_states[token].left != NO_TOKEN
 
     # Merging and splitting --------------------------------------------------------------------------------------------
 
     cdef int merge_at(self, size_t p, token_t a, token_t b, token_t c, count_t count) except -1 nogil:
         """Make the tokens a and b at a position the token c."""
         cdef size_t middle = p + self.state.tokens.width[a], end = middle + self.state.tokens.width[b]
-        cdef token_t left = self.ends[p - 1], right = self.begins[end]
+        cdef token_t left = self.last_cells[p - 1], right = self.first_cells[end]
         subtract_pair_count(&self.state.pairs, a, b, count)
         if left != NO_TOKEN:
             subtract_pair_count(&self.state.pairs, left, a, count)
@@ -250,28 +252,28 @@ cdef class PickyLearner(Learner):
         if right != NO_TOKEN:
             subtract_pair_count(&self.state.pairs, b, right, count)
             self.add_pair_at(c, right, count, p)
-        self.begins[middle] = self.ends[middle - 1] = NO_TOKEN
-        self.begins[p] = self.ends[end - 1] = c
-        return self.append_position(&self.states[c].positions, p)
+        self.first_cells[middle] = self.last_cells[middle - 1] = NO_TOKEN
+        self.first_cells[p] = self.last_cells[end - 1] = c
+        return self.append_position(&self.token_states[c].positions, p)
 
     cdef count_t merge_everywhere(self, uint32_t pair_id, token_t c) except -1 nogil:
         """Merge a pair wherever it is, from left to right; returns how many occurrences of c that makes."""
         cdef token_t a = self.state.pairs.items[pair_id].left, b = self.state.pairs.items[pair_id].right
-        cdef size_t i, p, k = 0, n = self.take_list(&self.pair_states[pair_id].positions)
+        cdef size_t i, p, k = 0, n = self.take_positions(&self.pair_states[pair_id].positions)
         cdef count_t n_merged = 0, count
         for i in range(n):
             p = self.work_positions[min(i + PREFETCH_DISTANCE, n - 1)]
-            prefetch(&self.begins[p])
-            prefetch(&self.ends[p - 1])
+            prefetch(&self.first_cells[p])
+            prefetch(&self.last_cells[p - 1])
             p = self.work_positions[i]
-            if self.begins[p] == a and self.begins[p + self.state.tokens.width[a]] == b:
+            if self.first_cells[p] == a and self.first_cells[p + self.state.tokens.width[a]] == b:
                 k = find_count_class(&self.state.symbols, <cell_t>p, k)
                 count = self.state.symbols.counts[k]
                 self.merge_at(p, a, b, c, count)
                 n_merged += count
-        self.states[a].count -= n_merged
-        self.states[b].count -= n_merged
-        self.states[c].count += n_merged
+        self.token_states[a].count -= n_merged
+        self.token_states[b].count -= n_merged
+        self.token_states[c].count += n_merged
         return n_merged
 
     cdef size_t find_parts(self, token_t token) except 0 nogil:
@@ -286,9 +288,9 @@ cdef class PickyLearner(Learner):
         while n_stacked:
             n_stacked -= 1
             token = stack[n_stacked]
-            if self.states[token].deleted:
-                stack[n_stacked] = self.states[token].right
-                stack[n_stacked + 1] = self.states[token].left
+            if self.token_states[token].deleted:
+                stack[n_stacked] = self.token_states[token].right
+                stack[n_stacked + 1] = self.token_states[token].left
                 n_stacked += 2
             else:
                 self.parts[n] = token
@@ -298,20 +300,20 @@ cdef class PickyLearner(Learner):
     cdef int split_at(self, size_t p, token_t token, size_t n, count_t count) except -1 nogil:
         """Split a token at a position into the first n of `parts`."""
         cdef size_t i, end = p + self.state.tokens.width[token]
-        cdef token_t left = self.ends[p - 1], right = self.begins[end], part
+        cdef token_t left = self.last_cells[p - 1], right = self.first_cells[end], part
         if left != NO_TOKEN:
             subtract_pair_count(&self.state.pairs, left, token, count)
         if right != NO_TOKEN:
             subtract_pair_count(&self.state.pairs, token, right, count)
         for i in range(n):
             part = self.parts[i]
-            self.begins[p] = part
+            self.first_cells[p] = part
             if left != NO_TOKEN:
                 self.add_pair_at(left, part, count, p - self.state.tokens.width[left])
-            if self.states[part].left != NO_TOKEN:
-                self.append_position(&self.states[part].positions, p)
+            if self.token_states[part].left != NO_TOKEN:
+                self.append_position(&self.token_states[part].positions, p)
             p += self.state.tokens.width[part]
-            self.ends[p - 1] = part
+            self.last_cells[p - 1] = part
             left = part
         if right != NO_TOKEN:
             self.add_pair_at(left, right, count, p - self.state.tokens.width[left])
@@ -319,7 +321,7 @@ cdef class PickyLearner(Learner):
 
     cdef count_t delete_if_used_up(self, token_t token, count_t n_merged) except -1 nogil:
         """Delete a token if the merge took enough of it; returns by how many tokens the corpus becomes longer."""
-        cdef TokenState* state = &self.states[token]
+        cdef TokenState* state = &self.token_states[token]
         cdef size_t i, n, k = 0, n_parts
         cdef count_t count, n_added
         cdef count_t[2] row
@@ -330,20 +332,20 @@ cdef class PickyLearner(Learner):
         row = [<count_t>self.n_learned, token]
         with gil:
             self.deleted += (<char*>row)[: sizeof(row)]
-        n = self.take_list(&state.positions)
+        n = self.take_positions(&state.positions)
         n_parts = self.find_parts(token)
         for i in range(n):
-            if self.begins[self.work_positions[i]] == token:
+            if self.first_cells[self.work_positions[i]] == token:
                 k = find_count_class(&self.state.symbols, self.work_positions[i], k)
                 self.split_at(self.work_positions[i], token, n_parts, self.state.symbols.counts[k])
         count = state.count
         n_added = count * <count_t>(n_parts - 1)
         state.count = 0
         for i in range(n_parts):
-            self.states[self.parts[i]].count += count
+            self.token_states[self.parts[i]].count += count
         return n_added
 
-    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
+    cdef int merge(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
         """Merge a pair, and delete its parts that are used up; `removed`: by how many tokens the corpus shrinks."""
         cdef TrackedPair pair = self.state.pairs.items[pair_id]
         cdef uint32_t* width
@@ -353,8 +355,8 @@ cdef class PickyLearner(Learner):
             width = self.state.tokens.width
             width[token] = width[pair.left] + width[pair.right]
             self.add_state(token, pair.left, pair.right)
-        elif self.states[token].deleted:
-            self.states[token].deleted = False
+        elif self.token_states[token].deleted:
+            self.token_states[token].deleted = False
             self.n_deleted -= 1
         n_merged = self.merge_everywhere(pair_id, token)
         removed[0] = n_merged - self.delete_if_used_up(pair.left, n_merged)
@@ -374,5 +376,5 @@ cdef class PickyLearner(Learner):
         deleted = np.empty(self.state.tokens.n, dtype=np.bool_)
         cdef byte_t[::1] flags = deleted.view(np.uint8)
         for i in range(self.state.tokens.n):
-            flags[i] = self.states[i].deleted
+            flags[i] = self.token_states[i].deleted
         return self.read_all_tokens() + (deleted,)

@@ -131,21 +131,23 @@ class _ActiveTokens:
         candidates_by_gain = candidates_by_gain[
             np.lexsort((self._first_merges[candidates_by_gain], -gains[candidates_by_gain]))
         ]
-        leaf = self.is_active & (self._first_merges >= 0)
-        leaf[spec.merges[self._find_active_merges()]] = False
-        leaves = np.flatnonzero(leaf)
+        is_leaf = self.is_active & (self._first_merges >= 0)
+        is_leaf[spec.merges[self._find_active_merges()]] = False
+        leaves = np.flatnonzero(is_leaf)
         leaves = leaves[np.lexsort((-self._first_merges[leaves], statistics.frequencies[leaves]))].tolist()
         parts: dict[int, set[int]] = {}
         for token, pair in zip(spec.merge_results[candidates].tolist(), spec.merges[candidates].tolist(), strict=True):
             parts.setdefault(token, set()).update(pair)
-        needed: set[int] = set()
-        replaced: set[int] = set()
+        needed_tokens: set[int] = set()
+        replaced_tokens: set[int] = set()
         exchanges: list[tuple[int, int]] = []
         leaf_index = 0
         for token in candidates_by_gain.tolist():
-            if parts[token] & replaced:
+            if parts[token] & replaced_tokens:
                 continue
-            while leaf_index < len(leaves) and (leaves[leaf_index] in needed or leaves[leaf_index] in parts[token]):
+            while leaf_index < len(leaves) and (
+                leaves[leaf_index] in needed_tokens or leaves[leaf_index] in parts[token]
+            ):
                 leaf_index += 1
             if leaf_index == len(leaves) or len(exchanges) == max_exchanges:
                 break
@@ -153,11 +155,11 @@ class _ActiveTokens:
             if gains[token] <= statistics.frequencies[leaf_token]:
                 break
             exchanges.append((leaf_token, token))
-            needed |= parts[token]
-            replaced.add(leaf_token)
+            needed_tokens |= parts[token]
+            replaced_tokens.add(leaf_token)
             leaf_index += 1
         return exchanges
 
     def _exchange(self, exchanges: list[tuple[int, int]], activate: bool) -> None:
-        for old, new in exchanges:
-            self.is_active[old], self.is_active[new] = not activate, activate
+        for active_token, inactive_token in exchanges:
+            self.is_active[active_token], self.is_active[inactive_token] = not activate, activate

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, overload
 
@@ -39,8 +39,8 @@ from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import identify_files
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
-from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
-from bpe.training.kernel_input import SPELLED_BY_TOKENS, InitialTokens, WordArrays
+from bpe.training.job import LearnedMerges, LearnedSpec, TrainingJob, check_unchanged
+from bpe.training.kernel_input import TOKEN_SYMBOLS, InitialTokens, WordArrays
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOP_REASONS, log, make_trainer
 from bpe.vocab.editing import truncate
@@ -125,7 +125,7 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
     if not isinstance(eligible, str):
         raise TypeError(f"eligible is {describe(eligible)}; it must be a regular expression as a str")
     compile_pattern(eligible)
-    if config.chars or config.end_of_word is not None or config.unk_token is not None:
+    if config.is_char_model or config.end_of_word is not None or config.unk_token is not None:
         raise ValueError(
             "superwords are for byte models without an end-of-word mark and an unknown token; leave model, "
             "end_of_word and unk_token out"
@@ -160,13 +160,13 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     word_counts, run_counts = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
     files_before = identify_files(source)
     extra_options = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
-    words, checkpoint = job.count(source, word_counts, extra_options=extra_options)
+    counts, checkpoint = job.count(source, word_counts, extra_options=extra_options)
     words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), count_non_overlapping=True)
     if transition is not None:
         words_config = replace(words_config, vocab_size=transition, sizes=())
-    phase = _WordPhase(*job.learn(words, words_config, checkpoint))
+    word_phase = job.learn(counts, words_config, checkpoint)
     if word_counts is not None and run_counts is None:  # the tokenizer that `count_runs` needs for the second phase
-        return [(replace(phase.spec, word_merges=len(phase.spec.merges)), phase.training)]
+        return [(replace(word_phase.spec, word_merges=len(word_phase.spec.merges)), word_phase.training)]
 
     def count_runs(spec: TokenizerSpec) -> WordArrays:
         if run_counts is not None:
@@ -178,40 +178,29 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     sizes = config.sizes if transition is None else ()
     return [
         _learn_across(
-            job, phase.truncate_to(size), transition is not None, replace(words_config, vocab_size=size), count_runs
+            job,
+            _truncate_to(word_phase, size),
+            transition is not None,
+            replace(words_config, vocab_size=size),
+            count_runs,
         )
         for size in sizes or [config.vocab_size]
     ]
 
 
-@dataclass(frozen=True)
-class _WordPhase:
-    """The result of the word phase.
-
-    Attributes:
-        spec: the tokenizer.
-        training: the record.
-        counts: the count of each merge; SEED_COUNT for seeds.
-
-    """
-
-    spec: TokenizerSpec
-    training: Training
-    counts: NDArray[np.int64]
-
-    def truncate_to(self, size: int) -> _WordPhase:
-        """Cut the result down to that of a word phase that ends at so many tokens."""
-        removed = len(self.spec.vocabulary) - size
-        if removed <= 0:
-            return self
-        n_kept = len(self.counts) - removed
-        training = replace(self.training, merges=n_kept, stopped=None)
-        return _WordPhase(truncate(self.spec, size), training, self.counts[:n_kept])
+def _truncate_to(words: LearnedMerges, size: int) -> LearnedMerges:
+    """Truncate the result of the word phase to that of one that ends at `size` tokens."""
+    n_removed = len(words.spec.vocabulary) - size
+    if n_removed <= 0:
+        return words
+    n_kept = len(words.counts) - n_removed
+    training = replace(words.training, merges=n_kept, stopped=None)
+    return LearnedMerges(truncate(words.spec, size), training, words.counts[:n_kept])
 
 
 def _learn_across(
     job: TrainingJob,
-    words: _WordPhase,
+    words: LearnedMerges,
     two_stages: bool,
     config: TrainConfig,
     count_runs: Callable[[TokenizerSpec], WordArrays],
@@ -236,7 +225,7 @@ def _learn_across(
         return replace(words.spec, word_merges=n_words), words.training
     counted_runs = count_runs(words.spec)
     with progress_note(config.progress, "index"):
-        trainer, n_runs = _start_trainer(job, counted_runs, words.spec, config, max_merges)
+        trainer, n_runs = _start_run_trainer(job, counted_runs, words.spec, config, max_merges)
         del counted_runs
     word_merge_counts = np.full(n_words, SEED_COUNT) if two_stages else words.counts
     n_supermerges = 0
@@ -244,10 +233,10 @@ def _learn_across(
         n_words, n_supermerges = _interleave_merges(
             trainer, word_merge_counts, max_merges, config.on_merge, config.progress
         )
-    spec = _make_spec(words.spec, trainer, n_words, n_supermerges)
+    spec = _add_supermerges(words.spec, trainer, n_words, n_supermerges)
     stopped = None
     if n_words + n_supermerges < max_merges:
-        stopped = STOP_REASONS.get(trainer.stop, STOP_REASONS[1])
+        stopped = STOP_REASONS.get(trainer.stop_reason, STOP_REASONS[1])
         learned, size = pluralize(n_words + n_supermerges, "merge"), pluralize(len(spec.vocabulary), "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
     seconds = words.training.seconds + time.perf_counter() - start_time
@@ -257,8 +246,8 @@ def _learn_across(
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-def _start_trainer(
-    job: TrainingJob, runs: WordArrays, spec: TokenizerSpec, config: TrainConfig, merges: int
+def _start_run_trainer(
+    job: TrainingJob, runs: WordArrays, spec: TokenizerSpec, config: TrainConfig, max_merges: int
 ) -> tuple[Trainer, int]:
     """Start a trainer of the runs, with all tokens numbered from 0: (the trainer, the number of distinct runs)."""
     kinds = spec.vocabulary.kinds
@@ -266,8 +255,8 @@ def _start_trainer(
         (token, False, bool(kinds[token_id] == SPECIAL), 0 if kinds[token_id] == SPECIAL else len(token))
         for token_id, token in spec.vocabulary.items()
     ]
-    initial = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
-    trainer = make_trainer(runs, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
+    initial_tokens = InitialTokens(TOKEN_SYMBOLS, tokens, None, None, NO_TOKEN)
+    trainer = make_trainer(runs, config, initial_tokens, max_merges, max_memory=job.max_memory, threads=job.threads)
     return trainer, len(runs.counts)
 
 
@@ -280,7 +269,7 @@ def _interleave_merges(
     vocab_limit = trainer.n_tokens + max_merges
     with team_threads(trainer.team), progress_bar(progress, "merge", max_merges, "merges") as bar:
         while n_words + n_supermerges < max_merges:
-            if n_supermerges == len(supermerges) and not trainer.stop:
+            if n_supermerges == len(supermerges) and not trainer.stop_reason:
                 supermerges += trainer.run(MERGES_PER_CALL, vocab_limit)
             count = supermerges[n_supermerges][3] if n_supermerges < len(supermerges) else 0
             if n_words < len(remaining_counts) and remaining_counts[n_words] >= count:
@@ -289,15 +278,15 @@ def _interleave_merges(
                 n_supermerges += 1
                 left, right, token, _ = supermerges[n_supermerges - 1]
                 if on_merge is not None:
-                    parts = trainer.spell_token(left), trainer.spell_token(right)
-                    on_merge(n_supermerges, *parts, trainer.spell_token(token), count)
+                    parts = trainer.get_token_bytes(left), trainer.get_token_bytes(right)
+                    on_merge(n_supermerges, *parts, trainer.get_token_bytes(token), count)
             else:
                 break
             bar(1)
     return n_words, n_supermerges
 
 
-def _make_spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supermerges: int) -> TokenizerSpec:
+def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supermerges: int) -> TokenizerSpec:
     """Make the tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
     blob, offsets, _ = trainer.list_tokens()
     n_old = len(spec.vocabulary)

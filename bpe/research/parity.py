@@ -120,11 +120,11 @@ def train_parity(
     config = TrainConfig(files=files, texts=texts, counts=counts, vocab_size=vocab_size, **options)
     if config.rules.veto is not None:
         raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
-    rule = Parity(dev, ratios, global_merges, window_size, alpha)
+    rule = ParityRule(dev, ratios, global_merges, window_size, alpha)
     return make_job(config, seeds).run(partial(_learn, rule, seeds))
 
 
-def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
+def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
     config, counts, checkpoint = job.config, {}, None
     for file_number, (name, (source, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
@@ -148,7 +148,7 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[LearnedS
     return [(spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config).after(n_initial))]
 
 
-def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
+def _split_corpus(rule: ParityRule, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
     """Split the corpus by language: name → (files or texts, counts)."""
     name = next(name for name in ("files", "texts", "counts") if getattr(config, name) is not None)
     mapping: Any = getattr(config, name)
@@ -165,24 +165,30 @@ def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources 
     }
 
 
-def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[WordArrays]:
+def _check_words(counts: Mapping[str, WordCounts], rule: ParityRule, config: TrainConfig) -> list[WordArrays]:
     """Check that all counts have the same settings, and build the words of each language."""
-    first_name, settings = next((name, describe_count_settings(words)) for name, words in counts.items())
+    first_name, settings = next(
+        (name, describe_count_settings(language_counts)) for name, language_counts in counts.items()
+    )
     for corpus_name, counts_by_language in (("the corpus", counts), ("dev", rule.dev or {})):
-        for name, words in counts_by_language.items():
-            own_settings = describe_count_settings(words)
-            unequal = next(
-                (setting for setting in settings | own_settings if own_settings.get(setting) != settings.get(setting)),
+        for name, language_counts in counts_by_language.items():
+            other_settings = describe_count_settings(language_counts)
+            differing_name = next(
+                (
+                    setting
+                    for setting in settings | other_settings
+                    if other_settings.get(setting) != settings.get(setting)
+                ),
                 None,
             )
-            if unequal is not None:
+            if differing_name is not None:
                 raise ValueError(
                     f"the counts of {name!r} in {corpus_name} were made with "
-                    f"{unequal}={short_repr(own_settings.get(unequal))}, those of {first_name!r} with "
-                    f"{short_repr(settings.get(unequal))}; they must be made with the same settings: "
+                    f"{differing_name}={short_repr(other_settings.get(differing_name))}, those of {first_name!r} "
+                    f"with {short_repr(settings.get(differing_name))}; they must be made with the same settings: "
                     "count one of them again"
                 )
-    return [_build_words(name, words, config) for name, words in counts.items()]
+    return [_build_words(name, language_counts, config) for name, language_counts in counts.items()]
 
 
 def _build_words(name: str, counts: WordCounts, config: TrainConfig) -> WordArrays:
@@ -193,7 +199,7 @@ def _build_words(name: str, counts: WordCounts, config: TrainConfig) -> WordArra
 
 
 @dataclass(frozen=True)
-class Parity:
+class ParityRule:
     """How the language of a step is chosen; `train_parity` documents the values."""
 
     dev: Mapping[str, WordCounts] | None = None
@@ -256,10 +262,10 @@ class Language:
 
     Attributes:
         trainer: of its words.
-        dev_trainer: of its text in `Parity.dev`; None where the lengths of the corpus are compared.
+        dev_trainer: of its text in `ParityRule.dev`; None where the lengths of the corpus are compared.
         n_tokens: the length of the text that is compared, now.
         n_initial_tokens: the same before the first merge.
-        ratio: of `Parity.ratios`, or None.
+        ratio: of `ParityRule.ratios`, or None.
         is_exhausted: whether it has no pair left.
 
     """
@@ -296,12 +302,12 @@ class ParityTrainer:
     """
 
     def __init__(
-        self, languages: Sequence[Language], rule: Parity, min_frequency: int, global_trainer: Trainer | None
+        self, languages: Sequence[Language], rule: ParityRule, min_frequency: int, global_trainer: Trainer | None
     ) -> None:
         self.languages = languages
-        self.stop = 0
+        self.stop_reason = 0
         self._rule, self._min_frequency, self._global_trainer = rule, min_frequency, global_trainer
-        self._rows: list[tuple[int, int, int, int]] = []
+        self._merges: list[tuple[int, int, int, int]] = []
         self._has_rare_pairs = False  # whether a language had only pairs that are too rare
         self._recent: deque[int] = deque()
         self._picks = [0] * len(languages)  # of the recent ones, by language
@@ -317,31 +323,31 @@ class ParityTrainer:
 
         The count of a merge is that in the language that chose it, or in all for the first `global_merges`.
         """
-        n_before = len(self._rows)
-        while len(self._rows) - n_before < max_merges and self.n_tokens < max_tokens and not self.stop:
+        n_before = len(self._merges)
+        while len(self._merges) - n_before < max_merges and self.n_tokens < max_tokens and not self.stop_reason:
             pair = (
-                self._take_global_pair() if len(self._rows) < self._rule.global_merges else self._take_language_pair()
+                self._take_global_pair() if len(self._merges) < self._rule.global_merges else self._take_language_pair()
             )
             if pair is not None:
                 left, right, count = pair
                 (token,) = {language.apply(left, right) for language in self.languages}  # the same in all
-                self._rows.append((left, right, token, count))
-        return self._rows[n_before:]
+                self._merges.append((left, right, token, count))
+        return self._merges[n_before:]
 
     def _take_global_pair(self) -> tuple[int, int, int] | None:
         assert self._global_trainer is not None
-        rows = self._global_trainer.run(1, ID_LIMIT)
-        if not rows:
-            self.stop = self._global_trainer.stop
+        merges = self._global_trainer.run(1, ID_LIMIT)
+        if not merges:
+            self.stop_reason = self._global_trainer.stop_reason
             return None
-        left, right, _, count = rows[0]
+        left, right, _, count = merges[0]
         return left, right, count
 
     def _take_language_pair(self) -> tuple[int, int, int] | None:
         """Take the best pair of the language that needs a merge most; None if that language is exhausted now."""
         index = self._choose_language()
         if index is None:
-            self.stop = ONLY_RARE_PAIRS if self._has_rare_pairs else NO_PAIRS
+            self.stop_reason = ONLY_RARE_PAIRS if self._has_rare_pairs else NO_PAIRS
             return None
         language = self.languages[index]
         pair = language.trainer.find_best_pair()
@@ -377,7 +383,7 @@ class ParityTrainer:
 
     def list_merges(self) -> NDArray[np.int64]:
         """List all merges learned: int64 (n, 4), each left, right, token, count."""
-        return np.array(self._rows, dtype=np.int64).reshape(-1, 4)
+        return np.array(self._merges, dtype=np.int64).reshape(-1, 4)
 
     def list_removed_counts(self) -> NDArray[np.int64]:
         """List by how many tokens each merge made the corpus shorter: int64 (n,)."""
@@ -386,9 +392,9 @@ class ParityTrainer:
         )
         return removed
 
-    def spell_token(self, token: int) -> bytes:
+    def get_token_bytes(self, token: int) -> bytes:
         """Return the bytes of a token."""
-        return self._trainers[0].spell_token(token)
+        return self._trainers[0].get_token_bytes(token)
 
     def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
         """List all tokens, as `Trainer.list_tokens` does."""
@@ -417,7 +423,7 @@ class _TrainerFactory:
         self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != NONE)
         self._memory_factor = 1.0  # a trainer may take this many times the memory that it needs
 
-    def start(self, counts: Mapping[str, WordCounts], rule: Parity) -> tuple[ParityTrainer, int, tuple[int, int]]:
+    def start(self, counts: Mapping[str, WordCounts], rule: ParityRule) -> tuple[ParityTrainer, int, tuple[int, int]]:
         """Start the trainers of all languages: (them in step, the number of words, their bytes and tokens)."""
         dev = rule.dev or {}
         self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
@@ -425,8 +431,8 @@ class _TrainerFactory:
         if rule.global_merges:
             global_trainer, _, _ = self._start_trainer(_merge_counts(counts), track_all_pairs=False)
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
-        for name, words in counts.items():
-            trainer, n_language_words, bytes_and_tokens = self._start_trainer(words)
+        for name, language_counts in counts.items():
+            trainer, n_language_words, bytes_and_tokens = self._start_trainer(language_counts)
             dev_trainer, (_, length) = None, bytes_and_tokens
             if name in dev:
                 dev_trainer, _, (_, length) = self._start_trainer(dev[name])

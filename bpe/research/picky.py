@@ -81,7 +81,7 @@ def train_picky(
 
 
 def _check_options(config: TrainConfig) -> None:
-    if config.chars or config.end_of_word is not None or config.unk_token is not None:
+    if config.is_char_model or config.end_of_word is not None or config.unk_token is not None:
         raise ValueError(
             "deletions are for byte models without an end-of-word mark and an unknown token; leave model, end_of_word "
             "and unk_token out"
@@ -129,13 +129,13 @@ def _check_memory(words: WordArrays, max_memory: int) -> None:
 
 def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> TokenizerSpec:
     """Make the tokenizer that a kernel has learned; tokens are numbered in their order, without the deleted ones."""
-    blob, offsets, deleted = learner.list_tokens()
-    kept_before, deleted_before = np.cumsum(~deleted), np.cumsum(deleted, dtype=np.int64)
-    signed_ids = np.where(deleted, -deleted_before, kept_before - 1 + config.alphabet.first_id).astype(np.int32)
-    kept_ids = np.flatnonzero(~deleted)
+    blob, offsets, is_deleted = learner.list_tokens()
+    n_kept_before, n_deleted_before = np.cumsum(~is_deleted), np.cumsum(is_deleted, dtype=np.int64)
+    signed_ids = np.where(is_deleted, -n_deleted_before, n_kept_before - 1 + config.alphabet.first_id).astype(np.int32)
+    kept_ids = np.flatnonzero(~is_deleted)
     text, bounds = join_slices(np.frombuffer(blob, dtype=np.uint8), offsets[kept_ids], np.diff(offsets)[kept_ids])
     no_merges: NDArray[np.int64] = np.empty((0, 4), dtype=np.int64)
     spec = make_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept_ids), dtype=np.bool_), no_merges)
-    merges, removals = learner.list_merges(), learner.list_deletions().astype(np.int32)
-    removals[:, 1] = signed_ids[removals[:, 1]]
-    return replace(spec, events=Events(signed_ids[merges[:, :2]], signed_ids[merges[:, 2]], removals))
+    merges, deletions = learner.list_merges(), learner.list_deletions().astype(np.int32)
+    deletions[:, 1] = signed_ids[deletions[:, 1]]
+    return replace(spec, events=Events(signed_ids[merges[:, :2]], signed_ids[merges[:, 2]], deletions))

@@ -112,8 +112,8 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
 
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, SecondIds]:
     """Make an engine that gives pretokens that are one of some tokens a second id, and list these ids."""
-    built, second_ids = build_with_second_ids(spec, tokens)
-    return Engine(spec, parts=ModelParts(built, second_ids)), second_ids
+    kernel, second_ids = build_with_second_ids(spec, tokens)
+    return Engine(spec, parts=ModelParts(kernel, second_ids)), second_ids
 
 
 def find_runs(
@@ -141,7 +141,7 @@ def find_runs(
 
     """
     engine, second_ids = _make_engine(spec, find_eligible_tokens(spec, pattern))
-    numbers_by_marked_id = second_ids.tokens - np.uint32(_find_first_id(spec))
+    numbers_by_second_id = second_ids.tokens - np.uint32(_find_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     bytes_per_step = BYTES_PER_STEP if max_memory is None else BYTES_PER_STEP_LIMITED
     tables = ThreadTables(1, 0, None if max_memory is None else max_memory - MIN_MEMORY)
@@ -151,13 +151,13 @@ def find_runs(
             for ids, lengths, size in _encode_corpus(
                 engine, source, frozenset(special_tokens), threads, bytes_per_step
             ):
-                token_numbers, starts, ends = _find_spans(ids, lengths, second_ids, numbers_by_marked_id)
+                token_numbers, starts, ends = _find_spans(ids, lengths, second_ids, numbers_by_second_id)
                 with tables.lend() as table:
                     table.count_spans(token_numbers.view(np.uint8), 4 * starts, 4 * ends, position)
                 position += token_numbers.nbytes
                 bar(size)
         del engine
-        merged = tables.join()
+        merged = tables.merge()
     finally:
         tables.close()
     return _make_words(*(merged if isinstance(merged, tuple) else merged.arrays()[:3]))
@@ -172,19 +172,19 @@ def _find_spans(
     ids: NDArray[np.uint32],
     lengths: NDArray[np.int64],
     second_ids: SecondIds,
-    numbers_by_marked_id: NDArray[np.uint32],
+    numbers_by_second_id: NDArray[np.uint32],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """Find the runs of texts: (token numbers, starts, ends); tokens outside runs have any number."""
-    marked = ids >= second_ids.first_id
+    has_second_id = ids >= second_ids.first_id
     is_boundary = np.ones(len(ids) + 1, dtype=np.bool_)
-    np.not_equal(marked[1:], marked[:-1], out=is_boundary[1:-1])
+    np.not_equal(has_second_id[1:], has_second_id[:-1], out=is_boundary[1:-1])
     is_boundary[np.cumsum(lengths)] = True  # of documents
     bounds = np.flatnonzero(is_boundary)
     starts, ends = bounds[:-1], bounds[1:]
-    is_run = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
+    is_run = has_second_id[starts] & (ends - starts > 1) if len(ids) else starts > 0
     token_numbers = (
-        numbers_by_marked_id[np.where(marked, ids - np.uint32(second_ids.first_id), 0)]
-        if len(numbers_by_marked_id)
+        numbers_by_second_id[np.where(has_second_id, ids - np.uint32(second_ids.first_id), 0)]
+        if len(numbers_by_second_id)
         else ids
     )
     return token_numbers, starts[is_run], ends[is_run]
@@ -217,8 +217,8 @@ def _encode_corpus(
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
     """Encode the corpus, `bytes_per_step` bytes of text at once: (ids, their number by document, the bytes read)."""
     if isinstance(source, Sources):
-        cut = engine.make_block_cut(source.separators, source.keep_separator, special_tokens)
-        with closing(source.blocks(cut, threads)) as blocks:
+        find_block_end = engine.make_block_end_finder(source.separators, source.keep_separator, special_tokens)
+        with closing(source.blocks(find_block_end, threads)) as blocks:
             size = source.text_size or sys.maxsize
             while (
                 part := encode_next_blocks(
@@ -261,25 +261,25 @@ def read_counted_runs(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> 
 
     """
     blob, offsets, run_counts = borrow_arrays(counts)
-    words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
-    engine, second_ids = _make_engine(words, find_eligible_tokens(spec, pattern))
+    word_spec = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
+    engine, second_ids = _make_engine(word_spec, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == RUN_TOKEN_END)
-    all_ended = len(run_counts) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
+    all_have_ends = len(run_counts) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
     token_indices = np.searchsorted(starts, offsets)
-    if not all_ended or (np.diff(token_indices) < 2).any():
+    if not all_have_ends or (np.diff(token_indices) < 2).any():
         raise ValueError("the second counts are not those of runs of words; make them with bpe.research.count_runs")
     text, bounds = join_slices(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
-    marked = np.asarray(batch.ids, dtype=np.uint32)
-    if len(marked) != len(starts) or (marked < second_ids.first_id).any():
+    ids = np.asarray(batch.ids, dtype=np.uint32)
+    if len(ids) != len(starts) or (ids < second_ids.first_id).any():
         raise ValueError(
             "the second counts have words that are not one eligible token each after the word phase of this training; "
             "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
-    tokens = second_ids.tokens[marked - np.uint32(second_ids.first_id)] - np.uint32(_find_first_id(spec))
-    occurring = run_counts > 0
+    tokens = second_ids.tokens[ids - np.uint32(second_ids.first_id)] - np.uint32(_find_first_id(spec))
+    has_count = run_counts > 0
     data, token_indices = join_slices(
-        tokens.view(np.uint8), 4 * token_indices[:-1][occurring], 4 * np.diff(token_indices)[occurring]
+        tokens.view(np.uint8), 4 * token_indices[:-1][has_count], 4 * np.diff(token_indices)[has_count]
     )
-    return _make_words(data, token_indices, run_counts[occurring])
+    return _make_words(data, token_indices, run_counts[has_count])

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.count.word_counts import WordCounts
 from bpe.errors import describe, pluralize, short_repr
@@ -18,13 +17,12 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.extend import continue_merges
-from bpe.training.job import TrainingJob
+from bpe.training.job import LearnedMerges, TrainingJob
 from bpe.training.kernel_input import build_words, list_digit_codes
 from bpe.training.superwords import SuperWords
 from bpe.training.train import train_plain_or_superwords
 from bpe.training.trainer import learn_merges, make_initial_spec
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 #: The count of a merge that goes before every merge that is learned.
 SEED_COUNT = ID_LIMIT << 31
 #: A token as the caller gives it.
-Spelling = str | bytes
+TokenLike = str | bytes
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class Seeds:
 
     """
 
-    merges: tuple[tuple[Spelling, Spelling], ...] = ()
-    tokens: tuple[Spelling, ...] = ()
+    merges: tuple[tuple[TokenLike, TokenLike], ...] = ()
+    tokens: tuple[TokenLike, ...] = ()
 
     def __post_init__(self) -> None:
         for name, item_type in (("merges", "pairs (left, right) of str or bytes"), ("tokens", "str or bytes")):
@@ -87,8 +85,8 @@ class Seeds:
     def to_json(self) -> dict[str, Any]:
         """Return what determines the result, as name → JSON value."""
         return {
-            "merges": [[_spell_token(left), _spell_token(right)] for left, right in self.merges],
-            "tokens": [_spell_token(token) for token in self.tokens],
+            "merges": [[_to_latin1(left), _to_latin1(right)] for left, right in self.merges],
+            "tokens": [_to_latin1(token) for token in self.tokens],
         }
 
 
@@ -144,13 +142,14 @@ def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
 
 
 def _learn_after_seeds(
-    seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
-) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+    seeds: Seeds, job: TrainingJob, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
+) -> LearnedMerges:
     """Learn merges after the seeds, whose merges have the count SEED_COUNT; otherwise as `learn_merges`."""
-    spec, config = begin_with_seeds(seeds, make_initial_spec(words, [build_words(words, config)], config), config)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(counts, [build_words(counts, config)], config), config)
     n_seeds = len(spec.merges)
-    spec, training, counts = continue_merges(job, words, spec, config, checkpoint)
-    return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, SEED_COUNT), counts))
+    learned = continue_merges(job, counts, spec, config, checkpoint)
+    merge_counts = np.concatenate((np.full(n_seeds, SEED_COUNT), learned.counts))
+    return LearnedMerges(learned.spec, learned.training.after(n_seeds), merge_counts)
 
 
 def begin_with_seeds(
@@ -187,16 +186,16 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
     if config.num_merges is not None and len(new_tokens) > config.num_merges:
         raise ValueError(f"the seeds make {pluralize(len(new_tokens), 'merge')}; num_merges must be at least that")
     merges = np.array([(ids[left], ids[right]) for left, right in merger.ranks], dtype=np.int32).reshape(-1, 2)
-    larger = replace(
+    seeded = replace(
         spec,
         vocabulary=Vocabulary([*vocabulary.items(ORDINARY), *new_tokens], vocabulary.items(SPECIAL)),
         merges=merges,
         merge_results=np.array([token_id for token_id, _ in new_tokens], dtype=np.int32),
     )
     if spec.ends_word is None:
-        return larger
+        return seeded
     ends = [*spec.ends_word.tolist(), *(merger.ends_word(token) for _, token in new_tokens)]
-    return replace(larger, ends_word=np.array(ends, dtype=np.bool_))
+    return replace(seeded, ends_word=np.array(ends, dtype=np.bool_))
 
 
 class _SeedMerger:
@@ -211,13 +210,13 @@ class _SeedMerger:
     def __init__(self, spec: TokenizerSpec, config: TrainConfig) -> None:
         self.ids = {token: token_id for token_id, token in spec.vocabulary.items(ORDINARY)}
         self.ranks: dict[tuple[bytes, bytes], int] = {}
-        self._chars = config.chars
+        self._is_char_model = config.is_char_model
         self._mark = None if config.end_of_word is None else config.end_of_word.encode()
-        self._glued = config.end_of_word_glued
-        self._names = {name.encode() for name in config.reserved}
+        self._mark_is_glued = config.end_of_word_glued
+        self._names = {name.encode() for name in config.reserved_names}
         self._digits = {chr(code) for code in list_digit_codes(config)}
-        self._isolated = compile_char_class("NUMERIC") if config.keeps_digits_apart else None
-        self._next = spec.vocabulary.limit
+        self._isolated_chars = compile_char_class("NUMERIC") if config.isolates_digits else None
+        self._next_id = spec.vocabulary.limit
 
     def ends_word(self, token: bytes) -> bool:
         """Whether a token ends with the end-of-word mark."""
@@ -225,16 +224,18 @@ class _SeedMerger:
 
     def split_into_symbols(self, token: bytes) -> list[bytes]:
         """Split a token into its symbols."""
-        marked = self.ends_word(token)
-        text = token[: -len(self._mark)] if marked and self._mark is not None else token
+        has_mark = self.ends_word(token)
+        text = token[: -len(self._mark)] if has_mark and self._mark is not None else token
         try:
-            symbols = [char.encode() for char in text.decode()] if self._chars else [bytes([byte]) for byte in text]
+            symbols = (
+                [char.encode() for char in text.decode()] if self._is_char_model else [bytes([byte]) for byte in text]
+            )
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"the seed {token!r} is not UTF-8, as the tokens of a character model are: {error}"
             ) from None
-        if marked and self._mark is not None:
-            if self._glued and symbols:
+        if has_mark and self._mark is not None:
+            if self._mark_is_glued and symbols:
                 symbols[-1] += self._mark
             else:
                 symbols.append(self._mark)
@@ -252,10 +253,10 @@ class _SeedMerger:
 
     def make_token(self, token: bytes) -> None:
         """Make a token from the parts that the merges so far leave of it, from left to right."""
-        self._check(token)
+        self._check_token(token)
         parts = self.find_parts(token)
         while len(parts) > 1:
-            self._add(parts[0], parts[1])
+            self._add_merge(parts[0], parts[1])
             parts = self.find_parts(token)
 
     def merge_pair(self, left: bytes, right: bytes) -> None:
@@ -270,25 +271,25 @@ class _SeedMerger:
                 )
         if token in self.ids:
             raise ValueError(f"{merge} makes {self._quote(token)}, which is a token already; leave it out")
-        self._check(token)
+        self._check_token(token)
         parts = self.find_parts(token)
         if parts != [left, right]:
             raise ValueError(
                 f"{merge} is never made: the merges before it divide {self._quote(token)} into "
                 f"{', '.join(map(self._quote, parts))}; leave it out or change the order"
             )
-        self._add(left, right)
+        self._add_merge(left, right)
 
-    def _add(self, left: bytes, right: bytes) -> None:
+    def _add_merge(self, left: bytes, right: bytes) -> None:
         if left + right in self._names or left + right in self.ids:
             raise ValueError(
                 f"a seed needs the token {self._quote(left + right)} as a part, which exists already; leave it out"
             )
         self.ranks[left, right] = len(self.ranks)
-        self.ids[left + right] = self._next
-        self._next += 1
+        self.ids[left + right] = self._next_id
+        self._next_id += 1
 
-    def _check(self, token: bytes) -> None:
+    def _check_token(self, token: bytes) -> None:
         """Raise ValueError for a token that no merge may make."""
         if token in self._names:
             raise ValueError(f"the seed {self._quote(token)} is a special token; leave it out")
@@ -300,12 +301,12 @@ class _SeedMerger:
             )
         text = token.decode(errors="ignore")
         if any(char in self._digits for char in text) or (
-            self._isolated and len(text) > 1 and self._isolated.search(text)
+            self._isolated_chars and len(text) > 1 and self._isolated_chars.search(text)
         ):
             raise ValueError(f"the seed {self._quote(token)} has a digit, which split_digits keeps apart; leave it out")
 
     def _quote(self, token: bytes) -> str:
-        return repr(token.decode(errors="replace") if self._chars else token)
+        return repr(token.decode(errors="replace") if self._is_char_model else token)
 
 
 def _merge_in_list(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
@@ -322,10 +323,10 @@ def _merge_in_list(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]
     return merged
 
 
-def as_bytes(token: Spelling) -> bytes:
+def as_bytes(token: TokenLike) -> bytes:
     """Convert a token that the caller gave to bytes."""
     return token.encode() if isinstance(token, str) else token
 
 
-def _spell_token(token: Spelling) -> str:
+def _to_latin1(token: TokenLike) -> str:
     return as_bytes(token).decode("latin-1")

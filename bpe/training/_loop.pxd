@@ -14,7 +14,7 @@ cdef enum TieBreak:           # as in `TIE_BREAKS` of `merge_rules.py`
     BY_SMALLEST = 2
     BY_GREATEST = 3
 
-cdef enum Stop:               # as in `STOP_REASONS` of trainer.py
+cdef enum StopReason:         # as in `STOP_REASONS` of trainer.py
     RUNNING = 0
     NO_PAIRS = 1
     ONLY_RARE_PAIRS = 2       # the best pair is below min_frequency
@@ -39,10 +39,10 @@ cdef class Learner:
     cdef size_t n_learned
     cdef size_t n_deleted             # tokens that are not in the vocabulary any more
     cdef readonly tuple teams         # of threads; their helpers must be running whenever merges are made
-    cdef readonly int stop            # a Stop
+    cdef readonly int stop_reason     # a StopReason
 
     cdef int begin_learning(self, initial, config) except -1
-    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil
+    cdef int merge(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil
     cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil
     cdef bint has_rare_pairs(self) except -1 nogil
     cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil

@@ -52,7 +52,7 @@ cdef bint is_greater(const void* context, const Entry* a, const Entry* b) noexce
 # The loop -------------------------------------------------------------------------------------------------------------
 
 cdef class Learner:
-    """What learns merges one by one. Subclasses write the symbols, count the pairs, and merge them in `step`."""
+    """Learns merges one by one. Subclasses write the symbols, count the pairs, and make each `merge`."""
 
     def __cinit__(self):
         self.merge_rows, self.teams = bytearray(), ()
@@ -83,7 +83,7 @@ cdef class Learner:
 
     # What subclasses do -----------------------------------------------------------------------------------------------
 
-    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
+    cdef int merge(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
         """Merge a pair, and enter what that makes into the queue; `removed`: by how many tokens the corpus shrinks."""
         return 0
 
@@ -161,7 +161,7 @@ cdef class Learner:
         token = self.find_result_token(pair.left, pair.right)
         if token != NO_TOKEN and self.has_veto:
             with gil:
-                if self.veto(self.spell_token(pair.left), self.spell_token(pair.right), pair.count):
+                if self.veto(self.get_token_bytes(pair.left), self.get_token_bytes(pair.right), pair.count):
                     token = NO_TOKEN
         if token == NO_TOKEN:
             self.state.pairs.items[pair_id].count = 0
@@ -184,7 +184,7 @@ cdef class Learner:
 
     cdef int set_stop_reason(self) except -1 nogil:
         """Stop, since no pair can be merged any more."""
-        self.stop = ONLY_RARE_PAIRS if self.has_rare_pairs() else NO_PAIRS
+        self.stop_reason = ONLY_RARE_PAIRS if self.has_rare_pairs() else NO_PAIRS
         return 0
 
     # For Python -------------------------------------------------------------------------------------------------------
@@ -193,8 +193,8 @@ cdef class Learner:
         """Learn up to `max_merges` merges while there are fewer than `max_tokens` tokens, deleted ones not counted.
 
         Returns:
-            A list of (left, right, token, count), with fewer than `max_merges` where `stop` is set or there are enough
-            tokens.
+            A list of (left, right, token, count), with fewer than `max_merges` where `stop_reason` is set or there are
+            enough tokens.
 
         """
         cdef uint32_t pair_id
@@ -202,7 +202,10 @@ cdef class Learner:
         cdef TrackedPair pair
         cdef count_t removed = 0
         merges = []
-        while <size_t>len(merges) < max_merges and self.state.tokens.n - self.n_deleted < max_tokens and not self.stop:
+        while (
+            not self.stop_reason and <size_t>len(merges) < max_merges
+            and self.state.tokens.n - self.n_deleted < max_tokens
+        ):
             PyErr_CheckSignals()                       # with many words, the first merges take seconds
             with nogil:
                 token = NO_TOKEN
@@ -213,7 +216,7 @@ cdef class Learner:
                     pair = self.state.pairs.items[pair_id]
                     token = self.approve_or_refuse(pair_id)
                     if token != NO_TOKEN:
-                        self.step(pair_id, token, &removed)
+                        self.merge(pair_id, token, &removed)
             if token != NO_TOKEN:
                 merges.append(self.record_merge(pair.left, pair.right, token, pair.count, removed))
         return merges
@@ -230,7 +233,7 @@ cdef class Learner:
         """How many tokens there are that are not deleted."""
         return self.state.tokens.n - self.n_deleted
 
-    def spell_token(self, size_t token):
+    def get_token_bytes(self, size_t token):
         """Return the bytes of a token."""
         if token >= self.state.tokens.n:
             raise ValueError(f"token {token} does not exist; there are {self.state.tokens.n} tokens")

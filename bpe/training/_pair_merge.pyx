@@ -300,24 +300,24 @@ cdef void list_positions(
             append_position(pool, &neighbours.items[RIGHT][neighbours.slot[RIGHT][right] - 1], position)
 
 
-cdef void merge_cells(id_t* cells, MergeWalk* job, int part) noexcept nogil:
+cdef void merge_cells(id_t* cells, MergeWalk* walk, int part) noexcept nogil:
     """Do one of the two walks over a part of the pair's list, or over all cells where it has none."""
-    cdef TrainingState* state = job.state
+    cdef TrainingState* state = walk.state
     cdef Neighbours* neighbours = &state.neighbours[part]
-    cdef Merge merge = job.merge
+    cdef Merge merge = walk.merge
     cdef cell_t chunk[CHUNK_POSITIONS]
     cdef cell_t* positions
     cdef size_t n = CHUNK_POSITIONS, cursor = 1
-    if job.positions != NULL:
-        positions = job.positions + job.begins[part]
-        if job.writes_lists:
-            list_positions(cells, state, &merge, neighbours, positions, job.n_live[part])
+    if walk.positions != NULL:
+        positions = walk.positions + walk.begins[part]
+        if walk.writes_lists:
+            list_positions(cells, state, &merge, neighbours, positions, walk.n_live[part])
         else:
-            n = job.begins[part + 1] - job.begins[part]
-            job.n_live[part] = merge_and_count(cells, state, &merge, neighbours, positions, n)
+            n = walk.begins[part + 1] - walk.begins[part]
+            walk.n_live[part] = merge_and_count(cells, state, &merge, neighbours, positions, n)
         return
     while n == CHUNK_POSITIONS:
-        if job.writes_lists:
+        if walk.writes_lists:
             n = read_positions(cells, state, merge.c, NO_TOKEN, &cursor, chunk, CHUNK_POSITIONS)
             list_positions(cells, state, &merge, neighbours, chunk, n)
         else:
@@ -327,11 +327,11 @@ cdef void merge_cells(id_t* cells, MergeWalk* job, int part) noexcept nogil:
 
 
 cdef int merge_part(void* data, int part) except -1 nogil:
-    cdef MergeWalk* job = <MergeWalk*>data
-    if job.state.symbols.wide:
-        merge_cells(<uint32_t*>job.state.symbols.cells, job, part)
+    cdef MergeWalk* walk = <MergeWalk*>data
+    if walk.state.symbols.wide:
+        merge_cells(<uint32_t*>walk.state.symbols.cells, walk, part)
     else:
-        merge_cells(<uint16_t*>job.state.symbols.cells, job, part)
+        merge_cells(<uint16_t*>walk.state.symbols.cells, walk, part)
     return 0
 
 
@@ -394,15 +394,15 @@ cdef int update_counts(TrainingState* state, const Merge* merge) except -1 nogil
 
 # Parts ----------------------------------------------------------------------------------------------------------------
 
-cdef void divide_list(MergeWalk* job, size_t n, int parts) noexcept nogil:
+cdef void divide_list(MergeWalk* walk, size_t n, int parts) noexcept nogil:
     """Divide a list at anchors into parts of about the same length, so that no word is in two parts."""
-    cdef const cell_t* anchors = &job.state.symbols.anchors[0]
+    cdef const cell_t* anchors = &walk.state.symbols.anchors[0]
     cdef size_t anchor
     cdef int part
-    job.begins[0], job.begins[parts] = 0, n
+    walk.begins[0], walk.begins[parts] = 0, n
     for part in range(1, parts):
-        anchor = lower_bound(anchors, N_ANCHORS, job.positions[n * part // parts])
-        job.begins[part] = lower_bound(job.positions, n, anchors[anchor])
+        anchor = lower_bound(anchors, N_ANCHORS, walk.positions[n * part // parts])
+        walk.begins[part] = lower_bound(walk.positions, n, anchors[anchor])
 
 
 cdef inline void add_part_neighbour(Neighbour* sums, Neighbour* part_neighbour) noexcept nogil:
@@ -451,8 +451,8 @@ cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, 
     Returns by how many tokens the corpus gets shorter; of overlapping occurrences, as in `aaa`, every other one counts.
     Where `pool.full` is set afterwards, counts and lists are incomplete: a recount must follow.
     """
-    cdef MergeWalk job
-    cdef Merge* merge = &job.merge
+    cdef MergeWalk walk
+    cdef Merge* merge = &walk.merge
     cdef TrackedPair pair = state.pairs.items[pair_id]
     cdef uint32_t* width = state.tokens.width
     cdef size_t n_before = state.pool.n, n = pair.n - pair.head
@@ -461,21 +461,21 @@ cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, 
     merge.width_a, merge.width = width[pair.left], width[pair.left] + width[pair.right]
     merge.merged_until, merge.k, merge.is_last_pair_counted = 0, 0, False
     width[merged] = merge.width
-    job.state, job.positions, job.writes_lists = state, NULL, False
+    walk.state, walk.positions, walk.writes_lists = state, NULL, False
     if pair.list_start != NO_LIST:
-        job.positions = state.pool.cells + pair.list_start + pair.head
+        walk.positions = state.pool.cells + pair.list_start + pair.head
         parts = count_parts(team.size, n // state.parallel_threshold)
-        divide_list(&job, n, parts)
+        divide_list(&walk, n, parts)
     try:
         for part in range(parts):
             begin_neighbours(&state.neighbours[part], state.tokens.n)
-        team.share(parts, merge_part, &job)
+        team.share(parts, merge_part, &walk)
         add_part_sums(state.neighbours, parts)
         update_counts(state, merge)
         if not state.pool.full and state.pool.n > n_before:
             begin_new_lists(state.neighbours, parts)
-            job.writes_lists = True
-            team.share(parts, merge_part, &job)
+            walk.writes_lists = True
+            team.share(parts, merge_part, &walk)
         state.pairs.items[pair_id].count = 0
     finally:
         for part in range(parts):

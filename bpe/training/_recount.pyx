@@ -57,7 +57,7 @@ cdef struct CellReader:
     size_t index
     size_t end                # where its part ends
     size_t k                  # its class
-    size_t counted            # the last pair of equal tokens that adds to its count
+    size_t last_counted       # the last pair of equal tokens that adds to its count
 
 cdef enum Walk:               # what a walk over all cells does
     COUNT_DENSE = 0
@@ -74,7 +74,7 @@ cdef struct Recount:
     Histogram histogram
     Tally* tables[MAX_PARTS]
     size_t n_sums             # of the filter, a power of two
-    const uint64_t* bits      # the sums that may reach the threshold
+    const uint64_t* filter_bits  # the sums that may reach the threshold
     TrackedPairs* pairs[MAX_PARTS]    # what a part has counted; part 0's becomes the result
 
 
@@ -146,7 +146,7 @@ cdef count_t choose_threshold(Recount* job) noexcept nogil:
         ):
             break
         threshold = lowest
-        if reached == 0 and pairs >= plan.merges:
+        if reached == 0 and pairs >= plan.n_merges_left:
             reached = threshold
     memset(&job.histogram, 0, sizeof(Histogram))
     return max(threshold, plan.floor)
@@ -245,11 +245,11 @@ cdef int grow_pool(TrainingState* state, const RecountPlan* plan) except -1 nogi
 
 # All pairs in one table -----------------------------------------------------------------------------------------------
 
-cdef inline bint adds_to_count(const Recount* job, size_t index, size_t* counted) noexcept nogil:
+cdef inline bint adds_to_count(const Recount* job, size_t index, size_t* last_counted) noexcept nogil:
     """Whether a pair of equal tokens, the second one at `index`, adds to its count: not if the pair before it did."""
-    if job.state.policy.count_non_overlapping and counted[0] + 1 == index:
+    if job.state.policy.count_non_overlapping and last_counted[0] + 1 == index:
         return False
-    counted[0] = index
+    last_counted[0] = index
     return True
 
 
@@ -265,7 +265,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
     cdef Tally* table = job.tables[part]
     cdef Tally* tally
-    cdef size_t counted = 0
+    cdef size_t last_counted = 0
     while i < end:
         count = symbols.counts[k]
         for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
@@ -273,7 +273,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
             if left != none and right != none:
                 tally = &table[left * n_tokens + right]
                 tally.n += 1
-                if left != right or adds_to_count(job, i, &counted):
+                if left != right or adds_to_count(job, i, &last_counted):
                     tally.count += count
             left = right
         i += 1
@@ -401,7 +401,7 @@ cdef uint64_t* make_filter(Recount* job, Team team) except NULL nogil:
     cdef uint32_t* sums = <uint32_t*>job.state.pool.cells
     cdef uint32_t* part_sums
     cdef uint32_t threshold
-    cdef uint64_t* bits = <uint64_t*>check_allocated(
+    cdef uint64_t* filter_bits = <uint64_t*>check_allocated(
         calloc(job.n_sums // 64, sizeof(uint64_t)), job.n_sums, b"bits of a filter"
     )
     cdef size_t i
@@ -420,15 +420,15 @@ cdef uint64_t* make_filter(Recount* job, Team team) except NULL nogil:
     threshold = <uint32_t>min(job.state.policy.threshold, <count_t>0xFFFFFFFF)
     for i in range(job.n_sums):
         if sums[i] >= threshold:
-            bits[i >> 6] |= <uint64_t>1 << (i & 63)
-    return bits
+            filter_bits[i >> 6] |= <uint64_t>1 << (i & 63)
+    return filter_bits
 
 
 cdef CellReader begin_reading(const Recount* job, int part) noexcept nogil:
     cdef const Symbols* symbols = &job.state.symbols
     cdef CellReader reader
     reader.index, reader.end = find_part_start(symbols, part, job.parts), find_part_start(symbols, part + 1, job.parts)
-    reader.k, reader.counted = find_count_class(symbols, <cell_t>reader.index, 0), 0
+    reader.k, reader.last_counted = find_count_class(symbols, <cell_t>reader.index, 0), 0
     return reader
 
 
@@ -437,7 +437,7 @@ cdef void read_block(
 ) noexcept nogil:
     """Read the next pairs of neighbours that pass the filter, and prefetch their slots of the table."""
     cdef const Symbols* symbols = &job.state.symbols
-    cdef const uint64_t* bits = job.bits
+    cdef const uint64_t* filter_bits = job.filter_bits
     cdef size_t i = reader.index, n = 0, mask = job.n_sums - 1
     cdef uint64_t pair_hash, bit
     cdef id_t left = cells[i - 1], right, none = <id_t>NO_TOKEN
@@ -446,13 +446,13 @@ cdef void read_block(
         if left != none and right != none:
             pair_hash = hash_pair(left, right)
             bit = pair_hash >> 40 & mask
-            if bits[bit >> 6] >> (bit & 63) & 1:
+            if filter_bits[bit >> 6] >> (bit & 63) & 1:
                 if i >= symbols.starts[reader.k + 1]:
                     reader.k = find_count_class(symbols, <cell_t>i, reader.k)
                 block.positions[n] = <cell_t>(i - 1)
                 block.hashes[n] = pair_hash
                 block.counts[n] = (
-                    symbols.counts[reader.k] if left != right or adds_to_count(job, i, &reader.counted) else 0
+                    symbols.counts[reader.k] if left != right or adds_to_count(job, i, &reader.last_counted) else 0
                 )
                 prefetch_pair(table, pair_hash)
                 n += 1
@@ -549,7 +549,7 @@ cdef int recount_filtered(Recount* job, Team team) except -1 nogil:
     """Recount with a filter."""
     cdef TrackedPairs part_pairs[MAX_PARTS]
     cdef int part
-    cdef uint64_t* bits = NULL
+    cdef uint64_t* filter_bits = NULL
     job.n_sums = 64
     while job.n_sums < MAX_SUMS and job.n_sums < job.state.symbols.n and job.n_sums * 2 <= job.state.pool.size:
         job.n_sums *= 2
@@ -558,13 +558,13 @@ cdef int recount_filtered(Recount* job, Team team) except -1 nogil:
         for part in range(1, job.parts):
             job.pairs[part] = &part_pairs[part]
             grow_slots(job.pairs[part])
-        job.bits = bits = make_filter(job, team)
+        job.filter_bits = filter_bits = make_filter(job, team)
         walk_all(job, COUNT_FILTERED, team)
         add_part_pairs(job)
         track(job)
         walk_all(job, LIST_FILTERED, team)
     finally:
-        free(bits)
+        free(filter_bits)
         for part in range(1, job.parts):
             free_pairs(&part_pairs[part])
     return 0

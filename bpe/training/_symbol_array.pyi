@@ -7,7 +7,7 @@ def count_symbols(
     blob: Buffer,
     offsets: NDArray[np.int64],
     counts: NDArray[np.int64],
-    chars: bool,
+    is_char_model: bool,
     inner_counts: NDArray[np.int64],
     last_counts: NDArray[np.int64],
 ) -> tuple[int, bool]: ...

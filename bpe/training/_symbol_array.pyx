@@ -17,7 +17,7 @@ def count_symbols(
     const byte_t[::1] blob,            # IN the words' bytes
     const int64_t[::1] offsets,        # IN (n + 1,)
     const int64_t[::1] counts,         # IN (n,)
-    bint chars,                        # symbols are characters, not bytes
+    bint is_char_model,                # symbols are characters, not bytes
     int64_t[::1] inner_counts,         # OUT occurrences of each symbol before the end of a word
     int64_t[::1] last_counts,          # OUT and at the end of a word
 ):
@@ -27,8 +27,8 @@ def count_symbols(
     """
     cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
     cdef size_t n_symbols = min(inner_counts.shape[0], last_counts.shape[0])
-    cdef int64_t cells = 0, weight
-    cdef long long total = 0, weighed = 0
+    cdef int64_t cells = 0, n_word_symbols
+    cdef long long total = 0, weighted = 0
     cdef uint32_t code
     cdef bint overflow = False
     check_offsets(offsets, n, blob.shape[0])
@@ -36,24 +36,24 @@ def count_symbols(
         return 0, False
     with nogil:
         for i in range(n):
-            weight = 0
+            n_word_symbols = 0
             pos, end = offsets[i], offsets[i + 1]
             while pos < end:
-                if chars:
+                if is_char_model:
                     code = decode_char(&blob[0], pos, end, &length)
                 else:
                     code, length = blob[pos], 1
                 pos += length
-                weight += 1
+                n_word_symbols += 1
                 if code >= n_symbols:                      # not UTF-8: the caller has checked
                     continue
                 if pos < end:
                     inner_counts[code] += counts[i]
                 else:
                     last_counts[code] += counts[i]
-            cells += weight
+            cells += n_word_symbols
             # One more per word leaves room for an end-of-word mark.
-            overflow = mul_overflows(weight + 1, counts[i], &weighed) or add_overflows(total, weighed, &total)
+            overflow = mul_overflows(n_word_symbols + 1, counts[i], &weighted) or add_overflows(total, weighted, &total)
             if overflow:
                 break
     return cells, overflow
@@ -64,7 +64,7 @@ def count_symbols(
 cdef enum:
     FORGET_EVERY = 1 << 16    # cells between two times that the pages of a mapped file are let go
 
-cdef enum Spelling:           # what the bytes of a word are
+cdef enum SymbolKind:           # what the bytes of a word are
     BYTES = 0                 # its symbols
     CHARS = 1                 # its symbols in UTF-8
     TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
@@ -74,7 +74,7 @@ cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
     const int64_t* offsets
     const int64_t* counts
     size_t mapped             # the bytes of the blob if it is a file that is mapped for reading, else 0
-    Spelling spelling
+    SymbolKind symbol_kind
     const uint32_t* inner_tokens  # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
     const uint32_t* last_tokens  # the same at the end of a word
     size_t n_symbols          # the length of both
@@ -89,9 +89,9 @@ cdef size_t count_cells(const WordInput* words, size_t i) noexcept nogil:
     cdef size_t n = <size_t>(end - pos)
     if words.counts[i] <= 0:
         return 0
-    if words.spelling == TOKENS:
+    if words.symbol_kind == TOKENS:
         n //= sizeof(uint32_t)
-    elif words.spelling == CHARS:
+    elif words.symbol_kind == CHARS:
         n = 0
         while pos < end:
             n += words.blob[pos] & 0xC0 != 0x80
@@ -104,11 +104,11 @@ cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t e
     """Read the token of the symbol at a position, and move past it; NO_TOKEN for one outside the alphabet."""
     cdef Py_ssize_t length = 1
     cdef uint32_t code = 0
-    if words.spelling == TOKENS:
+    if words.symbol_kind == TOKENS:
         memcpy(&code, words.blob + pos[0], sizeof(uint32_t))
         pos[0] += sizeof(uint32_t)
     else:
-        if words.spelling == CHARS:
+        if words.symbol_kind == CHARS:
             code = decode_char(words.blob, pos[0], end, &length)
         else:
             code = words.blob[pos[0]]
@@ -119,13 +119,13 @@ cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t e
     return code if code < words.n_tokens else NO_TOKEN
 
 
-cdef size_t write_word(id_t* cells, size_t cell, const WordInput* words, size_t i, size_t need) noexcept nogil:
+cdef size_t write_word(id_t* cells, size_t cell, const WordInput* words, size_t i, size_t n_cells) noexcept nogil:
     """Write a word's symbols and a NONE; returns the position after it. No pair crosses a symbol outside the alphabet.
 
-    Exactly `need` cells are written, the result of `count_cells`, whatever the bytes are.
+    Exactly `n_cells` cells are written, the result of `count_cells`, whatever the bytes are.
     """
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
-    cdef size_t n_left = need - 1 - (words.mark != NO_TOKEN)
+    cdef size_t n_left = n_cells - 1 - (words.mark != NO_TOKEN)
     cdef uint32_t token
     while n_left > 0:
         token = read_symbol(words, &pos, end) if pos < end else NO_TOKEN
@@ -143,13 +143,13 @@ cdef size_t write_word(id_t* cells, size_t cell, const WordInput* words, size_t 
 
 
 cdef void write_words(id_t* cells, const WordInput* words, const int64_t[::1] order) noexcept nogil:
-    cdef size_t need, cell = 1, forgotten_until = 1
+    cdef size_t n_cells, cell = 1, forgotten_until = 1
     cdef Py_ssize_t i
     cells[0] = <id_t>NO_TOKEN
     for i in range(order.shape[0]):
-        need = count_cells(words, order[i])
-        if need:
-            cell = write_word(cells, cell, words, order[i], need)
+        n_cells = count_cells(words, order[i])
+        if n_cells:
+            cell = write_word(cells, cell, words, order[i], n_cells)
         if words.mapped and cell - forgotten_until > FORGET_EVERY:
             forget_mapped(words.blob, words.mapped)
             forgotten_until = cell
@@ -181,13 +181,13 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
 
 cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] order) except -1 nogil:
     """Write the words of at least two symbols in this order, where neighbours of equal counts share a class."""
-    cdef size_t need, n = 1
+    cdef size_t n_cells, n = 1
     cdef Py_ssize_t i
     for i in range(order.shape[0]):
-        need = count_cells(words, order[i])
-        if need:
+        n_cells = count_cells(words, order[i])
+        if n_cells:
             add_class(symbols, n, words.counts[order[i]])
-            n += need
+            n += n_cells
     open_cells(symbols, n)
     if symbols.wide:
         write_words(<uint32_t*>symbols.cells, words, order)
@@ -207,23 +207,23 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by
     cdef const uint32_t[::1] inner_tokens = initial.inner_tokens, last_tokens = initial.last_tokens
     cdef WordInput word_input
     cdef size_t i
-    encoded = initial.spelling == TOKENS
+    is_encoded = initial.symbol_kind == TOKENS
     has_tables = inner_tokens is not None, last_tokens is not None
-    if initial.spelling not in (BYTES, CHARS, TOKENS) or has_tables != (not encoded, not encoded):
-        raise ValueError(f"spelling is {initial.spelling}; bytes and characters need tables, tokens have none")
+    if initial.symbol_kind not in (BYTES, CHARS, TOKENS) or has_tables != (not is_encoded, not is_encoded):
+        raise ValueError(f"spelling is {initial.symbol_kind}; bytes and characters need tables, tokens have none")
     check_offsets(offsets, counts.shape[0], blob.shape[0])
     if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
         raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
     if initial.mark_token != NO_TOKEN and initial.mark_token >= tokens.n:
         raise ValueError(f"the end-of-word mark is token {initial.mark_token}; the vocabulary has {tokens.n} tokens")
     memset(&word_input, 0, sizeof(word_input))
-    word_input.spelling, word_input.mark, word_input.n_tokens = initial.spelling, initial.mark_token, tokens.n
+    word_input.symbol_kind, word_input.mark, word_input.n_tokens = initial.symbol_kind, initial.mark_token, tokens.n
     word_input.offsets = &offsets[0]
     if blob.shape[0]:
         word_input.blob, word_input.mapped = &blob[0], blob.shape[0] if words.is_mapped else 0
     if counts.shape[0]:
         word_input.counts = &counts[0]
-    if not encoded and inner_tokens.shape[0] and last_tokens.shape[0]:
+    if not is_encoded and inner_tokens.shape[0] and last_tokens.shape[0]:
         word_input.inner_tokens, word_input.last_tokens = &inner_tokens[0], &last_tokens[0]
         word_input.n_symbols = min(inner_tokens.shape[0], last_tokens.shape[0])
     cdef byte_t[::1] occurs = np.zeros(tokens.n + 1, dtype=np.uint8)

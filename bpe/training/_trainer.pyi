@@ -15,7 +15,7 @@ class Trainer(Learner):
         words: WordArrays,
         initial: InitialTokens,
         config: TrainConfig,
-        merges: int,
+        expected_merges: int,
         *,
         track_all_pairs: bool = False,
         **tuning: int,

@@ -34,12 +34,12 @@ cdef class Trainer(Learner):
 
     cdef RecountPlan plan
     cdef size_t max_16bit_tokens      # token count at which cells become 32 bits wide
-    cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
+    cdef uint64_t expected_merges     # how many merges are to be learned in all, as far as is known
     cdef readonly Team team           # its helpers must be running whenever merges are made
     cdef size_t min_cells             # cells in a part
     cdef readonly size_t epochs       # recounts so far
 
-    def __cinit__(self, words, initial, config, uint64_t merges, *, bint track_all_pairs=False, **tuning):
+    def __cinit__(self, words, initial, config, uint64_t expected_merges, *, bint track_all_pairs=False, **tuning):
         """Write the symbols; the pairs are counted by the first `run`.
 
         What follows `track_all_pairs` changes the speed and the memory, never the result; tests set it to reach every
@@ -49,7 +49,7 @@ cdef class Trainer(Learner):
             words: a `WordArrays` of `kernel_input.py`.
             initial: an `InitialTokens` of `kernel_input.py`: what the bytes spell, and the first tokens.
             config: a `TrainConfig`: the rules for the next merge.
-            merges: how many are to be learned in all; an estimate is enough.
+            expected_merges: how many are to be learned in all; an estimate is enough.
             track_all_pairs: track every pair, however rare, so that `apply` finds it.
             memory: bytes for lists, table and queue; 0, the default, chooses by the size of the corpus.
             strict: never take more than these.
@@ -69,7 +69,7 @@ cdef class Trainer(Learner):
         self.plan.max_dense_tokens = tuning.pop("max_dense_tokens", 768)
         self.plan.may_grow = not tuning.pop("strict", False)
         self.state.parallel_threshold = max(<size_t>tuning.pop("parallel_threshold", 1 << 13), <size_t>1)
-        self.goal = merges
+        self.expected_merges = expected_merges
         self.max_16bit_tokens = min(<size_t>tuning.pop("max_16bit_tokens", 0xFFFF), <size_t>0xFFFF)
         self.min_cells = max(<size_t>tuning.pop("min_cells", 1 << 19), <size_t>1)
         self.state.symbols.wide = self.state.tokens.n >= self.max_16bit_tokens
@@ -112,7 +112,7 @@ cdef class Trainer(Learner):
         if not symbols.wide and self.state.tokens.n >= self.max_16bit_tokens:
             widen(symbols)
         self.epochs += 1
-        self.plan.merges = self.goal - self.n_learned if self.goal > self.n_learned else 1
+        self.plan.n_merges_left = self.expected_merges - self.n_learned if self.expected_merges > self.n_learned else 1
         recount(&self.state, &self.plan, self.team, count_parts(self.team.size, symbols.n // self.min_cells))
         self.heap.size = 0
         self.heap.entries = <Entry*>grow_array(self.heap.entries, &self.heap.capacity, pairs.n, sizeof(Entry))
@@ -157,7 +157,7 @@ cdef class Trainer(Learner):
         cdef const Token* existing = &self.state.tokens.items[token]
         return not existing.reserved and existing.length == 0 and existing.ends_word == ends_word
 
-    cdef int step(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
+    cdef int merge(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
         """Merge a pair, and enter the new pairs into the queue; `removed`: by how many tokens the corpus shrinks."""
         cdef TrackedPair pair = self.state.pairs.items[pair_id]
         cdef size_t i = self.state.pairs.n
@@ -171,13 +171,15 @@ cdef class Trainer(Learner):
     # In step with other trainers --------------------------------------------------------------------------------------
 
     def find_best_pair(self):
-        """Find the pair that `run` would merge next, (left, right, count); None where there is none, and `stop` is set.
+        """Find the pair that `run` would merge next: (left, right, count).
+
+        None where there is none; then `stop_reason` is set.
 
         Requires `RecountPlan.track_all_pairs`.
         """
         cdef uint32_t pair_id
         cdef TrackedPair pair
-        while not self.stop:
+        while not self.stop_reason:
             with nogil:
                 pair_id = self.pop_best_pair()
                 if pair_id == NO_PAIR:
@@ -211,7 +213,7 @@ cdef class Trainer(Learner):
                 pair_id = find_pair(&self.state.pairs, left, right, hash_pair(left, right))
                 if pair_id != NO_PAIR and self.state.pairs.items[pair_id].count > 0:
                     count = self.state.pairs.items[pair_id].count
-                    self.step(pair_id, token, &removed)
+                    self.merge(pair_id, token, &removed)
                 else:
                     self.make_token(left, right, token)
         if token == NO_TOKEN:

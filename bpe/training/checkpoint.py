@@ -68,7 +68,7 @@ class Checkpoint:
         path: the file.
         options: the options that determine the result, name → JSON value. A checkpoint with other options is refused.
         files: the corpus as `identify_files` describes it, or None if the counts do not come from regular files.
-        counting_options: the names of the options that the counts depend on.
+        count_option_names: the names of the options that the counts depend on.
 
     Attributes:
         merges: the merges so far.
@@ -84,7 +84,7 @@ class Checkpoint:
         path: PathLike,
         options: Mapping[str, Any],
         files: list[list[Any]] | None = None,
-        counting_options: Iterable[str] = (),
+        count_option_names: Iterable[str] = (),
     ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint is {describe(path)}; it must be a path or None")
@@ -92,7 +92,7 @@ class Checkpoint:
         self.counts_path = f"{self.path}.counts"
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)
         self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
-        self._counting_options = frozenset(counting_options)
+        self._count_option_names = frozenset(count_option_names)
         self._has_counts = False  # whether the file of counts exists and matches the fingerprint
         self._partial_counts: PartialCounts | None = None  # the counts of a part of the files
         self._last_save, self._save_interval = time.monotonic(), SAVE_EVERY
@@ -142,15 +142,21 @@ class Checkpoint:
         """Whether it is time to save the counts of the files read so far."""
         return time.monotonic() - self._last_save >= self._save_interval
 
-    def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
+    def save_counts(self, settings: WordCounts, partial_counts: PartialCounts) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
-        start_time, position = time.monotonic(), counted.resume
+        start_time, position = time.monotonic(), partial_counts.resume_position
         assert position is not None
-        part = empty_like(settings)
-        fill_counts(part, counted.words)
-        unfinished = [position.file, position.offset, position.documents, counted.n_bad_records, counted.bytes]
+        counts = empty_like(settings)
+        fill_counts(counts, partial_counts.words)
+        resume_state = [
+            position.file_index,
+            position.offset,
+            position.documents_to_skip,
+            partial_counts.n_bad_records,
+            partial_counts.n_bytes,
+        ]
         try:
-            write_counts(part, self.counts_path, unfinished)
+            write_counts(counts, self.counts_path, resume_state)
         except OSError as error:
             log.warning("the counts so far could not be saved in %s: %s", self.counts_path, error)
         self._last_save = time.monotonic()
@@ -193,23 +199,23 @@ class Checkpoint:
 
     def _read(self) -> None:
         header, merges = _read_checkpoint(self.path)
-        our_files, saved_files = self._header["files"], header["files"]
+        current_files, saved_files = self._header["files"], header["files"]
         if len(merges):
             self._check_matches(header)
-        elif our_files is not None and saved_files is not None and os.path.exists(self.counts_path):
+        elif current_files is not None and saved_files is not None and os.path.exists(self.counts_path):
             self._partial_counts = None if header["counts"] is not None else self._read_partial_counts()
             if self._partial_counts is not None:  # the files that it was not made of may have been mended since
-                position = self._partial_counts.resume
+                position = self._partial_counts.resume_position
                 assert position is not None
-                n_read = position.file + bool(position.offset or position.documents)
-                header["files"] = [*saved_files[:n_read], *our_files[n_read:]]
+                n_read = position.file_index + bool(position.offset or position.documents_to_skip)
+                header["files"] = [*saved_files[:n_read], *current_files[n_read:]]
             if self._partial_counts is not None or header["counts"] is not None:
-                self._check_matches(header, self._counting_options)
+                self._check_matches(header, self._count_option_names)
         else:
             header["counts"] = None
         self._header["counts"] = header["counts"]
         self.merges = merges
-        if (header["options"], saved_files) != (self._header["options"], our_files):
+        if (header["options"], saved_files) != (self._header["options"], current_files):
             self.save(merges)  # now, so that counts saved from now on are known to be of these options
 
     def _read_partial_counts(self) -> PartialCounts | None:
@@ -271,20 +277,20 @@ def read_progress(path: PathLike) -> tuple[int, str]:
 
 def _read_checkpoint(path: PathLike) -> tuple[dict[str, Any], Merges]:
     """Read the (header, merges) of a checkpoint."""
-    head, data = CHECKPOINT_FORMAT.read(path)
+    header_json, merge_bytes = CHECKPOINT_FORMAT.read(path)
     try:
-        header = json.loads(head)
-        merges = np.frombuffer(data, dtype="<i8").reshape(-1, 4)
+        header = json.loads(header_json)
+        merges = np.frombuffer(merge_bytes, dtype="<i8").reshape(-1, 4)
         if len(merges) != header["merges"] or not isinstance(header["options"], dict):
             raise ValueError(f"header declares merges={short_repr(header['merges'])}; the file has {len(merges)}")
-        if not _are_files(header["files"]) or not isinstance(header["counts"], (str, type(None))):
+        if not _is_file_list(header["files"]) or not isinstance(header["counts"], (str, type(None))):
             raise ValueError(f"files is {short_repr(header['files'])}, and counts {short_repr(header['counts'])}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the header is not valid: {error}; delete the file to start over", path=path) from None
     return header, merges.astype(np.int64)
 
 
-def _are_files(files: Any) -> bool:
+def _is_file_list(files: Any) -> bool:
     """Whether a header's `files` has the form of `identify_files`'s result."""
     return files is None or (
         isinstance(files, list)

@@ -119,7 +119,7 @@ class TrainConfig:
         vocab_size: the largest size where several are given.
         sizes: all sizes, where several are given.
         count_non_overlapping: whether pairs are counted without overlap, as BoundlessBPE needs it.
-        reserved: the special tokens and the unknown token, in the order of their ids.
+        reserved_names: the special tokens and the unknown token, in the order of their ids.
 
     """
 
@@ -146,7 +146,7 @@ class TrainConfig:
     checkpoint: PathLike | None = None
     sizes: tuple[int, ...] = ()
     count_non_overlapping: bool = False
-    reserved: dict[str, None] = field(init=False)
+    reserved_names: dict[str, None] = field(init=False)
 
     def __post_init__(self) -> None:
         for name, kind in (("alphabet", Alphabet), ("rules", MergeRules)):
@@ -164,7 +164,7 @@ class TrainConfig:
         if not isinstance(self.split_digits, bool):
             raise TypeError(f"split_digits is {describe(self.split_digits)}; it must be a bool")
         self._check_tokens()
-        if self.chars:
+        if self.is_char_model:
             return
         for name, is_set in (
             ("byte_fallback", self.alphabet.byte_fallback),
@@ -216,11 +216,11 @@ class TrainConfig:
                 "first_id, first_id + 1, … in its order"
             )
         specials = check_special_tokens(self.special_tokens)
-        reserved = dict.fromkeys(specials)
+        reserved_names = dict.fromkeys(specials)
         if self.unk_token is not None:
-            reserved[self.unk_token] = None
+            reserved_names[self.unk_token] = None
         if self.alphabet.byte_fallback:
-            clash = next((name for name in reserved if name in BYTE_NAMES), None)
+            clash = next((name for name in reserved_names if name in BYTE_NAMES), None)
             if clash is not None:
                 raise ValueError(
                     f"{clash!r} is a special token; with byte_fallback it is the token of a byte: leave it out"
@@ -230,28 +230,28 @@ class TrainConfig:
                     f"end_of_word is {self.end_of_word!r} with byte_fallback; the bytes of a mark would be tokens of a "
                     "text: leave one of them out"
                 )
-        if self.end_of_word in reserved:
+        if self.end_of_word in reserved_names:
             raise ValueError(
                 f"end_of_word {self.end_of_word!r} is a special token too; it must differ from all of them"
             )
         object.__setattr__(self, "special_tokens", specials)
-        object.__setattr__(self, "reserved", reserved)
+        object.__setattr__(self, "reserved_names", reserved_names)
 
     def make_source(self) -> Sources | Iterable[TextLike] | None:
         """Return the files as `Sources`, or the texts; None for counts."""
         if self.files is None:
             return self.texts  # type: ignore[no-any-return]
-        return Sources.of(self.files, chars=self.chars)
+        return Sources.of(self.files, is_char_model=self.is_char_model)
 
     @property
-    def chars(self) -> bool:
+    def is_char_model(self) -> bool:
         """Whether symbols are characters."""
         return bool(self.model == "char")
 
     @property
     def n_before_alphabet(self) -> int:
         """The number of tokens before the alphabet: special tokens, the unknown token, tokens of bytes."""
-        return len(self.reserved) + (256 if self.alphabet.byte_fallback else 0)
+        return len(self.reserved_names) + (256 if self.alphabet.byte_fallback else 0)
 
     def to_json(self) -> dict[str, Any]:
         """Return what determines the merges, as name → JSON value, for a checkpoint."""
@@ -299,18 +299,18 @@ class TrainConfig:
         return tuple(string.encode() for string in self.rules.forbidden)
 
     @property
-    def keeps_digits_apart(self) -> bool:
+    def isolates_digits(self) -> bool:
         """Whether no merge may join a character that is a number with another: with `split_digits` in a byte model.
 
         The bytes of one number may be merged with each other. To keep them from a neighbour's, a merge joins whole
         characters, or bytes of one character.
         """
-        return self.split_digits and not self.chars
+        return self.split_digits and not self.is_char_model
 
     @property
     def whole_characters(self) -> bool:
         """Whether no part of a character is joined with anything but its next byte."""
-        return self.rules.whole_characters or self.keeps_digits_apart
+        return self.rules.whole_characters or self.isolates_digits
 
     @property
     def scripts(self) -> bytes:
@@ -318,7 +318,7 @@ class TrainConfig:
 
         No new token has two numbers, and a character of ISOLATED_SCRIPT is joined with no other.
         """
-        return _number_scripts(self.rules.one_script, self.keeps_digits_apart)
+        return _number_scripts(self.rules.one_script, self.isolates_digits)
 
     @property
     def mark_size(self) -> int:
@@ -329,14 +329,14 @@ class TrainConfig:
     def veto(self) -> Callable[[bytes, bytes, int], object] | None:
         """A function of (left, right, count) with the bytes of the best pair; true if it must not be merged."""
         veto: Veto | None = self.rules.veto
-        return partial(_call_with_str, veto) if veto is not None and self.chars else veto
+        return partial(_call_with_str, veto) if veto is not None and self.is_char_model else veto
 
 
 @cache
-def _number_scripts(one_script: bool, keeps_digits_apart: bool) -> bytes:
+def _number_scripts(one_script: bool, isolates_digits: bool) -> bytes:
     """Make `TrainConfig.scripts`; with `split_digits` in a byte model, the digits of all scripts are isolated."""
     script_numbers = make_script_table() if one_script else b""
-    if not keeps_digits_apart:
+    if not isolates_digits:
         return script_numbers
     digits = list(list_codes("NUMERIC"))
     table = bytearray(script_numbers).ljust(max(digits) + 1, b"\0")
@@ -356,9 +356,9 @@ def check_one_corpus(**corpora: object) -> None:
         raise ValueError(f"{' and '.join(names) or 'nothing'} given; give exactly one of files=, texts= and counts=")
 
 
-def choose_default_pretokenizer(chars: bool) -> str:
+def choose_default_pretokenizer(is_char_model: bool) -> str:
     """Choose the pretokenizer of a training that names none, by whether symbols are characters."""
-    return "whitespace" if chars else "gpt2"
+    return "whitespace" if is_char_model else "gpt2"
 
 
 def read_initial_codes(config: TrainConfig) -> list[int]:
@@ -369,12 +369,12 @@ def read_initial_codes(config: TrainConfig) -> list[int]:
             f"initial is {short_repr(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
             f"{short_repr(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
         )
-    return list(dict.fromkeys(_read_symbol_code(symbol, config.chars) for symbol in symbols))
+    return list(dict.fromkeys(_read_symbol_code(symbol, config.is_char_model) for symbol in symbols))
 
 
-def _read_symbol_code(symbol: object, chars: bool) -> int:
+def _read_symbol_code(symbol: object, is_char_model: bool) -> int:
     if isinstance(symbol, str) and len(symbol) == 1:
-        if chars:
+        if is_char_model:
             to_bytes(symbol)
             if not 0xD800 <= ord(symbol) < 0xE000:
                 return ord(symbol)
@@ -382,13 +382,13 @@ def _read_symbol_code(symbol: object, chars: bool) -> int:
             return ord(symbol)
         elif symbol in map_letters_to_bytes():
             return map_letters_to_bytes()[symbol]
-    elif not chars and isinstance(symbol, bytes) and len(symbol) == 1:
+    elif not is_char_model and isinstance(symbol, bytes) and len(symbol) == 1:
         return symbol[0]
-    elif not chars and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:
+    elif not is_char_model and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:
         return symbol
     rule = (
         "one character each"
-        if chars
+        if is_char_model
         else "one byte each: an int, bytes of length 1, an ASCII character or GPT-2's letter for it"
     )
     raise ValueError(f"initial has {short_repr(symbol)}; its symbols must be {rule}")

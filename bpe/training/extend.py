@@ -19,10 +19,10 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import OnMerge, TrainConfig
 from bpe.training.encoded import ArraySpool, encode_in_groups
-from bpe.training.job import TrainingJob
+from bpe.training.job import LearnedMerges, TrainingJob
 from bpe.training.kernel_input import (
-    SPELLED_BY_TOKENS,
     SYMBOL_LIMIT,
+    TOKEN_SYMBOLS,
     InitialTokens,
     WordArrays,
     build_words,
@@ -33,7 +33,6 @@ from bpe.training.superwords import SuperWords, make_second_stage_base
 from bpe.training.trainer import MergeLearner, learn_merges, make_record, make_trainer, run_merges
 from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
 from bpe.vocab.symbols import find_word_symbols
-from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
 
@@ -105,17 +104,17 @@ def extend(
         if not isinstance(superwords, SuperWords):
             raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
         spec, config = replace(spec, pretokenizer=superwords.get_pretokenizer(2)), superwords.limit_config(config)
-    words = as_counts(counts, spec, DOCUMENTS if superwords is None else superwords.units)
+    word_counts = as_counts(counts, spec, DOCUMENTS if superwords is None else superwords.units)
     if superwords is not None:
-        spec = make_second_stage_base(spec, words, superwords)
+        spec = make_second_stage_base(spec, word_counts, superwords)
     job = TrainingJob(config, learn_merges)
-    learned, training, _ = continue_merges(job, words, spec, config, None)
-    return Tokenizer(replace(learned, training=training))
+    learned = continue_merges(job, word_counts, spec, config, None)
+    return Tokenizer(replace(learned.spec, training=learned.training))
 
 
 def continue_merges(
     job: TrainingJob, counts: WordCounts, spec: TokenizerSpec, config: TrainConfig, checkpoint: Checkpoint | None
-) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+) -> LearnedMerges:
     """Learn merges that follow those of a tokenizer, up to `config.vocab_size` tokens.
 
     Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is. Otherwise as `learn_merges`.
@@ -127,11 +126,8 @@ def continue_merges(
             job, counts, spec, config, n_new, max_memory=job.max_memory
         )
     run_merges(trainer, config, len(ids) + n_new, checkpoint, n_words)
-    return (
-        extend_spec(spec, ids, trainer),
-        make_record(trainer, n_words, start_time, bytes_and_tokens, config),
-        trainer.list_merges()[:, 3],
-    )
+    record = make_record(trainer, n_words, start_time, bytes_and_tokens, config)
+    return LearnedMerges(extend_spec(spec, ids, trainer), record, trainer.list_merges()[:, 3])
 
 
 def _check_extendable(tok: Tokenizer) -> None:
@@ -216,23 +212,29 @@ def make_continuing_trainer(
     ids = np.flatnonzero(vocabulary.kinds != NONE)
     words = build_words(counts, config)
     job.clear_own_counts(counts)
-    unknown_tokens = _find_digit_tokens(vocabulary, config)
+    excluded_ids = _find_digit_tokens(vocabulary, config)
     byte_tokens = find_word_symbols(spec).byte_ids
     if byte_tokens is not None:
-        unknown_tokens += byte_tokens[byte_tokens != NO_TOKEN].tolist()
+        excluded_ids += byte_tokens[byte_tokens != NO_TOKEN].tolist()
     n_bytes, _ = words.count_bytes_and_tokens(config)
-    words = _encode_words(words, spec, ids, unknown_tokens, job.threads, max_memory)
+    words = _encode_words(words, spec, ids, excluded_ids, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
-    ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
+    is_word_end = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _measure_tokens(spec)
-    is_reserved = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
+    is_reserved = (vocabulary.kinds == SPECIAL) | _find_unproduced_parts(spec, lengths)
     tokens = [
-        (token, bool(ends[token_id]), bool(is_reserved[token_id]), int(lengths[token_id]))
+        (token, bool(is_word_end[token_id]), bool(is_reserved[token_id]), int(lengths[token_id]))
         for token_id, token in vocabulary.items()
     ]
-    initial = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
+    initial_tokens = InitialTokens(TOKEN_SYMBOLS, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(
-        words, config, initial, n_new, max_memory=max_memory, threads=job.threads, track_all_pairs=track_all_pairs
+        words,
+        config,
+        initial_tokens,
+        n_new,
+        max_memory=max_memory,
+        threads=job.threads,
+        track_all_pairs=track_all_pairs,
     )
     return trainer, ids, len(words.counts), (n_bytes, n_tokens)  # frees the arrays of `words`
 
@@ -241,20 +243,20 @@ def _encode_words(
     words: WordArrays,
     spec: TokenizerSpec,
     ids: NDArray[np.int64],
-    unknown_tokens: list[int],
+    excluded_ids: list[int],
     threads: int,
     max_memory: int | None,
 ) -> WordArrays:
     """Encode the words by the tokenizer, as uint32 token numbers.
 
-    NO_TOKEN stands for an unknown symbol, and for the tokens in `unknown_tokens`. Numbers that take much of
+    NO_TOKEN stands for an unknown symbol, and for the tokens in `excluded_ids`. Numbers that take much of
     `max_memory` are written to a temporary file, since the words, and then the symbols, are in memory too.
     """
     vocabulary = spec.vocabulary
     token_numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
     token_numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     token_numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
-    token_numbers[unknown_tokens] = NO_TOKEN
+    token_numbers[excluded_ids] = NO_TOKEN
     tokens = ArraySpool(None if max_memory is None else max(max_memory - measure_memory(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
     for word_ids, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
@@ -293,29 +295,29 @@ def _find_digit_tokens(vocabulary: Vocabulary, config: TrainConfig) -> list[int]
     return [token_id for token_id, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
 
 
-def _find_parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _find_unproduced_parts(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Find the tokens that are parts of a merge but neither a symbol nor the result of one, as a mask.
 
     They take part in no new merge: once produced, they would make merges apply that never applied before.
     """
-    parts = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    parts[spec.merges.ravel()] = True
-    parts[lengths > 0] = False
-    return parts
+    is_unproduced = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+    is_unproduced[spec.merges.ravel()] = True
+    is_unproduced[lengths > 0] = False
+    return is_unproduced
 
 
 def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
     """Add the tokens and merges that a trainer has learned to a tokenizer."""
     vocabulary = spec.vocabulary
-    blob, offsets, ends = trainer.list_tokens()
-    ids = np.concatenate((ids, np.arange(len(ends) - len(ids), dtype=np.int64) + vocabulary.limit))
-    lengths = np.zeros(vocabulary.limit + len(ends) - len(vocabulary) + 1, dtype=np.int64)
+    blob, offsets, is_word_end = trainer.list_tokens()
+    ids = np.concatenate((ids, np.arange(len(is_word_end) - len(ids), dtype=np.int64) + vocabulary.limit))
+    lengths = np.zeros(vocabulary.limit + len(is_word_end) - len(vocabulary) + 1, dtype=np.int64)
     lengths[ids + 1] = np.diff(offsets)
-    kinds = np.concatenate((vocabulary.kinds, np.full(len(ends) - len(vocabulary), ORDINARY, dtype=np.uint8)))
+    kinds = np.concatenate((vocabulary.kinds, np.full(len(is_word_end) - len(vocabulary), ORDINARY, dtype=np.uint8)))
     ends_word = None
     if spec.ends_word is not None:
         ends_word = np.zeros(len(kinds), dtype=np.bool_)
-        ends_word[ids] = ends
+        ends_word[ids] = is_word_end
     merges = ids[trainer.list_merges()[:, :3]].astype(np.int32)
     ranks = spec.merge_ranks
     if ranks is not None:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,21 @@ from bpe.vocab.training_record import Training
 
 #: What a training gives: a tokenizer, and the record of its training.
 LearnedSpec: TypeAlias = tuple[TokenizerSpec, Training]
+
+
+class LearnedMerges(NamedTuple):
+    """What learning merges from words gives.
+
+    Attributes:
+        spec: the tokenizer.
+        training: the record of the training.
+        counts: int64: the count of each merge's pair when it was merged.
+
+    """
+
+    spec: TokenizerSpec
+    training: Training
+    counts: NDArray[np.int64]
 
 
 class TrainingJob:
@@ -73,11 +88,9 @@ class TrainingJob:
             return [_truncate_to_size(spec, training, size) for size in sizes]
         return Tokenizer(replace(spec, training=training))
 
-    def learn(
-        self, words: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
-    ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
-        """Learn merges from words: (the tokenizer, the record of the training, the count of each merge's pair)."""
-        return self._learn(self, words, config, checkpoint)
+    def learn(self, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None) -> LearnedMerges:
+        """Learn merges from words."""
+        return self._learn(self, counts, config, checkpoint)
 
     def count(
         self,
@@ -103,33 +116,37 @@ class TrainingJob:
         config = self.config
         if pretokenizer == "default":
             pretokenizer = config.pretokenizer
-        words = self.prepare_counts(given_counts, pretokenizer, units)
+        counts = self.prepare_counts(given_counts, pretokenizer, units)
         checkpoint = files = None
         if config.checkpoint is not None:
             files = identify_files(source)
-            counting = {**(extra_options or {}), **describe_count_settings(words), **_list_document_options(source)}
+            count_options = {
+                **(extra_options or {}),
+                **describe_count_settings(counts),
+                **_list_document_options(source),
+            }
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
-            checkpoint = Checkpoint(path, config.to_json() | self._extra_options | counting, files, counting)
+            checkpoint = Checkpoint(path, config.to_json() | self._extra_options | count_options, files, count_options)
         saved_counts = None if checkpoint is None else checkpoint.load_counts()
         if saved_counts is not None:
-            words = saved_counts
+            counts = saved_counts
         elif given_counts is None:
             count_into(
-                words,
+                counts,
                 source,
                 self.threads,
                 config.progress,
-                utf8=config.chars,
+                requires_utf8=config.is_char_model,
                 max_memory=self.max_memory,
                 count_store=checkpoint if files is not None else None,
                 memory_check=None if self.max_memory is None else make_memory_check(config, self.max_memory),
             )
         if checkpoint is not None:
             with progress_note(config.progress, "write"):
-                checkpoint.record_counts(words)
-        if words is not given_counts:
-            self._owned_counts.append(words)
-        return words, checkpoint
+                checkpoint.record_counts(counts)
+        if counts is not given_counts:
+            self._owned_counts.append(counts)
+        return counts, checkpoint
 
     def open_checkpoint(self, path: PathLike, extra_options: Mapping[str, Any], counts: WordCounts) -> Checkpoint:
         """Open a checkpoint of merges that are learned from several counts; `counts` have the settings of all."""
@@ -146,7 +163,7 @@ class TrainingJob:
     def prepare_counts(self, given_counts: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
         """Check the counts that the caller gave, or make empty ones to count a corpus with."""
         config, is_named = self.config, pretokenizer != "default"
-        pretokenizer = as_pretokenizer(pretokenizer if is_named else choose_default_pretokenizer(config.chars))
+        pretokenizer = as_pretokenizer(pretokenizer if is_named else choose_default_pretokenizer(config.is_char_model))
         if isinstance(given_counts, WordCounts):
             current: dict[str, Any] = {"pretokenizer": given_counts.pretokenizer, "normalizer": given_counts.normalizer}
             requested = current | ({"pretokenizer": pretokenizer} if is_named else {})
@@ -158,19 +175,17 @@ class TrainingJob:
                         f"the counts were made with {name}={current[name]!r}, but {name}={value!r} is requested; leave "
                         "the argument out, or count again"
                     )
-            check_counts_match(given_counts, config.special_tokens, units, config.reserved)
+            check_counts_match(given_counts, config.special_tokens, units, config.reserved_names)
             return given_counts
-        words = WordCounts(pretokenizer, config.normalizer, config.special_tokens)
-        words.units = units
+        counts = WordCounts(pretokenizer, config.normalizer, config.special_tokens)
+        counts.units = units
         if given_counts is not None:
-            words.update(given_counts)
-        return words
+            counts.update(given_counts)
+        return counts
 
 
 #: A function that learns merges from words, called as learn(job, words, config, checkpoint); see `TrainingJob.learn`.
-LearnFunction: TypeAlias = Callable[
-    [TrainingJob, WordCounts, TrainConfig, Checkpoint | None], tuple[TokenizerSpec, Training, NDArray[np.int64]]
-]
+LearnFunction: TypeAlias = Callable[[TrainingJob, WordCounts, TrainConfig, Checkpoint | None], LearnedMerges]
 #: A kind of training: its result, or one for each size where they have no merges in common.
 TrainingStrategy: TypeAlias = Callable[[TrainingJob], list[LearnedSpec]]
 
@@ -262,7 +277,7 @@ def make_memory_check(config: TrainConfig, max_memory: int) -> MemoryCheck:
 
     def check_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], sampling_factor: int) -> str | None:
         n_words = sampling_factor * (len(offsets) - 1)
-        n_symbols = sampling_factor * int(np.count_nonzero(blob & 0xC0 != 0x80) if config.chars else len(blob))
+        n_symbols = sampling_factor * int(np.count_nonzero(blob & 0xC0 != 0x80) if config.is_char_model else len(blob))
         word_bytes = sampling_factor * len(blob) + 16 * n_words
         needed = _estimate_memory(other_bytes, word_bytes, n_words, bytes_per_symbol * (n_symbols + 2 * n_words))
         if needed - other_bytes < SAMPLING_ERROR * (max_memory - other_bytes):

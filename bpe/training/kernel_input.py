@@ -24,7 +24,7 @@ SYMBOL_LIMIT = 2**32 - 2
 #: With this many tokens, the kernel's symbols go from 16 to 32 bits.
 WIDE_FROM_TOKENS = 65000
 #: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
-SPELLED_BY_TOKENS = 2
+TOKEN_SYMBOLS = 2
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class WordArrays:
 
     def count_bytes_and_tokens(self, config: TrainConfig) -> tuple[int, int]:
         """Count the bytes of all words of the corpus, and their tokens when each symbol is a token."""
-        occurring = self.inner_counts + self.last_counts
-        tokens = int(occurring.sum())
-        ends = (0x80, 0x800, 0x10000) if config.chars else (0x100,)
-        n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(occurring, ends), 1))
+        symbol_counts = self.inner_counts + self.last_counts
+        n_tokens = int(symbol_counts.sum())
+        code_limits = (0x80, 0x800, 0x10000) if config.is_char_model else (0x100,)
+        n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(symbol_counts, code_limits), 1))
         if config.end_of_word is not None and not config.end_of_word_glued:
-            tokens += int(self.counts.sum())
-        return n_bytes, tokens
+            n_tokens += int(self.counts.sum())
+        return n_bytes, n_tokens
 
     def choose_layout_order(self, by_count: bool) -> NDArray[np.int64]:
         """Choose the order in which the kernel lays out the words: the highest count first, or as the words are.
@@ -70,11 +70,11 @@ class WordArrays:
         """
         if not by_count:
             return np.arange(len(self.counts), dtype=np.int64)
-        falling = np.minimum(self.counts, 0xFFFF).astype(np.uint16)
-        np.subtract(0xFFFF, falling, out=falling)
-        order = np.argsort(falling, kind="stable")
-        frequent = order[: np.count_nonzero(falling == 0)]
-        frequent[:] = frequent[np.argsort(-self.counts[frequent], kind="stable")]
+        sort_keys = np.minimum(self.counts, 0xFFFF).astype(np.uint16)
+        np.subtract(0xFFFF, sort_keys, out=sort_keys)
+        order = np.argsort(sort_keys, kind="stable")
+        frequent_words = order[: np.count_nonzero(sort_keys == 0)]
+        frequent_words[:] = frequent_words[np.argsort(-self.counts[frequent_words], kind="stable")]
         return order
 
 
@@ -83,7 +83,7 @@ class InitialTokens:
     """The tokens that training starts from.
 
     Attributes:
-        spelling: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
+        symbol_kind: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
             order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
         inner_tokens: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN; None
@@ -93,7 +93,7 @@ class InitialTokens:
 
     """
 
-    spelling: int
+    symbol_kind: int
     tokens: list[tuple[bytes, bool, bool, int]]
     inner_tokens: NDArray[np.uint32] | None
     last_tokens: NDArray[np.uint32] | None
@@ -118,22 +118,22 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
             + (" and that the pretokenizer does not drop" if counts.pretokenizer is not None else "")
         )
     if not word_counts.all():
-        occurring = np.flatnonzero(word_counts)
+        word_indices = np.flatnonzero(word_counts)
         data = blob.tobytes()
-        pieces = [data[offsets[i] : offsets[i + 1]] for i in occurring.tolist()]
+        pieces = [data[offsets[i] : offsets[i + 1]] for i in word_indices.tolist()]
         blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
         offsets = compute_offsets([len(piece) for piece in pieces])
-        word_counts = word_counts[occurring]
-    if config.chars:
+        word_counts = word_counts[word_indices]
+    if config.is_char_model:
         data = blob.tobytes()
         check_utf8(data, "the corpus's words")
-        misplaced = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
-        if len(misplaced):
-            word_index = int(misplaced[0])
+        bad_words = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
+        if len(bad_words):
+            word_index = int(bad_words[0])
             check_utf8(data[offsets[word_index] : offsets[word_index + 1]], f"word {word_index}")
-    codes = _count_code_points(int(blob.max())) if config.chars else 256
-    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
-    n_symbols, overflow = count_symbols(blob, offsets, word_counts, config.chars, inner_counts, last_counts)
+    n_codes = _count_code_points(int(blob.max())) if config.is_char_model else 256
+    inner_counts, last_counts = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
+    n_symbols, overflow = count_symbols(blob, offsets, word_counts, config.is_char_model, inner_counts, last_counts)
     if overflow:
         raise ValueError(
             "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
@@ -165,7 +165,7 @@ def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens
 
     """
     given_codes, codes = _choose_codes(words, config)
-    symbols = [_spell_symbol(code, config.chars) for code in codes]
+    symbols = [_encode_symbol(code, config.is_char_model) for code in codes]
     marked_symbols: list[bytes] = []
     first_code_id = config.n_before_alphabet
     n_codes = max(len(words.inner_counts), max(codes, default=0) + 1)
@@ -178,29 +178,31 @@ def make_initial_tokens(words: WordArrays, config: TrainConfig) -> InitialTokens
             word_end_codes = [code for code in codes if code in given_codes or words.last_counts[code] > 0]
             last_tokens = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
             last_tokens[word_end_codes] = np.arange(len(word_end_codes), dtype=np.uint32) + first_code_id + len(codes)
-            marked_symbols = [_spell_symbol(code, config.chars) + mark for code in word_end_codes]
+            marked_symbols = [_encode_symbol(code, config.is_char_model) + mark for code in word_end_codes]
         else:
             mark_token = first_code_id + len(codes)
             marked_symbols = [mark]
     for table in (inner_tokens, last_tokens):
         table[[code for code in list_digit_codes(config) if code < len(table)]] = NO_TOKEN
     _check_names([*symbols, *marked_symbols], config)
-    names = [*config.reserved, *(BYTE_NAMES if config.alphabet.byte_fallback else ())]
+    names = [*config.reserved_names, *(BYTE_NAMES if config.alphabet.byte_fallback else ())]
     tokens = [(name.encode(), False, True, 0) for name in names]
     tokens += [(symbol, False, False, 1) for symbol in symbols]
     tokens += [(symbol, True, False, 1) for symbol in marked_symbols]
-    return InitialTokens(int(config.chars), tokens, inner_tokens, last_tokens, mark_token)
+    return InitialTokens(int(config.is_char_model), tokens, inner_tokens, last_tokens, mark_token)
 
 
 def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
     """Reject symbols that are spelled like a special token or like another symbol."""
-    if not config.chars and not config.reserved and config.end_of_word is None:
+    if not config.is_char_model and not config.reserved_names and config.end_of_word is None:
         return
     checked: set[bytes] = set()
     for symbol in symbols:
-        names = {symbol.decode()} if config.chars else {symbol.decode("latin-1"), list_byte_letters()[symbol[0]]}
-        clash = names & config.reserved.keys()
-        if clash and (config.chars or len(symbol) == 1):
+        names = (
+            {symbol.decode()} if config.is_char_model else {symbol.decode("latin-1"), list_byte_letters()[symbol[0]]}
+        )
+        clash = names & config.reserved_names.keys()
+        if clash and (config.is_char_model or len(symbol) == 1):
             raise ValueError(
                 f"special token {clash.pop()!r} is also a symbol of the alphabet; give the token another name, "
                 "such as '<|name|>', or leave the symbol out of the alphabet"
@@ -213,14 +215,14 @@ def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
         checked.add(symbol)
 
 
-def _spell_symbol(code: int, chars: bool) -> bytes:
-    return chr(code).encode() if chars else bytes([code])
+def _encode_symbol(code: int, is_char_model: bool) -> bytes:
+    return chr(code).encode() if is_char_model else bytes([code])
 
 
 def _choose_codes(words: WordArrays, config: TrainConfig) -> tuple[set[int], list[int]]:
     """Choose the alphabet: (the symbols that the caller gave, all symbols in id order), as bytes or code points."""
-    occurring = words.inner_counts + words.last_counts
-    byte_order = list_byte_alphabet() if not config.chars else None
+    symbol_counts = words.inner_counts + words.last_counts
+    byte_order = list_byte_alphabet() if not config.is_char_model else None
     initial_codes: list[int]
     if config.alphabet.initial is None:
         initial_codes = [] if byte_order is None else list(byte_order)
@@ -229,7 +231,7 @@ def _choose_codes(words: WordArrays, config: TrainConfig) -> tuple[set[int], lis
     else:
         initial_codes = read_initial_codes(config)
     given_codes = set(initial_codes)
-    corpus_codes = [code for code in np.flatnonzero(occurring).tolist() if code not in given_codes]
+    corpus_codes = [code for code in np.flatnonzero(symbol_counts).tolist() if code not in given_codes]
     if byte_order is not None:
         corpus_codes.sort(key=byte_order.index)
     limit = config.alphabet.limit
@@ -239,24 +241,26 @@ def _choose_codes(words: WordArrays, config: TrainConfig) -> tuple[set[int], lis
                 f"limit is {limit}, fewer than the initial alphabet's {pluralize(len(initial_codes), 'symbol')}; raise "
                 "it, or pass alphabet=bpe.Alphabet('corpus')"
             )
-        by_count = sorted(corpus_codes, key=lambda code: -occurring[code])  # stable: ties keep order
-        frequent_codes = set(by_count[: limit - len(initial_codes)])
+        codes_by_count = sorted(corpus_codes, key=lambda code: -symbol_counts[code])  # stable: ties keep order
+        frequent_codes = set(codes_by_count[: limit - len(initial_codes)])
         corpus_codes = [code for code in corpus_codes if code in frequent_codes]
-    return given_codes, initial_codes + _cover_corpus(corpus_codes, given_codes, occurring, config.alphabet.coverage)
+    return given_codes, initial_codes + _cover_corpus(
+        corpus_codes, given_codes, symbol_counts, config.alphabet.coverage
+    )
 
 
 def list_digit_codes(config: TrainConfig) -> list[int]:
     """List the symbols that `split_digits` keeps apart: ASCII's digits, and full-width ones, as in SentencePiece.
 
-    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.keeps_digits_apart`.
+    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.isolates_digits`.
     """
     if not config.split_digits:
         return []
-    return [*range(0x30, 0x3A), *(range(0xFF10, 0xFF1A) if config.chars else ())]
+    return [*range(0x30, 0x3A), *(range(0xFF10, 0xFF1A) if config.is_char_model else ())]
 
 
 def _cover_corpus(
-    corpus_codes: list[int], initial_codes: set[int], occurring: NDArray[np.int64], coverage: float
+    corpus_codes: list[int], initial_codes: set[int], symbol_counts: NDArray[np.int64], coverage: float
 ) -> list[int]:
     """Choose the most frequent of the corpus's symbols, until they and the initial ones are that part of the corpus.
 
@@ -264,12 +268,12 @@ def _cover_corpus(
     """
     if coverage >= 1:
         return corpus_codes
-    total = int(occurring.sum())
-    covered = sum(int(occurring[code]) for code in initial_codes if code < len(occurring))
+    n_symbols = int(symbol_counts.sum())
+    n_covered = sum(int(symbol_counts[code]) for code in initial_codes if code < len(symbol_counts))
     covering_codes: set[int] = set()
-    for code in sorted(corpus_codes, key=lambda code: (-occurring[code], code)):
-        if covered >= coverage * total:
+    for code in sorted(corpus_codes, key=lambda code: (-symbol_counts[code], code)):
+        if n_covered >= coverage * n_symbols:
             break
-        covered += int(occurring[code])
+        n_covered += int(symbol_counts[code])
         covering_codes.add(code)
     return [code for code in corpus_codes if code in covering_codes]

@@ -113,10 +113,10 @@ class CountedCorpus:
         In a word such as `aaa` the pair of two `a` counts twice, as in training.
         """
         frequencies = np.zeros(spec.vocabulary.limit, dtype=np.int64)
-        requested = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
-        codes = requested[:, 0] << 32 | requested[:, 1]
+        requested_pairs = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
+        codes = requested_pairs[:, 0] << 32 | requested_pairs[:, 1]
         order = np.argsort(codes, kind="stable")
-        codes, pair_frequencies, word_index = codes[order], np.zeros(len(requested), dtype=np.int64), 0
+        codes, pair_frequencies, word_index = codes[order], np.zeros(len(requested_pairs), dtype=np.int64), 0
         for ids, bounds in encode_in_groups(spec, self._blob, self._offsets, self._threads):
             lengths = np.diff(bounds)
             weights = np.repeat(self._counts[word_index : word_index + len(lengths)], lengths)
@@ -125,7 +125,7 @@ class CountedCorpus:
             np.add.at(frequencies, ids[has_token], weights[has_token])
             if len(codes):
                 _add_pairs(pair_frequencies, codes, ids.astype(np.int64), bounds, weights)
-        by_request = np.empty(len(requested), dtype=np.int64)
+        by_request = np.empty(len(requested_pairs), dtype=np.int64)
         by_request[order] = pair_frequencies
         return TokenStatistics(frequencies, by_request, int(frequencies.sum()))
 
@@ -142,9 +142,9 @@ def _add_pairs(
     follows_token[bounds[:-1][bounds[:-1] < len(ids)]] = False
     positions = np.flatnonzero(follows_token)
     corpus_codes = ids[positions - 1] << 32 | ids[positions]
-    slots = np.minimum(np.searchsorted(codes, corpus_codes), len(codes) - 1)
-    equal = codes[slots] == corpus_codes
-    np.add.at(frequencies, slots[equal], weights[positions[equal]])
+    pair_indices = np.minimum(np.searchsorted(codes, corpus_codes), len(codes) - 1)
+    is_requested = codes[pair_indices] == corpus_codes
+    np.add.at(frequencies, pair_indices[is_requested], weights[positions[is_requested]])
 
 
 def check_prunable(tok: object) -> TokenizerSpec:
@@ -169,10 +169,10 @@ def count_for_tokenizer(
     check_progress(progress)
     check_one_corpus(files=files, texts=texts, counts=counts)
     if counts is not None:
-        words = as_counts(counts, spec)
+        word_counts = as_counts(counts, spec)
     else:
-        words = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
-        count_corpus(words, files, texts, threads, progress)
-    if not len(words):
+        word_counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
+        count_corpus(word_counts, files, texts, threads, progress)
+    if not len(word_counts):
         raise ValueError("the corpus has no words; give text that is not empty")
-    return CountedCorpus(words, resolve_threads(threads))
+    return CountedCorpus(word_counts, resolve_threads(threads))

@@ -75,7 +75,7 @@ class SuperWords:
 
     @classmethod
     def paper(cls, transition: int, **changes: Any) -> SuperWords:
-        """The patterns of the paper in both stages: words, then everything between numbers; `changes` as for the class.
+        """Take the paper's patterns in both stages: words, then everything between numbers; `changes` as for the class.
 
         >>> SuperWords.paper(180_000).pretokenizer.split("in 1234 of all cases")
         ['in ', '1', '234', ' of all cases']
@@ -86,7 +86,7 @@ class SuperWords:
 
     @classmethod
     def v2(cls, transition: int, **changes: Any) -> SuperWords:
-        """The patterns that the paper's authors use since November 2025; `changes` as for the class.
+        """Take the patterns that the paper's authors use since November 2025; `changes` as for the class.
 
         >>> SuperWords.v2(180_000).pretokenizer.split("in 1234 of all cases, ...")
         ['in ', '123', '4', ' of all cases,', ' ...']
@@ -168,7 +168,7 @@ def check_superwords(superwords: object, config: TrainConfig, source: object) ->
     """
     if not isinstance(superwords, SuperWords):
         raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
-    if config.chars or config.end_of_word is not None:
+    if config.is_char_model or config.end_of_word is not None:
         raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
     min_size = min((config.vocab_size or 0, *config.sizes))
     if config.vocab_size is None or min_size < superwords.transition:
@@ -199,11 +199,11 @@ def check_two_counts(counts: object) -> None:
             "and of stage 2"
         )
     for name in ("normalizer", "special_tokens"):
-        first, second = (getattr(stage_counts, name) for stage_counts in counts)
-        if first != second:
+        first_value, second_value = (getattr(stage_counts, name) for stage_counts in counts)
+        if first_value != second_value:
             raise ValueError(
-                f"the counts of stage 1 were made with {name}={first!r}, those of stage 2 with {second!r}; count "
-                "one of them again"
+                f"the counts of stage 1 were made with {name}={first_value!r}, those of stage 2 with {second_value!r}; "
+                "count one of them again"
             )
 
 

@@ -156,8 +156,9 @@ def train_plain_or_superwords(superwords: SuperWords | None, job: TrainingJob) -
     """Train on words, or with superwords."""
     if superwords is not None:
         return _learn_superwords(superwords, job)
-    words, checkpoint = job.count(job.config.make_source(), job.config.counts)
-    return [job.learn(words, job.config, checkpoint)[:2]]
+    counts, checkpoint = job.count(job.config.make_source(), job.config.counts)
+    learned = job.learn(counts, job.config, checkpoint)
+    return [(learned.spec, learned.training)]
 
 
 def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedSpec]:
@@ -175,10 +176,12 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedS
             source, given_counts, pretokenizer=pretokenizer, units=units, extra_options=extra_options, suffix=suffix
         )
 
-    words, checkpoint = count(1, first_counts, "")
-    spec, first_record, _ = job.learn(words, replace(config, vocab_size=superwords.transition, sizes=()), checkpoint)
-    words, checkpoint = count(2, second_counts, ".stage2")
+    counts, checkpoint = count(1, first_counts, "")
+    first_stage = job.learn(counts, replace(config, vocab_size=superwords.transition, sizes=()), checkpoint)
+    counts, checkpoint = count(2, second_counts, ".stage2")
     check_unchanged(source, files_before)
-    spec = make_second_stage_base(spec, words, superwords)
-    spec, second_record, _ = continue_merges(job, words, spec, superwords.limit_config(config), checkpoint)
-    return [(spec, second_record.after(first_record.merges, first_record.curve, first_record.stopped))]
+    base = make_second_stage_base(first_stage.spec, counts, superwords)
+    second_stage = continue_merges(job, counts, base, superwords.limit_config(config), checkpoint)
+    first_record = first_stage.training
+    record = second_stage.training.after(first_record.merges, first_record.curve, first_record.stopped)
+    return [(second_stage.spec, record)]

@@ -22,7 +22,7 @@ from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
-from bpe.training.job import MIN_PAIR_MEMORY, TrainingJob, compute_pair_memory
+from bpe.training.job import MIN_PAIR_MEMORY, LearnedMerges, TrainingJob, compute_pair_memory
 from bpe.training.kernel_input import WIDE_FROM_TOKENS, InitialTokens, WordArrays, build_words, make_initial_tokens
 from bpe.vocab.after_encoding import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
@@ -45,9 +45,9 @@ log = get_log()
 
 
 class MergeLearner(Protocol):
-    """What learns merges: a `Trainer`, or several in step. `stop` is 0, or a key of STOP_REASONS."""
+    """What learns merges: a `Trainer`, or several in step. `stop_reason` is 0, or a key of STOP_REASONS."""
 
-    stop: int
+    stop_reason: int
     teams: tuple[Team, ...]
 
     @property
@@ -63,7 +63,7 @@ class MergeLearner(Protocol):
     def list_removed_counts(self) -> NDArray[np.int64]:
         """List by how many tokens each merge made the corpus shorter: int64 (n,)."""
 
-    def spell_token(self, token: int) -> bytes:
+    def get_token_bytes(self, token: int) -> bytes:
         """Return the bytes of a token."""
 
     def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
@@ -72,7 +72,7 @@ class MergeLearner(Protocol):
 
 def learn_merges(
     job: TrainingJob, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None
-) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+) -> LearnedMerges:
     """Learn merges from word counts.
 
     Algorithm: Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (ACL 2016),
@@ -84,9 +84,6 @@ def learn_merges(
         config: the config of the job, or of one stage of it.
         checkpoint: the checkpoint whose merges are learned again first, and where new ones are saved.
 
-    Returns:
-        (The tokenizer, the record of the training, the count of each merge's pair when it was merged.)
-
     Raises:
         ValueError: for an empty corpus, words that are not UTF-8 in a character model, counts whose pairs overflow 64
             bits, an alphabet that does not fit vocab_size, options that contradict each other, or a `max_memory` that
@@ -97,17 +94,20 @@ def learn_merges(
     with progress_note(config.progress, "index"):
         words = build_words(counts, config)
         job.clear_own_counts(counts)
-        initial = make_initial_tokens(words, config)
+        initial_tokens = make_initial_tokens(words, config)
         n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
-        vocab_limit = choose_vocab_limit(initial, config)
-        merges = max(vocab_limit - len(initial.tokens), 0)
+        vocab_limit = choose_vocab_limit(initial_tokens, config)
+        max_merges = max(vocab_limit - len(initial_tokens.tokens), 0)
         if config.num_merges is not None:
-            merges = min(merges, config.num_merges)
-        trainer = make_trainer(words, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
-        del words, initial  # the merges need the memory of their arrays
+            max_merges = min(max_merges, config.num_merges)
+        trainer = make_trainer(
+            words, config, initial_tokens, max_merges, max_memory=job.max_memory, threads=job.threads
+        )
+        del words, initial_tokens  # the merges need the memory of their arrays
     run_merges(trainer, config, vocab_limit, checkpoint, n_words)
     spec = make_spec(counts, config, *trainer.list_tokens(), trainer.list_merges())
-    return spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config), trainer.list_merges()[:, 3]
+    record = make_record(trainer, n_words, start_time, bytes_and_tokens, config)
+    return LearnedMerges(spec, record, trainer.list_merges()[:, 3])
 
 
 def make_initial_spec(counts: WordCounts, parts: Sequence[WordArrays], config: TrainConfig) -> TokenizerSpec:
@@ -122,27 +122,27 @@ def make_initial_spec(counts: WordCounts, parts: Sequence[WordArrays], config: T
         ValueError: as `learn_merges`.
 
     """
-    codes = max(len(words_part.inner_counts) for words_part in parts)
-    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    n_codes = max(len(words_part.inner_counts) for words_part in parts)
+    inner_counts, last_counts = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
     for words_part in parts:
         inner_counts[: len(words_part.inner_counts)] += words_part.inner_counts
         last_counts[: len(words_part.last_counts)] += words_part.last_counts
     no_words = np.zeros(0, np.int64)
     words = WordArrays(np.zeros(0, np.uint8), np.zeros(1, np.int64), no_words, inner_counts, last_counts, 0)
-    initial = make_initial_tokens(words, config)
-    choose_vocab_limit(initial, config)
-    trainer = make_trainer(words, config, initial, 0)
+    initial_tokens = make_initial_tokens(words, config)
+    choose_vocab_limit(initial_tokens, config)
+    trainer = make_trainer(words, config, initial_tokens, 0)
     return make_spec(counts, config, *trainer.list_tokens(), trainer.list_merges())
 
 
-def choose_vocab_limit(initial: InitialTokens, config: TrainConfig) -> int:
+def choose_vocab_limit(initial_tokens: InitialTokens, config: TrainConfig) -> int:
     """Choose the most tokens that the result may have.
 
     Raises:
         ValueError: for a size that the initial tokens do not fit in.
 
     """
-    n_initial = len(initial.tokens)
+    n_initial = len(initial_tokens.tokens)
     vocab_limit: int = ID_LIMIT - config.alphabet.first_id
     if vocab_limit < n_initial:
         raise ValueError(
@@ -155,10 +155,14 @@ def choose_vocab_limit(initial: InitialTokens, config: TrainConfig) -> int:
             raise ValueError(
                 f"vocab_size is {min_size}, but the alphabet has "
                 f"{pluralize(n_initial - config.n_before_alphabet, 'symbol')}, "
-                f"with {pluralize(len(config.reserved), 'special token')} beside it"
+                f"with {pluralize(len(config.reserved_names), 'special token')} beside it"
                 + (" and the tokens of 256 bytes" if config.alphabet.byte_fallback else "")
                 + f"; it must be at least {n_initial}"
-                + ("" if config.chars or config.alphabet.initial is not None else ", or give bpe.Alphabet('corpus')")
+                + (
+                    ""
+                    if config.is_char_model or config.alphabet.initial is not None
+                    else ", or give bpe.Alphabet('corpus')"
+                )
             )
         vocab_limit = min(vocab_limit, config.vocab_size)
     return vocab_limit
@@ -174,8 +178,8 @@ tuning_for_tests: dict[str, Any] = {}
 def make_trainer(
     words: WordArrays,
     config: TrainConfig,
-    initial: InitialTokens,
-    merges: int,
+    initial_tokens: InitialTokens,
+    max_merges: int,
     *,
     max_memory: int | None = None,
     threads: int = 1,
@@ -186,8 +190,8 @@ def make_trainer(
     Args:
         words: the words.
         config: the rules for the next merge.
-        initial: the initial tokens.
-        merges: the most merges that it will learn.
+        initial_tokens: the initial tokens.
+        max_merges: the most merges that it will learn.
         max_memory: the most bytes that the process may have; None for no limit.
         threads: with more than one, run merges within `team_threads(*trainer.teams)`.
         track_all_pairs: track every pair, however rare, so that pairs can be given.
@@ -198,7 +202,9 @@ def make_trainer(
     """
     memory = 0
     if max_memory is not None:
-        memory = compute_pair_memory(words, max_memory, len(initial.tokens), len(initial.tokens) + merges)
+        memory = compute_pair_memory(
+            words, max_memory, len(initial_tokens.tokens), len(initial_tokens.tokens) + max_merges
+        )
         if track_all_pairs and memory < 12 * words.n_symbols + MIN_PAIR_MEMORY:
             missing = 2 * (12 * words.n_symbols + MIN_PAIR_MEMORY - memory)
             raise ValueError(
@@ -212,7 +218,9 @@ def make_trainer(
         "threads": threads,
         "max_16bit_tokens": WIDE_FROM_TOKENS,
     }
-    return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(tuning | tuning_for_tests))
+    return Trainer(
+        words, initial_tokens, config, max_merges, track_all_pairs=track_all_pairs, **(tuning | tuning_for_tests)
+    )
 
 
 def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
@@ -254,28 +262,30 @@ def run_merges(
     are saved in the checkpoint. With many words the first merges take seconds each, so the first calls learn few.
     """
     on_merge = config.on_merge
-    per_call = MERGES_PER_CALL if n_words < MANY_WORDS else 1
+    merges_per_call = MERGES_PER_CALL if n_words < MANY_WORDS else 1
     max_merges = config.num_merges if config.num_merges is not None else ID_LIMIT
-    spell = partial(_spell_token, trainer, config.chars)
+    format_token = partial(_format_token, trainer, config.is_char_model)
     with team_threads(*trainer.teams):
         n_done = _resume(trainer, checkpoint, max_merges, vocab_limit, config.progress)
         total = _count_possible_merges(trainer, n_done, max_merges, vocab_limit)
         try:
             with progress_bar(config.progress, "merge", total, "merges", n_done) as bar:
                 while n_done < max_merges:
-                    call_time = time.monotonic()
-                    merges = trainer.run(min(per_call, max_merges - n_done) if on_merge is None else 1, vocab_limit)
+                    call_start = time.monotonic()
+                    merges = trainer.run(
+                        min(merges_per_call, max_merges - n_done) if on_merge is None else 1, vocab_limit
+                    )
                     n_done += len(merges)
-                    if time.monotonic() - call_time < SHORT_CALL_SECONDS:
-                        per_call = min(2 * per_call, MERGES_PER_CALL)
+                    if time.monotonic() - call_start < SHORT_CALL_SECONDS:
+                        merges_per_call = min(2 * merges_per_call, MERGES_PER_CALL)
                     if merges:
-                        bar(len(merges), partial(spell, merges[-1][2]), merges[-1][3])
+                        bar(len(merges), partial(format_token, merges[-1][2]), merges[-1][3])
                         if on_merge is not None:
                             left, right, token, count = merges[0]
-                            on_merge(n_done, spell(left), spell(right), spell(token), count)
+                            on_merge(n_done, format_token(left), format_token(right), format_token(token), count)
                         if checkpoint is not None:
                             checkpoint.save_if_due(trainer.list_merges)
-                    if trainer.stop or not merges:
+                    if trainer.stop_reason or not merges:
                         break
         finally:
             if checkpoint is not None:
@@ -306,23 +316,27 @@ def _count_possible_merges(trainer: MergeLearner, n_done: int, max_merges: int, 
     return total if total < ID_LIMIT // 2 else None
 
 
-def _spell_token(trainer: MergeLearner, chars: bool, token: int) -> Any:
+def _format_token(trainer: MergeLearner, is_char_model: bool, token: int) -> Any:
     """Spell a token as `on_merge` receives it: bytes, or str in a character model."""
-    data = trainer.spell_token(token)
-    return data.decode() if chars else data
+    data = trainer.get_token_bytes(token)
+    return data.decode() if is_char_model else data
 
 
 def make_record(
     trainer: MergeLearner, n_words: int, start_time: float, bytes_and_tokens: tuple[int, int], config: TrainConfig
 ) -> Training:
     """Make the record of a training that began at `start_time`. Logs a warning if the training stopped early."""
-    merges, tokens = len(trainer.list_merges()), trainer.n_tokens
-    stopped = STOP_REASONS.get(trainer.stop)
+    n_merges, n_tokens = len(trainer.list_merges()), trainer.n_tokens
+    stopped = STOP_REASONS.get(trainer.stop_reason)
     if stopped:
-        learned, size = pluralize(merges, "merge"), pluralize(tokens, "token")
+        learned, size = pluralize(n_merges, "merge"), pluralize(n_tokens, "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
     return Training(
-        stopped, merges, n_words, time.perf_counter() - start_time, _make_curve(trainer, bytes_and_tokens, config.sizes)
+        stopped,
+        n_merges,
+        n_words,
+        time.perf_counter() - start_time,
+        _make_curve(trainer, bytes_and_tokens, config.sizes),
     )
 
 
@@ -331,12 +345,14 @@ def _make_curve(
 ) -> tuple[tuple[int, int, float], ...]:
     """Make `Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
     n_bytes, n_tokens = bytes_and_tokens
-    merges, lengths = trainer.list_merges(), n_tokens - np.cumsum(trainer.list_removed_counts())
-    n = len(merges)
-    row_merges = {1 << power for power in range(n.bit_length())} | {n}
-    row_merges.update(n - (trainer.n_tokens - size) for size in sizes if size < trainer.n_tokens)
+    merge_rows, corpus_lengths = trainer.list_merges(), n_tokens - np.cumsum(trainer.list_removed_counts())
+    n_merges = len(merge_rows)
+    row_merges = {1 << power for power in range(n_merges.bit_length())} | {n_merges}
+    row_merges.update(n_merges - (trainer.n_tokens - size) for size in sizes if size < trainer.n_tokens)
     return tuple(
-        (k, int(merges[k - 1, 3]), n_bytes / max(int(lengths[k - 1]), 1)) for k in sorted(row_merges) if 0 < k <= n
+        (k, int(merge_rows[k - 1, 3]), n_bytes / max(int(corpus_lengths[k - 1]), 1))
+        for k in sorted(row_merges)
+        if 0 < k <= n_merges
     )
 
 
@@ -362,31 +378,31 @@ def make_spec(
     config: TrainConfig,
     blob: bytes,
     offsets: NDArray[np.int64],
-    ends: NDArray[np.bool_],
-    rows: NDArray[np.int64],
+    is_word_end: NDArray[np.bool_],
+    merge_rows: NDArray[np.int64],
 ) -> TokenizerSpec:
     """Make the tokenizer with these tokens and merges, as a `MergeLearner` gives them; ids begin at `first_id`.
 
     Arrays only: tokens may be millions.
     """
-    first_id, n_reserved = config.alphabet.first_id, len(config.reserved)
-    max_first_id = 64 * len(ends) + 1_000_000 - len(ends)
+    first_id, n_reserved = config.alphabet.first_id, len(config.reserved_names)
+    max_first_id = 64 * len(is_word_end) + 1_000_000 - len(is_word_end)
     if first_id > max_first_id:
         raise ValueError(
-            f"first_id is {first_id}, too large for {pluralize(len(ends), 'token')}: ids must be denser; it must be at "
-            f"most {max_first_id}"
+            f"first_id is {first_id}, too large for {pluralize(len(is_word_end), 'token')}: ids must be denser; it "
+            f"must be at most {max_first_id}"
         )
-    kinds = np.full(first_id + len(ends), ORDINARY, dtype=np.uint8)
+    kinds = np.full(first_id + len(is_word_end), ORDINARY, dtype=np.uint8)
     kinds[:first_id] = NONE
     kinds[first_id : first_id + n_reserved] = SPECIAL
     vocabulary = Vocabulary.from_arrays(blob, np.concatenate((np.zeros(first_id, dtype=np.int64), offsets)), kinds)
     ends_word = None
     if config.end_of_word is not None:
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends_word[first_id:] = ends
-    merges = (rows[:, :3] + first_id).astype(np.int32)
+        ends_word[first_id:] = is_word_end
+    merges = (merge_rows[:, :3] + first_id).astype(np.int32)
     pairs, results = np.ascontiguousarray(merges[:, :2]), np.ascontiguousarray(merges[:, 2])
-    special_ids = {name: first_id + i for i, name in enumerate(config.reserved)}
+    special_ids = {name: first_id + i for i, name in enumerate(config.reserved_names)}
     return TokenizerSpec(
         model=config.model,
         vocabulary=vocabulary,

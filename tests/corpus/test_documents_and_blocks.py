@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.corpus import documents, reading
-from bpe.corpus.blocks import make_safe_cut, make_text_blocks, split
+from bpe.corpus.blocks import make_safe_end_finder, make_text_blocks, split_spans
 from bpe.corpus.sources import Sources
 
 
@@ -46,7 +46,7 @@ def test_split_equals_the_naive_split(
     data = b"".join(text)
     edges = sorted({0, len(data), *(bound for bound in bounds if bound < len(data))})
     pairs = np.array(list(pairwise(edges)), dtype=np.int64).reshape(-1, 2)
-    starts, ends = split(data, pairs[:, 0].copy(), pairs[:, 1].copy(), strings, keep, empty)
+    starts, ends = split_spans(data, pairs[:, 0].copy(), pairs[:, 1].copy(), strings, keep, empty)
     expected = [piece for a, b in pairs for piece in naive_split(data[a:b], strings, keep, empty)]
     assert [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)] == expected
 
@@ -64,7 +64,7 @@ def test_str_bytes_and_files_are_split_alike(text: list[bytes], separator: bytes
         ([b"\n"], True, list(io.BytesIO(data))),
         ([], False, [data]),
     ):
-        starts, ends = split(data, *whole, strings, keep, True)
+        starts, ends = split_spans(data, *whole, strings, keep, True)
         assert [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)] == expected
 
 
@@ -139,7 +139,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(data)
     for threads in (1, 2, 5):
         joined, sizes, buffers = b"", [], set()
-        cut = make_safe_cut(lambda text, low: len(text), [])
+        cut = make_safe_end_finder(lambda text, low: len(text), [])
         for block in Sources(path).blocks(cut, threads):
             assert block.offset == len(joined)
             joined += bytes(block.text)
@@ -155,7 +155,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert max(sizes[-4:-1]) <= 60
     small = list(make_text_blocks(["ab", b"", "cd"], None))
     assert [bytes(block.text) for block in small] == [b"abcd"]
-    assert [array.tolist() for array in small[0].documents()] == [[0, 2, 2], [2, 2, 4]]
+    assert [array.tolist() for array in small[0].find_documents()] == [[0, 2, 2], [2, 2, 4]]
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------

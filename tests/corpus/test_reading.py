@@ -182,10 +182,10 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A file that is truncated to 100 bytes after its third block is read, or after its size if a kernel reads it."""
     path = tmp_path / "shrinking.txt"
     path.write_bytes(b"low lower lowest\n" * 600)
-    schedule = reading.Schedule.record_read
+    schedule = reading.ReadSchedule.record_read
     done = 0
 
-    def read(self: reading.Schedule, count: int) -> None:
+    def read(self: reading.ReadSchedule, count: int) -> None:
         nonlocal done
         schedule(self, count)
         done += 1
@@ -198,7 +198,7 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         os.truncate(path, 100)
         yield from readers(self, stream, *given)
 
-    monkeypatch.setattr(reading.Schedule, "record_read", read)
+    monkeypatch.setattr(reading.ReadSchedule, "record_read", read)
     monkeypatch.setattr(Sources, "_make_reader", truncated)
     return path
 
@@ -257,14 +257,14 @@ def test_a_file_that_is_changed_meanwhile_is_an_error(
 ) -> None:
     path = write(tmp_path / f"a.{ending}", ["low lower"] * 50)
     os.utime(path, ns=(1, 1))
-    refuse_changes = streams.refuse_changes
+    watch_for_changes = streams.watch_for_changes
 
     def changing(file: Any, *given: Any) -> None:
-        refuse_changes(file, *given)
+        watch_for_changes(file, *given)
         change(path)
 
     for module in (streams, parquet):
-        monkeypatch.setattr(module, "refuse_changes", changing)
+        monkeypatch.setattr(module, "watch_for_changes", changing)
     tok = tokenizer("scanner")
     for call in (tok.encode_files, lambda path: bpe.count_words(files=path), lambda path: bpe.evaluate(tok, path)):
         with pytest.raises(OSError, match=rf"a\.{ending} was changed while it was read"):
@@ -305,7 +305,7 @@ def test_a_read_error_names_the_file() -> None:
 
     stream = reading.Stream(Broken(), "text")
     with pytest.raises(OSError, match=r"Input/output error: 'text'"):
-        list(reading.read_text(stream, None, reading.BufferPool(), reading.Schedule(None, 1)))
+        list(reading.read_text(stream, None, reading.BufferPool(), reading.ReadSchedule(None, 1)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -667,9 +667,9 @@ def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytes
 
 def test_sizes_of_reads() -> None:
     """One thread reads the same size each time; several start and end with less, and never read as much at once."""
-    alone = reading.Schedule(None, 1)
+    alone = reading.ReadSchedule(None, 1)
     assert [alone.take_size() for _ in range(3)] == [reading.MAX_READ] * 3
-    schedule, left, sizes = reading.Schedule(20 << 20, 2), 20 << 20, []
+    schedule, left, sizes = reading.ReadSchedule(20 << 20, 2), 20 << 20, []
     while left > 0:
         sizes.append(schedule.take_size())
         schedule.record_read(sizes[-1])

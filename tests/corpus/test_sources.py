@@ -22,7 +22,7 @@ from strategies import examples
 
 import bpe
 from bpe.corpus import parquet, reading, sources, streams
-from bpe.corpus.blocks import Position, make_document_cut, make_safe_cut
+from bpe.corpus.blocks import Position, make_document_end_finder, make_safe_end_finder
 from bpe.corpus.listing import list_sources
 
 
@@ -215,16 +215,16 @@ def test_a_separator_may_end_documents(
             (bpe.Sources([path, path], separator=separator).with_ending_separators(), ended(text, separator) * 2),
         ):
             cut = (
-                make_document_cut([separator.encode()], False)
+                make_document_end_finder([separator.encode()], False)
                 if whole
-                else make_safe_cut(any_position, [separator.encode()])
+                else make_safe_end_finder(any_position, [separator.encode()])
             )
             assert joined(given_sources.blocks(cut, 1)) == [document.encode() for document in expected]
 
 
 def any_position(text: memoryview, low: int) -> int:
     """The last boundary of characters before the end of the text."""
-    found = reading.cut_after_character(bytearray(text), low, len(text) - 1)
+    found = reading.find_last_character_end(bytearray(text), low, len(text) - 1)
     return low if found is None else found[0]
 
 
@@ -366,7 +366,7 @@ def test_reading_goes_on_from_any_position(
         paths, encoding_errors=errors, on_error=on_error, separator_ends=ends, **(cutting if textual else {})
     )
     separators = given_sources.separators
-    cut = make_safe_cut(any_position, separators) if anywhere else make_document_cut(separators, keep)
+    cut = make_safe_end_finder(any_position, separators) if anywhere else make_document_end_finder(separators, keep)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
         patch.setattr("bpe.corpus.blocks.BLOCK", size)
@@ -374,10 +374,10 @@ def test_reading_goes_on_from_any_position(
         blocks = list(given_sources.blocks(cut, 1))
         whole, before = joined(blocks, release=False), 0
         for block in blocks:
-            begun = len(block.documents(empty=True)[0]) - (not block.begins)
-            if block.begins:
+            begun = len(block.find_documents(keep_empty=True)[0]) - (not block.begins_document)
+            if block.begins_document:
                 for more in {0, 1, begun - 1, begun} & set(range(begun + 1)):
-                    at = Position(block.file, block.position, block.skip + more)
+                    at = Position(block.file_index, block.position, block.documents_to_skip + more)
                     rest = given_sources.blocks(cut, 1, start=at)
                     assert joined(rest) == whole[before + more :], (at, whole)
             before += begun
@@ -389,9 +389,9 @@ def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: p
     """Where a separator ends documents, too; then the block's text is still in a processor's cache."""
     monkeypatch.setattr(reading, "MAX_READ", 64)
     reads: list[int] = []
-    monkeypatch.setattr(reading.Schedule, "record_read", lambda self, count: reads.append(count))
+    monkeypatch.setattr(reading.ReadSchedule, "record_read", lambda self, count: reads.append(count))
     sources = bpe.Sources(write(tmp_path / "a.txt", ["ab " * 60, "cd " * 60]), separator="|", separator_ends=True)
-    cut = make_safe_cut(any_position, sources.separators)
+    cut = make_safe_end_finder(any_position, sources.separators)
     for number, block in enumerate(sources.blocks(cut, 1), start=1):
         assert len(reads) == number
         assert len(block.text) > 60 or sum(reads) == 361
@@ -450,8 +450,8 @@ def test_parts_in_order_are_the_whole(
         for part in parts:
             copied = pickle.loads(pickle.dumps(part))
             assert (read(copied), copied.plan()) == (read(part), part.plan())
-            for block in list(part.blocks(make_document_cut(whole.separators, keep), 1)):
-                assert joined(part.blocks(None, 1, start=block.resume))
+            for block in list(part.blocks(make_document_end_finder(whole.separators, keep), 1)):
+                assert joined(part.blocks(None, 1, start=block.resume_position))
 
 
 def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +487,7 @@ def test_errors_in_a_part_name_the_line_of_the_file(tmp_path: Path, monkeypatch:
         read(part)
     first = next(iter(part.blocks(None, 1)))
     with pytest.raises(bpe.FormatError, match=r"a\.jsonl, line 201: "):
-        read(bpe.Sources(path), start=first.resume)
+        read(bpe.Sources(path), start=first.resume_position)
 
 
 # Threads --------------------------------------------------------------------------------------------------------------
@@ -501,11 +501,11 @@ def readers() -> list[threading.Thread]:
 def test_the_reading_thread_ends_with_the_generator(name: str, small: None, tmp_path: Path) -> None:
     path = write(tmp_path / name, ["low lower"] * 5000)
     found = bpe.Sources(path)
-    blocks = found.blocks(make_document_cut([b" "], False), 1)
+    blocks = found.blocks(make_document_end_finder([b" "], False), 1)
     next(blocks)
     blocks.close()
     assert readers() == []
-    blocks = found.blocks(make_document_cut([b" "], False), 1)
+    blocks = found.blocks(make_document_end_finder([b" "], False), 1)
     next(blocks)
     del blocks
     assert readers() == []

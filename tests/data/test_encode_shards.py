@@ -169,6 +169,16 @@ def test_default_none_and_given_ends(tmp_path, tokenizer):
         encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", rank=0)
 
 
+@pytest.mark.parametrize("name", ["default", "None"])
+def test_a_special_token_of_any_name_is_appended(tmp_path, name):
+    tokenizer = bpe.train(texts=["low"], vocab_size=258, special_tokens=[name, END])
+    (tmp_path / "a.txt").write_text("low")
+    manifest = encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "out", format="nanogpt", append=name)
+    expected = [*tokenizer.encode("low").tolist(), tokenizer.token_id(name)]
+    assert TokenShards(tmp_path / "out").tokens(0, manifest.tokens).tolist() == expected
+    assert (manifest.options["prepend"], manifest.options["append"]) == (None, tokenizer.token_id(name))
+
+
 # Ids ------------------------------------------------------------------------------------------------------------------
 
 

@@ -128,7 +128,7 @@ def test_values_with_a_right_checksum(begun: Begun) -> None:
         values += [old + 1, old - 1, old + 20] * 3 if type(old) is int else []
         values += [old[:-1], old + old[:1], old[::-1]] * 3 if isinstance(old, list) else []
         parent[path[-1]] = random.choice(values)
-        line = journal._spell_line(record)
+        line = journal._format_line(record)
         accepted += not begun.refuses(b"".join([*begun.lines[:index], line, *begun.lines[index + 1 :]]))
     assert accepted < 15  # values that change nothing
 
@@ -233,7 +233,7 @@ def test_forged_positions_in_files_of_all_kinds(
         del record["crc32"]
         for index, step in change.items():
             record["next"][index] += step
-        begun.refuses(b"".join([*begun.lines[:last_index], journal._spell_line(record)]))
+        begun.refuses(b"".join([*begun.lines[:last_index], journal._format_line(record)]))
 
 
 # Going on with what has changed ---------------------------------------------------------------------------------------

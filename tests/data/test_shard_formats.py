@@ -26,7 +26,7 @@ from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError
 
 NEEDS_ARROW = ("parquet", "arrow")
-DOCUMENTS = [format_name for format_name in FORMATS if FORMATS[format_name].holds]
+DOCUMENTS = [format_name for format_name in FORMATS if FORMATS[format_name].features]
 
 
 def skip_without_arrow(format_name: str) -> None:
@@ -92,7 +92,7 @@ def test_the_bytes_do_not_depend_on_the_calls(
                     position += len(part)
                     last = i >= length - 1
                     writer.write(part, np.array([len(part)]), begins_document=i == 0, ends_document=last)
-        assert (writer.documents, writer.tokens) == (50, len(ids))
+        assert (writer.n_documents, writer.n_tokens) == (50, len(ids))
         files = writer.finish()
         contents.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
         assert files[0].name == FORMATS[format_name].name_files("x")[0]
@@ -251,10 +251,10 @@ def test_golden_dolma(tmp_path: Path) -> None:
 
 def test_datatrove_numbers_for_people() -> None:
     """As `humanize.metric` writes them."""
-    from bpe.data.formats.flat import spell_metric
+    from bpe.data.formats.flat import format_metric
 
     expected = {0: "0.00 ", 999: "999 ", 1000: "1.00 k", 999_999: "1000 k", 10**9: "1.00 G", 25 * 10**12: "25.0 T"}
-    assert {number: spell_metric(number) for number in expected} == expected
+    assert {number: format_metric(number) for number in expected} == expected
 
 
 # Loss masks -----------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
     writer = FORMATS["llmc"].open_writer(tmp_path, "x", np.dtype("<u2"))
-    writer.tokens = 2**31 - 2  # type: ignore[misc]
+    writer.n_tokens = 2**31 - 2  # type: ignore[misc]
     with pytest.raises(ValueError, match="would have 2147483648 tokens; llmc files hold at most 2147483647: pass a sh"):
         writer.write(np.arange(2), np.array([2]))
     writer.discard()

@@ -13,7 +13,7 @@ from shard_corpus import make_texts, open_sources, read_rows, small_groups, toke
 
 from bpe.data import encode_shards
 from bpe.data.grouping import choose_validation, hash_documents
-from bpe.data.shuffling import Buckets, count_buckets, find_buckets, gather_documents, hash_positions
+from bpe.data.shuffling import Buckets, compute_document_keys, count_buckets, find_buckets, gather_documents
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
 
@@ -32,7 +32,7 @@ def test_keys(seed, part, file, index):
     key = mixed(seed & ((1 << 64) - 1))
     for word in (seed >> 64, part, 100, file, index):
         key = mixed(key ^ word)
-    assert hash_positions(seed, (part, 100), np.array([file]), np.array([index])).tolist() == [key]
+    assert compute_document_keys(seed, (part, 100), np.array([file]), np.array([index])).tolist() == [key]
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(1, 1 << 20))
@@ -56,7 +56,7 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
     monkeypatch.setattr("bpe.data.shuffling._BATCH_IDS", 10)
     monkeypatch.setattr("bpe.data.shuffling._MAX_READ_IDS", 5)  # mapped rather than read
     buckets = Buckets(tmp_path, 1, np.dtype("<u2"))
-    buckets.begin()
+    buckets.create()
     lengths = np.array([3, 25, 0, 10, 4])
     buckets.append(np.arange(42), lengths, np.array([50, 40, 30, 20, 10], dtype=np.uint64), None)
     parts = list(buckets.sort_documents(0))
@@ -88,7 +88,7 @@ def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, t
     paths = write_corpus(tmp_path / "c", texts)
     manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", seed=9, shards=4)
     positions = [(file, index_in_file) for file in range(3) for index_in_file in range(100)]
-    keys = hash_positions(9, (0, 1), *(np.array(column) for column in zip(*positions, strict=True)))
+    keys = compute_document_keys(9, (0, 1), *(np.array(column) for column in zip(*positions, strict=True)))
     order = np.argsort(keys, kind="stable")
     rows = read_rows(tmp_path / "out")
     assert rows == [tokenizer.encode(texts[index]).tolist() for index in order.tolist()]

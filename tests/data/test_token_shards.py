@@ -362,7 +362,7 @@ def test_other_processes(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_batches_of_a_shard(tmp_path_factory: Any, format_name: str, docs: Any, max_tokens: int, masks: bool) -> None:
     if format_name in ("parquet", "arrow"):
         pytest.importorskip("pyarrow")
-    masks = masks and "masks" in FORMATS[format_name].holds
+    masks = masks and "masks" in FORMATS[format_name].features
     folder = tmp_path_factory.mktemp("shards")
     masked_documents = [(ids, [token_id % 2 for token_id in ids]) for ids in docs]
     write_shards(masked_documents if masks else docs, folder, format=format_name, masks=masks)

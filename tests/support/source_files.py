@@ -18,7 +18,7 @@ import pytest
 
 import bpe
 from bpe.corpus import parquet, reading
-from bpe.corpus.blocks import Block, make_document_cut
+from bpe.corpus.blocks import Block, make_document_end_finder
 
 zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
 
@@ -79,9 +79,9 @@ def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
     parts: list[bytes] = []
     for block in blocks:
         block.check()
-        starts, ends = block.documents(empty=True)
+        starts, ends = block.find_documents(keep_empty=True)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        if not block.begins:
+        if not block.begins_document:
             parts[-1] += texts.pop(0)
         parts += texts
         if release:
@@ -90,7 +90,7 @@ def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
 
 
 def read(given_sources: bpe.Sources, **options: Any) -> list[str]:
-    cut = make_document_cut(given_sources.separators, given_sources.keep_separator)
+    cut = make_document_end_finder(given_sources.separators, given_sources.keep_separator)
     with closing(given_sources.blocks(cut, 1, **options)) as blocks:
         return [document.decode() for document in joined(blocks)]
 

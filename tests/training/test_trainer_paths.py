@@ -214,7 +214,7 @@ def encoded_kernel(
     """A trainer that starts with the tokens of another one, and with the words as some of its merges encode them."""
     letters = full_trainer.n_tokens - len(full_trainer.list_merges())
     tokens = [
-        (token, False, False, len(token)) for token in map(full_trainer.spell_token, range(letters + len(merges)))
+        (token, False, False, len(token)) for token in map(full_trainer.get_token_bytes, range(letters + len(merges)))
     ]
     id_of_token = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
     data: list[np.ndarray[Any, Any]] = []
@@ -238,7 +238,7 @@ def trainer_of(
 ) -> Trainer:
     counts = np.array(list(words.values()), dtype=np.int64)
     initial = kernel_input.InitialTokens(
-        kernel_input.SPELLED_BY_TOKENS if table is None else 0, tokens, table, table, 0xFFFFFFFF
+        kernel_input.TOKEN_SYMBOLS if table is None else 0, tokens, table, table, 0xFFFFFFFF
     )
     rules = bpe.MergeRules(tie_break=tie_break)  # type: ignore[arg-type]
     config = TrainConfig(counts=words, num_merges=1000, rules=rules)
@@ -255,7 +255,7 @@ def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
         full_trainer = kernel(words, tie_break)
         merges = full_trainer.run(1000, 2000)
-        spelled = [*map(full_trainer.spell_token, range(full_trainer.n_tokens))]
+        spelled = [*map(full_trainer.get_token_bytes, range(full_trainer.n_tokens))]
         stop = random_.randint(0, len(merges))
         replayed = kernel(words, tie_break, **switches)
         with team_threads(replayed.team):

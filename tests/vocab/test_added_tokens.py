@@ -17,7 +17,7 @@ from strategies import examples
 import bpe
 from bpe import normalizers as n
 from bpe.base._aho_corasick import Finder
-from bpe.corpus.blocks import split
+from bpe.corpus.blocks import split_spans
 from bpe.formats.huggingface import read, write
 from bpe.vocab.special_tokens import SpecialTokens
 
@@ -199,7 +199,7 @@ def test_finder_equals_trying_every_name(given, text, at):
     ) and at < len(text)
     assert finder.crosses(text, at) == across
     half = len(text) // 2
-    starts, ends = split(text, np.array([0, half]), np.array([half, len(text)]), names)
+    starts, ends = split_spans(text, np.array([0, half]), np.array([half, len(text)]), names)
     assert b"".join(text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)) == b"".join(
         part[a:b] for part in (text[:half], text[half:]) for a, b in gaps(occurrences(names, part), len(part))
     )

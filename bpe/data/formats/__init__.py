@@ -50,7 +50,7 @@ FORMATS: dict[str, ShardFormat] = {
             (".npy", ".offsets.npy"),
             NativeWriter,
             open_native,
-            holds=_DOCUMENTS_AND_MASKS,
+            features=_DOCUMENTS_AND_MASKS,
             mask_suffix=".mask.npy",
             header_size=HEADER_SIZE,
         ),
@@ -62,12 +62,12 @@ FORMATS: dict[str, ShardFormat] = {
                 (f".{name}",),
                 ColumnWriter,
                 partial(ColumnShard, name),
-                holds=_DOCUMENTS_AND_MASKS,
+                features=_DOCUMENTS_AND_MASKS,
             )
             for name in ("parquet", "arrow")
         ),
         ShardFormat(
-            "nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, holds=frozenset(), bos_eos=(False, True)
+            "nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, features=frozenset(), bos_eos=(False, True)
         ),
         ShardFormat(
             "llmc",
@@ -75,7 +75,7 @@ FORMATS: dict[str, ShardFormat] = {
             (".bin",),
             LLMCWriter,
             open_llmc,
-            holds=frozenset(),
+            features=frozenset(),
             header_size=LLMC_HEADER_BYTES,
             bos_eos=(True, False),
         ),
@@ -85,7 +85,7 @@ FORMATS: dict[str, ShardFormat] = {
             (".ds", ".ds.index", ".ds.metadata"),
             DatatroveWriter,
             open_datatrove,
-            holds=_DOCUMENTS_AND_MASKS,
+            features=_DOCUMENTS_AND_MASKS,
             mask_suffix=".ds.loss",
             bos_eos=(False, True),
         ),

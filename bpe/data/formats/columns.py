@@ -20,7 +20,7 @@ import numpy as np
 from bpe.base.offsets import compute_offsets
 from bpe.batch import id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool
-from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, find_size, make_one_document
+from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, bound_one_document, find_size
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.errors import FormatError, short_repr
 
@@ -40,7 +40,7 @@ _BATCH_ROWS = 1 << 12
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-class _GroupColumn:
+class _RowGroupColumn:
     """Numbers of one column of a row group: in memory, or in a temporary file if they are many."""
 
     def __init__(self, folder: Path, dtype: np.dtype[Any]) -> None:
@@ -115,11 +115,11 @@ class ColumnWriter(ShardWriter):
             self.max_document = _MAX_PARQUET_DOCUMENT
         self._arrow = pa = load_pyarrow(f"writing {shard_format.name}")
         self._output: _PyArrowFile | None = None
-        self._columns: dict[str, _GroupColumn] = {}
+        self._columns: dict[str, _RowGroupColumn] = {}
         types = {IDS_COLUMN: dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
         schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
         super().__init__(shard_format, folder, stem, dtype, masks=masks, info=info)
-        self._columns = {column: _GroupColumn(folder, kind) for column, kind in types.items()}
+        self._columns = {column: _RowGroupColumn(folder, kind) for column, kind in types.items()}
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._n_rows, self._group_end = 0, 0
         self._output = _PyArrowFile(self._files[0])
@@ -145,9 +145,9 @@ class ColumnWriter(ShardWriter):
         start = 0  # in ids
         while len(ends):
             capacity = _GROUP_TOKENS - self._columns[IDS_COLUMN].length
-            count = int(np.searchsorted(ends, self.tokens + start + capacity)) + 1
+            count = int(np.searchsorted(ends, self.n_tokens + start + capacity)) + 1
             count = min(count, _GROUP_DOCUMENTS - self._n_rows, len(ends))
-            stop = int(ends[count - 1]) - self.tokens
+            stop = int(ends[count - 1]) - self.n_tokens
             self._append(ids[start:stop], None if mask is None else mask[start:stop])
             self._lengths.append(np.diff(ends[:count], prepend=self._group_end))
             self._n_rows += count
@@ -191,10 +191,10 @@ class ColumnShard(Shard):
         del validate  # rows are checked when they are read
         self._shard_format = shard_format
         find_size(path)
-        with self._name_errors(path), self._open_batches(path) as (schema, n_rows, _):
+        with self._as_format_errors(path), self._open_batches(path) as (schema, n_rows, _):
             self._check_schema(path, schema)
             self._has_masks = MASK_COLUMN in schema.names
-        super().__init__(path, None, make_one_document(0))
+        super().__init__(path, None, bound_one_document(0))
         self._n_rows = n_rows
 
     def __repr__(self) -> str:
@@ -217,7 +217,7 @@ class ColumnShard(Shard):
 
     def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
         """Yield the documents in order; see `Shard.batches`."""
-        with self._name_errors(self.path), self._open_batches(self.path) as (_, _, batches):
+        with self._as_format_errors(self.path), self._open_batches(self.path) as (_, _, batches):
             for batch in batches:
                 batch.validate(full=True)
                 yield from self._open_batch(batch).batches(max_tokens)
@@ -264,11 +264,11 @@ class ColumnShard(Shard):
 
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            present = [name for name in names if name in schema.names]
-            yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_BATCH_ROWS, columns=present)
+            column_names = [name for name in names if name in schema.names]
+            yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_BATCH_ROWS, columns=column_names)
 
     @contextmanager
-    def _name_errors(self, path: Path) -> Iterator[None]:
+    def _as_format_errors(self, path: Path) -> Iterator[None]:
         """Turn pyarrow's errors into FormatErrors that name the file."""
         pa = load_pyarrow(f"reading {self._shard_format}")
         try:

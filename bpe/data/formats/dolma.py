@@ -49,8 +49,8 @@ def open_dolma(path: Path, validate: bool) -> Shard:
     rows = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
     size, _ = find_size(path), find_size(rows)
     offsets = _read_offsets(rows, size // 2)
-    tokens = int(offsets[-1])
-    ids = map_numbers(path, find_dtype(path, size, tokens), 0, tokens)
+    n_tokens = int(offsets[-1])
+    ids = map_numbers(path, find_dtype(path, size, n_tokens), 0, n_tokens)
     return Shard(path, ids, DocumentOffsets(offsets), files=(path, rows))
 
 
@@ -68,12 +68,12 @@ def _read_offsets(path: Path, max_tokens: int) -> NDArray[np.int64]:
         raise FormatError(f"it cannot be decompressed: {error}; the file may be damaged", path=path) from None
 
 
-def _gather_offsets(pieces: Iterator[NDArray[np.int64]], path: Path, max_tokens: int) -> NDArray[np.int64]:
+def _gather_offsets(bounds_parts: Iterator[NDArray[np.int64]], path: Path, max_tokens: int) -> NDArray[np.int64]:
     """Check starts and ends of documents, and gather them as offsets."""
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         position = 0
-        for bounds in pieces:
+        for bounds in bounds_parts:
             starts, ends = bounds[:, 0], bounds[:, 1]
             expected = np.concatenate(([position], ends[:-1]))
             wrong_rows = np.flatnonzero((starts != expected) | (ends < starts) | (ends > max_tokens))

@@ -47,8 +47,8 @@ class ShardFile:
         self._atomic = AtomicFile(path)
         self._file = self._atomic.file
         self._header_size = header_size
-        self._size = self._crc = self._synced = 0  # without the header
-        self._crc32 = find_crc32()
+        self._size = self._crc = self._synced_size = 0  # without the header
+        self._crc32 = choose_crc32()
         self._buffer = np.empty(0, dtype=np.uint8)
         if header_size:
             self._file.write(bytes(header_size))
@@ -61,9 +61,9 @@ class ShardFile:
             self._crc = self._crc32(piece, self._crc)
             self._file.write(piece)
         self._size += len(view)
-        if self._size - self._synced >= SYNC_BYTES:
+        if self._size - self._synced_size >= SYNC_BYTES:
             self._atomic.sync()
-            self._synced = self._size
+            self._synced_size = self._size
         return len(view)
 
     def write_array(self, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
@@ -182,14 +182,14 @@ class _name_folder_in_errors:  # noqa: N801 (a context manager that reads like a
 
 
 @cache
-def find_crc32() -> Callable[[Any, int], int]:
+def choose_crc32() -> Callable[[Any, int], int]:
     """Return `zlib.crc32`, or where `isal` is installed its function, ten times as fast."""
     try:
         from isal import isal_zlib
     except ImportError:
         return zlib.crc32
-    faster: Callable[[Any, int], int] = isal_zlib.crc32
-    return faster
+    crc32: Callable[[Any, int], int] = isal_zlib.crc32
+    return crc32
 
 
 def combine_crc32(first_crc: int, second_crc: int, size: int) -> int:

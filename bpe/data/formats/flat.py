@@ -30,10 +30,10 @@ from bpe.data.formats.reading import (
     DocumentEnds,
     DocumentOffsets,
     Shard,
-    check_rising,
+    bound_one_document,
+    check_ascending,
     find_dtype,
     find_size,
-    make_one_document,
     map_numbers,
     read_numbers,
 )
@@ -66,7 +66,7 @@ def open_native(path: Path, validate: bool) -> Shard:
     ids = map_numbers(path, ids_header.dtype, ids_header.start, ids_header.length)
     offsets = map_numbers(offsets_path, _OFFSET_DTYPE, offsets_header.start, offsets_header.length)
     if validate:
-        check_rising(
+        check_ascending(
             offsets_path, _OFFSET_DTYPE, offsets_header.start, offsets_header.length, ids_header.length, first=0
         )
     elif offsets[-1] != ids_header.length:
@@ -106,9 +106,9 @@ class NativeWriter(ShardWriter):
         self._files[-1].write_array(ends, _OFFSET_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
-        headers = [build_npy_header(self._dtype, self.tokens), build_npy_header(_OFFSET_DTYPE, self.documents + 1)]
+        headers = [build_npy_header(self._dtype, self.n_tokens), build_npy_header(_OFFSET_DTYPE, self.n_documents + 1)]
         if self._masks:
-            headers.insert(1, build_npy_header(_MASK_DTYPE, self.tokens))
+            headers.insert(1, build_npy_header(_MASK_DTYPE, self.n_tokens))
         return headers
 
 
@@ -121,7 +121,7 @@ def open_nanogpt(path: Path, validate: bool) -> Shard:
     size = find_size(path)
     if size % 2:
         raise FormatError(f"it has {size} bytes; uint16 ids take an even number", path=path)
-    return Shard(path, map_numbers(path, "<u2", 0, size // 2), make_one_document(size // 2), has_boundaries=False)
+    return Shard(path, map_numbers(path, "<u2", 0, size // 2), bound_one_document(size // 2), has_boundaries=False)
 
 
 def open_llmc(path: Path, validate: bool) -> Shard:
@@ -133,16 +133,18 @@ def open_llmc(path: Path, validate: bool) -> Shard:
     if len(data) < LLMC_HEADER_BYTES:
         raise FormatError(f"it has {size} bytes; its header takes {LLMC_HEADER_BYTES}", path=path)
     magic, version, count = np.frombuffer(data, dtype="<i4", count=3).tolist()
-    names = [name for name, numbers in _LLMC_VERSIONS.items() if numbers == (magic, version)]
-    if not names:
-        accepted = " or ".join(f"{magic_} and {version_}" for magic_, version_ in _LLMC_VERSIONS.values())
-        raise FormatError(f"its magic number and version are {magic} and {version}; they must be {accepted}", path=path)
-    dtype = np.dtype(names[0])
+    dtype_names = [name for name, numbers in _LLMC_VERSIONS.items() if numbers == (magic, version)]
+    if not dtype_names:
+        accepted_versions = " or ".join(f"{magic_} and {version_}" for magic_, version_ in _LLMC_VERSIONS.values())
+        raise FormatError(
+            f"its magic number and version are {magic} and {version}; they must be {accepted_versions}", path=path
+        )
+    dtype = np.dtype(dtype_names[0])
     expected = LLMC_HEADER_BYTES + count * dtype.itemsize
     if count < 0 or expected != size:
         raise FormatError(f"its header declares {count} ids, {expected} bytes; the file has {size}", path=path)
     return Shard(
-        path, map_numbers(path, dtype, LLMC_HEADER_BYTES, count), make_one_document(count), has_boundaries=False
+        path, map_numbers(path, dtype, LLMC_HEADER_BYTES, count), bound_one_document(count), has_boundaries=False
     )
 
 
@@ -153,7 +155,7 @@ class LLMCWriter(ShardWriter):
 
     def _make_headers(self) -> list[bytes]:
         header = np.zeros(LLMC_HEADER_BYTES // 4, dtype="<i4")
-        header[:3] = *_LLMC_VERSIONS[self._dtype.name], self.tokens
+        header[:3] = *_LLMC_VERSIONS[self._dtype.name], self.n_tokens
         return [header.tobytes()]
 
 
@@ -168,48 +170,48 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
         raise FormatError(f"it has {index_size} bytes, which is no whole number of uint64 ends", path=index)
     count = index_size // _END_DTYPE.itemsize
     ends = map_numbers(index, _END_DTYPE, 0, count)
-    tokens = int(ends[-1]) if count else 0
-    declared = None
+    n_tokens = int(ends[-1]) if count else 0
+    declared_dtype = None
     files: tuple[Path, ...] = (path, index)
     if metadata.exists():
-        declared, files = _check_metadata(metadata, tokens), (path, index, metadata)
-    dtype = find_dtype(path, size, tokens, declared)
+        declared_dtype, files = _check_metadata(metadata, n_tokens), (path, index, metadata)
+    dtype = find_dtype(path, size, n_tokens, declared_dtype)
     if validate and count:
-        check_rising(index, _END_DTYPE, 0, count, tokens)
+        check_ascending(index, _END_DTYPE, 0, count, n_tokens)
     mask = None
     if loss.exists():
-        mask, files = _open_mask(loss, tokens, validate), (*files, loss)
-    return Shard(path, map_numbers(path, dtype, 0, tokens), DocumentEnds(ends, tokens), mask=mask, files=files)
+        mask, files = _open_mask(loss, n_tokens, validate), (*files, loss)
+    return Shard(path, map_numbers(path, dtype, 0, n_tokens), DocumentEnds(ends, n_tokens), mask=mask, files=files)
 
 
-def _check_metadata(path: Path, tokens: int) -> str | None:
+def _check_metadata(path: Path, n_tokens: int) -> str | None:
     """Check the metadata's number of tokens; returns the dtype by its size of an id, if it has one."""
     if find_size(path) > _MAX_METADATA_BYTES:
         raise FormatError(f"it has more than {_MAX_METADATA_BYTES} bytes; it must have three lines", path=path)
     lines = path.read_bytes().decode("utf-8", "replace").split("\n")
-    if len(lines) < 2 or not re.fullmatch(r"\d{1,20}", lines[1]) or int(lines[1]) != tokens:
+    if len(lines) < 2 or not re.fullmatch(r"\d{1,20}", lines[1]) or int(lines[1]) != n_tokens:
         second_line = short_repr(lines[1] if len(lines) > 1 else "")
-        raise FormatError(f"its second line is {second_line}; it must be {tokens}, the number of tokens", path=path)
+        raise FormatError(f"its second line is {second_line}; it must be {n_tokens}, the number of tokens", path=path)
     width = lines[0].rpartition("|")[2] if "|" in lines[0] else ""
     if width not in ("", "2", "4"):
         raise FormatError(f"its first line is {short_repr(lines[0])}; it must end in |2 or |4", path=path)
     return f"<u{width}" if width else None
 
 
-def _open_mask(path: Path, tokens: int, validate: bool) -> NDArray[np.uint8]:
+def _open_mask(path: Path, n_tokens: int, validate: bool) -> NDArray[np.uint8]:
     """Map the loss mask into memory; FormatError unless it has a byte for each id, 0 or 1."""
-    if find_size(path) != tokens:
-        raise FormatError(f"it has {find_size(path)} bytes; there are {tokens} ids", path=path)
+    if find_size(path) != n_tokens:
+        raise FormatError(f"it has {find_size(path)} bytes; there are {n_tokens} ids", path=path)
     if validate:
         position = 0
-        for piece in read_numbers(path, np.uint8, 0, tokens):
+        for piece in read_numbers(path, np.uint8, 0, n_tokens):
             if piece.max(initial=0) > 1:
                 index = int(np.argmax(piece > 1))
                 raise FormatError(
                     f"it is {piece[index]}; it must be 0 or 1", path=path, where=f"offset {position + index}"
                 )
             position += len(piece)
-    return map_numbers(path, np.uint8, 0, tokens)
+    return map_numbers(path, np.uint8, 0, n_tokens)
 
 
 class DatatroveWriter(ShardWriter):
@@ -234,12 +236,12 @@ class DatatroveWriter(ShardWriter):
         self._files[-1].write_array(ends, _END_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
-        lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.tokens), f"{spell_metric(self.tokens)}T"
+        lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.n_tokens), f"{format_metric(self.n_tokens)}T"
         self._files[-2].write("\n".join(lines).encode())
         return [b""] * len(self._files)
 
 
-def spell_metric(count: int) -> str:
+def format_metric(count: int) -> str:
     """Spell a number with three digits and an SI prefix, as `humanize.metric` does.
 
     >>> spell_metric(5), spell_metric(1_500), spell_metric(12_345_678)

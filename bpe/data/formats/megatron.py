@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.offsets import compute_offsets
-from bpe.data.formats.reading import DocumentBounds, Shard, check_rising, find_size, map_numbers, read_numbers
+from bpe.data.formats.reading import DocumentBounds, Shard, check_ascending, find_size, map_numbers, read_numbers
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError
 
@@ -45,24 +45,24 @@ _PIECE_INDICES = 1 << 16
 def open_megatron(path: Path, validate: bool) -> Shard:
     """Open a shard by the path of its ids, or of its index."""
     path, index = path.with_suffix(".bin"), path.with_suffix(".idx")
-    dtype, sequences, entries = _read_header(index)
+    dtype, n_sequences, n_indices = _read_header(index)
     size = find_size(path)
     if size % dtype.itemsize:
         raise FormatError(f"it has {size} bytes, which is no whole number of {dtype} ids", path=path)
-    tokens = size // dtype.itemsize
+    n_tokens = size // dtype.itemsize
     lengths_start = _HEADER.size
-    pointers_start = lengths_start + sequences * _LENGTH_DTYPE.itemsize
-    indices_start = pointers_start + sequences * _POINTER_DTYPE.itemsize
+    pointers_start = lengths_start + n_sequences * _LENGTH_DTYPE.itemsize
+    indices_start = pointers_start + n_sequences * _POINTER_DTYPE.itemsize
     if validate:
-        _check_sequences(index, lengths_start, pointers_start, sequences, dtype.itemsize, size)
-        check_rising(index, _POINTER_DTYPE, indices_start, entries, sequences, first=0)
-    documents = _SequenceBounds(
-        map_numbers(index, _POINTER_DTYPE, pointers_start, sequences),
-        map_numbers(index, _POINTER_DTYPE, indices_start, entries),
+        _check_sequences(index, lengths_start, pointers_start, n_sequences, dtype.itemsize, size)
+        check_ascending(index, _POINTER_DTYPE, indices_start, n_indices, n_sequences, first=0)
+    bounds = _SequenceBounds(
+        map_numbers(index, _POINTER_DTYPE, pointers_start, n_sequences),
+        map_numbers(index, _POINTER_DTYPE, indices_start, n_indices),
         dtype.itemsize,
-        tokens,
+        n_tokens,
     )
-    return Shard(path, map_numbers(path, dtype, 0, tokens), documents, files=(path, index))
+    return Shard(path, map_numbers(path, dtype, 0, n_tokens), bounds, files=(path, index))
 
 
 def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
@@ -72,7 +72,7 @@ def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
         data = file.read(_HEADER.size)
     if len(data) < _HEADER.size or not data.startswith(_MAGIC):
         raise FormatError(f"it does not begin with a Megatron index's {_HEADER.size} bytes", path=index)
-    _, version, code, sequences, entries = _HEADER.unpack(data)
+    _, version, code, n_sequences, n_indices = _HEADER.unpack(data)
     if version != 1:
         raise FormatError(f"its version is {version}; it must be 1", path=index, where="offset 9")
     if code not in _ID_DTYPES:
@@ -82,19 +82,19 @@ def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
         )
     expected = (
         _HEADER.size
-        + sequences * (_LENGTH_DTYPE.itemsize + _POINTER_DTYPE.itemsize)
-        + entries * _POINTER_DTYPE.itemsize
+        + n_sequences * (_LENGTH_DTYPE.itemsize + _POINTER_DTYPE.itemsize)
+        + n_indices * _POINTER_DTYPE.itemsize
     )
-    if size == expected + sequences > expected:
+    if size == expected + n_sequences > expected:
         raise FormatError(
-            f"it has the modes of its {sequences} sequences, as a multimodal dataset has, which no format here holds; "
-            "write the text without modes (multimodal=False)",
+            f"it has the modes of its {n_sequences} sequences, as a multimodal dataset has, which no format here "
+            "holds; write the text without modes (multimodal=False)",
             path=index,
         )
-    if expected != size or not entries:
-        counts = f"{sequences} sequences and {entries} document indices"
+    if expected != size or not n_indices:
+        counts = f"{n_sequences} sequences and {n_indices} document indices"
         raise FormatError(f"its header declares {counts}, {expected} bytes; the file has {size}", path=index)
-    return _ID_DTYPES[code], sequences, entries
+    return _ID_DTYPES[code], n_sequences, n_indices
 
 
 def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count: int, width: int, size: int) -> None:
@@ -120,17 +120,17 @@ def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count
 class _SequenceBounds(DocumentBounds):
     """Documents of one sequence or several, by byte pointers."""
 
-    def __init__(self, pointers: NDArray[Any], indices: NDArray[Any], width: int, tokens: int) -> None:
-        super().__init__(len(indices) - 1, tokens)
+    def __init__(self, pointers: NDArray[Any], indices: NDArray[Any], width: int, n_tokens: int) -> None:
+        super().__init__(len(indices) - 1, n_tokens)
         self._pointers, self._indices, self._width = pointers, indices, width
 
     def _read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
         sequences = self._indices[first : last + 1]
         if sequences.min() < 0 or sequences.max() > len(self._pointers):
             raise FormatError(f"documents {first} to {last} do not lie within the shard's sequences")
-        bounds = np.full(len(sequences), self.tokens, dtype=np.int64)
-        inside = sequences < len(self._pointers)
-        bounds[inside] = self._pointers[sequences[inside]] // self._width
+        bounds = np.full(len(sequences), self.n_tokens, dtype=np.int64)
+        is_inside = sequences < len(self._pointers)
+        bounds[is_inside] = self._pointers[sequences[is_inside]] // self._width
         return bounds
 
     def find_documents(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -143,8 +143,8 @@ class _SequenceBounds(DocumentBounds):
         if not len(self._pointers):  # documents without ids
             return np.zeros(len(documents), dtype=np.int64)
         sequences = self._indices[documents]
-        inside = (sequences >= 0) & (sequences < len(self._pointers))
-        return np.where(inside, self._pointers[np.where(inside, sequences, 0)] // self._width, self.tokens)
+        is_inside = (sequences >= 0) & (sequences < len(self._pointers))
+        return np.where(is_inside, self._pointers[np.where(is_inside, sequences, 0)] // self._width, self.n_tokens)
 
 
 class MegatronWriter(ShardWriter):
@@ -160,7 +160,7 @@ class MegatronWriter(ShardWriter):
         self._lengths.append(np.diff(ends, prepend=self._last_end))
 
     def _make_headers(self) -> list[bytes]:
-        index, count = self._files[1], self.documents
+        index, count = self._files[1], self.n_documents
         code = next(code for code, dtype in _ID_DTYPES.items() if dtype == self._dtype)
         index.write(_HEADER.pack(_MAGIC, 1, code, count, count + 1))
         for lengths in self._lengths.read_pieces():

@@ -28,26 +28,26 @@ class DocumentBounds(ABC):
     """Where the documents of one shard begin and end in its ids.
 
     Attributes:
-        count: the number of documents.
-        tokens: the number of ids.
+        n_documents: the number of documents.
+        n_tokens: the number of ids.
 
     """
 
-    def __init__(self, count: int, tokens: int) -> None:
-        self.count, self.tokens = count, tokens
+    def __init__(self, n_documents: int, n_tokens: int) -> None:
+        self.n_documents, self.n_tokens = n_documents, n_tokens
 
     def read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
-        """Read the starts of documents `first` to `last`, both included; `last` may be `count`, which is the end.
+        """Read the starts of documents `first` to `last`, both included; `last` may be `n_documents`, which is the end.
 
         Raises:
             FormatError: if they do not rise within the shard, because the file has changed since it was checked.
 
         """
-        if not 0 <= first <= last <= self.count:
-            raise IndexError(f"documents {first} to {last} are out of range; the shard has {self.count}")
+        if not 0 <= first <= last <= self.n_documents:
+            raise IndexError(f"documents {first} to {last} are out of range; the shard has {self.n_documents}")
         bounds = self._read_bounds(first, last)
-        if bounds[0] < 0 or bounds[-1] > self.tokens or (bounds[1:] < bounds[:-1]).any():
-            raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.tokens} tokens")
+        if bounds[0] < 0 or bounds[-1] > self.n_tokens or (bounds[1:] < bounds[:-1]).any():
+            raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.n_tokens} tokens")
         return bounds
 
     def read_span(self, index: int) -> tuple[int, int]:
@@ -80,8 +80,8 @@ class DocumentOffsets(DocumentBounds):
     def read_span(self, index: int) -> tuple[int, int]:
         """Read the start and the end of a document; see `read_bounds`."""
         start, end = self._offsets[index : index + 2].tolist()
-        if not 0 <= start <= end <= self.tokens:
-            raise FormatError(f"document {index} does not lie within the shard's {self.tokens} tokens")
+        if not 0 <= start <= end <= self.n_tokens:
+            raise FormatError(f"document {index} does not lie within the shard's {self.n_tokens} tokens")
         return start, end
 
     def find_documents(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -96,8 +96,8 @@ class DocumentOffsets(DocumentBounds):
 class DocumentEnds(DocumentBounds):
     """Documents by their ends: n numbers, the last of which is the number of ids."""
 
-    def __init__(self, ends: NDArray[Any], tokens: int) -> None:
-        super().__init__(len(ends), tokens)
+    def __init__(self, ends: NDArray[Any], n_tokens: int) -> None:
+        super().__init__(len(ends), n_tokens)
         self._ends = ends
 
     def _read_bounds(self, first: int, last: int) -> NDArray[np.int64]:
@@ -122,7 +122,7 @@ class Shard:
         name: the name of that file.
         ids: 1-D array, memory-mapped; None for Parquet and Arrow shards, which only `batches` reads.
         n_tokens: the number of ids.
-        documents: where documents begin and end. In a format that does not record them, the shard is one document
+        bounds: where documents begin and end. In a format that does not record them, the shard is one document
             unless `end_of_text` was given.
         has_boundaries: whether the boundaries of documents are known.
         mask: the loss mask, uint8 like `ids`, or None.
@@ -134,13 +134,13 @@ class Shard:
         self,
         path: Path,
         ids: NDArray[Any] | None,
-        documents: DocumentBounds,
+        bounds: DocumentBounds,
         *,
         has_boundaries: bool = True,
         mask: NDArray[np.uint8] | None = None,
         files: tuple[Path, ...] = (),
     ) -> None:
-        self.path, self.name, self.ids, self.documents = path, path.name, ids, documents
+        self.path, self.name, self.ids, self.bounds = path, path.name, ids, bounds
         self.has_boundaries, self.mask = has_boundaries, mask
         self.files = files or (path,)
 
@@ -150,12 +150,12 @@ class Shard:
     @property
     def n_tokens(self) -> int:
         """The number of ids."""
-        return self.documents.tokens
+        return self.bounds.n_tokens
 
     @property
     def n_documents(self) -> int:
         """The number of documents."""
-        return self.documents.count
+        return self.bounds.n_documents
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -171,7 +171,7 @@ class Shard:
     @property
     def offsets(self) -> NDArray[np.int64]:
         """The starts of all documents and the end of the last: int64, n + 1 long, in memory."""
-        return self.documents.read_bounds(0, self.n_documents)
+        return self.bounds.read_bounds(0, self.n_documents)
 
     def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
         """Yield the documents in order, in batches of at most `max_tokens` ids, as `ShardWriter.write` takes them.
@@ -182,12 +182,14 @@ class Shard:
         assert self.ids is not None
         first = position = 0  # the first document that is not complete, and the next id
         while first < self.n_documents:
-            bounds = self.documents.read_bounds(first, min(first + min(max_tokens, NUMBERS_AT_ONCE), self.n_documents))
-            begins_document = position == int(bounds[0])
-            n_fitting = int(np.searchsorted(bounds[1:], position + max_tokens, side="right"))
+            document_starts = self.bounds.read_bounds(
+                first, min(first + min(max_tokens, NUMBERS_AT_ONCE), self.n_documents)
+            )
+            begins_document = position == int(document_starts[0])
+            n_fitting = int(np.searchsorted(document_starts[1:], position + max_tokens, side="right"))
             ends_document = n_fitting > 0
-            stop = int(bounds[n_fitting]) if ends_document else position + max_tokens
-            inner = bounds[1:n_fitting] if ends_document else bounds[:0]
+            stop = int(document_starts[n_fitting]) if ends_document else position + max_tokens
+            inner = document_starts[1:n_fitting] if ends_document else document_starts[:0]
             lengths = np.diff(inner, prepend=position, append=stop)
             mask = None if self.mask is None else self.mask[position:stop]
             yield DocumentBatch(self.ids[position:stop], lengths, begins_document, ends_document, mask)
@@ -258,19 +260,21 @@ def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDA
             count -= len(piece)
 
 
-def check_rising(path: Path, dtype: Any, start: int, count: int, max_offset: int, *, first: int | None = None) -> None:
+def check_ascending(
+    path: Path, dtype: Any, start: int, count: int, max_offset: int, *, first: int | None = None
+) -> None:
     """Check that numbers in a file never fall, begin with `first` if that is given, and end with `max_offset`.
 
     Raises:
         FormatError: naming the number that breaks the rule.
 
     """
-    last_number, index = 0, 0
+    last_offset, index = 0, 0
     for piece in read_numbers(path, dtype, start, count):
         if index == 0 and first is not None and piece[0] != first:
             raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
         previous = np.empty_like(piece)
-        previous[0], previous[1:] = last_number, piece[:-1]
+        previous[0], previous[1:] = last_offset, piece[:-1]
         wrong_indices = np.flatnonzero((piece > max_offset) | (piece < previous))
         if len(wrong_indices):
             wrong_index = int(wrong_indices[0])
@@ -279,32 +283,32 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, max_offset: int
                 f"{max_offset}, the tokens",
                 path=path,
             )
-        last_number = int(piece[-1])
+        last_offset = int(piece[-1])
         index += len(piece)
-    if last_number != max_offset:
-        raise FormatError(f"its last offset is {last_number}; it must be {max_offset}, the number of tokens", path=path)
+    if last_offset != max_offset:
+        raise FormatError(f"its last offset is {last_offset}; it must be {max_offset}, the number of tokens", path=path)
 
 
-def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
+def find_dtype(path: Path, size: int, n_tokens: int, declared: str | None = None) -> np.dtype[Any]:
     """Find the dtype of ids that a format does not record, uint16 or uint32, from the file's size and their number.
 
     `declared` is the dtype that another file gives; it must agree.
     """
     for name in ("<u2", "<u4") if declared is None else (declared,):
-        if size == tokens * np.dtype(name).itemsize:
+        if size == n_tokens * np.dtype(name).itemsize:
             return np.dtype(name)
     widths = (2, 4) if declared is None else (np.dtype(declared).itemsize,)
-    rule = " or ".join(str(tokens * width) for width in widths)
-    raise FormatError(f"it has {size} bytes; {tokens} ids take {rule}", path=path)
+    rule = " or ".join(str(n_tokens * width) for width in widths)
+    raise FormatError(f"it has {size} bytes; {n_tokens} ids take {rule}", path=path)
 
 
-def make_one_document(tokens: int) -> DocumentOffsets:
+def bound_one_document(n_tokens: int) -> DocumentOffsets:
     """Make the bounds of a shard that does not record its documents: all of it is one, or none if it is empty."""
-    return DocumentOffsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
+    return DocumentOffsets(np.array([0, n_tokens] if n_tokens else [0], dtype=np.int64))
 
 
-def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
-    """Divide a shard at its end-of-text ids, which each document ends with, or, if `before` is set, begins with.
+def split_by_token(shard: Shard, end_of_text: int, *, is_before: bool) -> Shard:
+    """Divide a shard at its end-of-text ids, which each document ends with, or, if `is_before` is set, begins with.
 
     Ids after the last end-of-text id (before the first one) are a document, too. The offsets are kept in a temporary
     file, so that memory is bounded.
@@ -315,11 +319,11 @@ def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         for start in range(0, len(ids), 1 << 20):
-            bounds = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
-            bounds = bounds[bounds > 0]
-            if len(bounds):
-                spool.append(bounds)
-                last_bound = int(bounds[-1])
+            document_bounds = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not is_before))
+            document_bounds = document_bounds[document_bounds > 0]
+            if len(document_bounds):
+                spool.append(document_bounds)
+                last_bound = int(document_bounds[-1])
         if last_bound < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
         return Shard(shard.path, ids, DocumentOffsets(spool.map_numbers()))

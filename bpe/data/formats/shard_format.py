@@ -1,6 +1,6 @@
 """What a shard format is: one description for each, and the writer that all formats share.
 
-A format is a row of the table `FORMATS` (`__init__.py`): its files, its dtypes, what it holds, a writer and a reader.
+A format is a row of the table `FORMATS` (`__init__.py`): its files, its dtypes, its features, a writer and a reader.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ShardFormat:
         name: the name, as in `--format`.
         dtypes: the dtypes of ids, the smallest first.
         suffixes: the ends of the names of a shard's files, the main one first; the second file makes the shard valid.
-        new_writer: makes a `ShardWriter` of the arguments of `open_writer`.
-        reader: called as reader(path, validate): opens a shard by the path of its main file.
-        holds: what the format stores beside the ids: "documents", "masks".
+        make_writer: makes a `ShardWriter` of the arguments of `open_writer`.
+        open_file: called as open_file(path, validate): opens a shard by the path of its main file.
+        features: what the format stores beside the ids: "documents", "masks".
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
         bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
@@ -58,9 +58,9 @@ class ShardFormat:
     name: str
     dtypes: tuple[str, ...]
     suffixes: tuple[str, ...]
-    new_writer: Callable[..., ShardWriter]
-    reader: Callable[[Path, bool], Shard]
-    holds: frozenset[str] = frozenset({"documents"})
+    make_writer: Callable[..., ShardWriter]
+    open_file: Callable[[Path, bool], Shard]
+    features: frozenset[str] = frozenset({"documents"})
     mask_suffix: str = ""
     header_size: int = 0
     bos_eos: tuple[bool, bool] = (False, False)
@@ -77,7 +77,7 @@ class ShardFormat:
 
     def name_files(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
         """Name a shard's files, the main one first; ValueError for masks that the format cannot hold."""
-        if masks and "masks" not in self.holds:
+        if masks and "masks" not in self.features:
             raise ValueError(
                 f"{self.name} shards cannot hold loss masks; native, datatrove, parquet and arrow shards can"
             )
@@ -88,7 +88,7 @@ class ShardFormat:
         self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo = ShardInfo()
     ) -> ShardWriter:
         """Start a shard whose files begin with `stem`, in an existing folder; `dtype` comes from `choose_dtype`."""
-        return self.new_writer(self, folder, stem, dtype, masks=masks, info=info)
+        return self.make_writer(self, folder, stem, dtype, masks=masks, info=info)
 
     def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
         """Open a shard by the path of its main file.
@@ -99,10 +99,10 @@ class ShardFormat:
             FormatError: for a file that does not have this format.
 
         """
-        shard = self.reader(path, validate)
+        shard = self.open_file(path, validate)
         if end_of_text is None or shard.has_boundaries:
             return shard
-        return split_by_token(shard, end_of_text, before=self.bos_eos[0])
+        return split_by_token(shard, end_of_text, is_before=self.bos_eos[0])
 
 
 class ShardWriter:
@@ -125,14 +125,14 @@ class ShardWriter:
     def __init__(
         self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
     ) -> None:
-        self.tokens = self.documents = 0
+        self.n_tokens = self.n_documents = 0
         self._shard_format, self._dtype, self._masks, self._info = shard_format, dtype, masks, info
-        self._stale_mask = (
+        self._stale_mask_path = (
             None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
         )
         self._max_id = int(np.iinfo(dtype).max)
         self._last_end = 0  # of the last complete document
-        self._is_open = False
+        self._has_open_document = False
         self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
         self._spools: list[Spool] = []
         main, *other_names = shard_format.name_files(stem, masks=masks)
@@ -172,41 +172,41 @@ class ShardWriter:
             OSError: for a write error, such as a full disk; it names the file.
 
         """
-        positions = self._check_documents(ids, lengths, begins_document, mask)
+        ends = self._check_documents(ids, lengths, begins_document, mask)
         if not len(lengths):
             return
-        complete_ends = positions if ends_document else positions[:-1]
+        complete_ends = ends if ends_document else ends[:-1]
         self._write(ids, complete_ends, mask)
-        self.tokens += len(ids)
+        self.n_tokens += len(ids)
         if len(complete_ends):
             self._last_end = int(complete_ends[-1])
-            self.documents += len(complete_ends)
-        self._is_open = not ends_document
+            self.n_documents += len(complete_ends)
+        self._has_open_document = not ends_document
 
     def finish(self) -> list[WrittenFile]:
         """Write everything to the disk, and rename the files into place, the one that makes the shard valid last."""
-        if self._is_open:
+        if self._has_open_document:
             raise ValueError("the last document is not complete; write the rest of it with begins_document=False first")
-        committed: list[Path] = []
-        written = []
+        committed_paths: list[Path] = []
+        written_files = []
         try:
             for file, header in zip(self._files, self._make_headers(), strict=True):
                 file.sync(header)
             for file in self._files:
-                written.append(file.commit())
-                committed.append(file.path)
+                written_files.append(file.commit())
+                committed_paths.append(file.path)
             sync_folder(self._files[0].path.parent)
             for spool in self._spools:
                 spool.discard()
         except BaseException:
-            for path in committed:  # part of a shard is no shard
+            for path in committed_paths:  # part of a shard is no shard
                 with suppress(OSError):
                     path.unlink()
             self.discard()
             raise
-        if self._stale_mask is not None:  # of a replaced shard of the same name
-            self._stale_mask.unlink(missing_ok=True)
-        return written
+        if self._stale_mask_path is not None:  # of a replaced shard of the same name
+            self._stale_mask_path.unlink(missing_ok=True)
+        return written_files
 
     def discard(self) -> None:
         """Remove the temporary files. Does nothing after `finish`."""
@@ -241,15 +241,15 @@ class ShardWriter:
         self, ids: NDArray[Any], lengths: NDArray[np.int64], begins_document: bool, mask: NDArray[np.uint8] | None
     ) -> NDArray[np.int64]:
         """Check the arguments of `write` before anything is written; returns the positions of the documents' ends."""
-        if begins_document == self._is_open and len(lengths):
-            state = "is not" if self._is_open else "is"
+        if begins_document == self._has_open_document and len(lengths):
+            state = "is not" if self._has_open_document else "is"
             raise ValueError(
                 f"begins_document is {begins_document}, but the last document {state} complete; see ShardWriter.write"
             )
-        positions = self.tokens + np.cumsum(lengths, dtype=np.int64)
-        total = int(positions[-1]) - self.tokens if len(positions) else 0
-        if total != len(ids) or (len(lengths) and int(lengths.min()) < 0):
-            raise ValueError(f"the lengths add up to {total}, but there are {len(ids)} ids; they must be equal")
+        ends = self.n_tokens + np.cumsum(lengths, dtype=np.int64)
+        n_ids = int(ends[-1]) - self.n_tokens if len(ends) else 0
+        if n_ids != len(ids) or (len(lengths) and int(lengths.min()) < 0):
+            raise ValueError(f"the lengths add up to {n_ids}, but there are {len(ids)} ids; they must be equal")
         if self._masks != (mask is not None) and len(lengths):
             state_of_call = "has none" if self._masks else "has one"
             raise ValueError(
@@ -257,27 +257,27 @@ class ShardWriter:
             )
         if mask is not None and (len(mask) != len(ids) or mask.dtype != np.uint8):
             raise ValueError(f"the mask is {mask.dtype}, {len(mask)} long; it must be uint8, {len(ids)} long")
-        self._check_limits(ids, positions)
-        return positions
+        self._check_limits(ids, ends)
+        return ends
 
-    def _check_limits(self, ids: NDArray[Any], positions: NDArray[np.int64]) -> None:
+    def _check_limits(self, ids: NDArray[Any], ends: NDArray[np.int64]) -> None:
         """Refuse ids and counts that the format cannot hold."""
         if len(ids) and (np.iinfo(ids.dtype).max > self._max_id or ids.dtype.kind == "i"):
-            largest, smallest = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
-            if largest > self._max_id or smallest < 0:
-                bad_id = smallest if smallest < 0 else largest
+            max_id, min_id = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
+            if max_id > self._max_id or min_id < 0:
+                bad_id = min_id if min_id < 0 else max_id
                 raise ValueError(
                     f"id {bad_id} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._max_id}"
                 )
-        if self.tokens + len(ids) > self.max_tokens:
+        if self.n_tokens + len(ids) > self.max_tokens:
             raise ValueError(
-                f"the shard would have {self.tokens + len(ids)} tokens; {self._shard_format.name} files hold at most "
+                f"the shard would have {self.n_tokens + len(ids)} tokens; {self._shard_format.name} files hold at most "
                 f"{self.max_tokens}: pass a shard size"
             )
-        if len(positions) and int(positions[-1]) - self._last_end > self.max_document:
-            longest = int(np.diff(positions, prepend=self._last_end).max())
-            if longest > self.max_document:
+        if len(ends) and int(ends[-1]) - self._last_end > self.max_document:
+            max_length = int(np.diff(ends, prepend=self._last_end).max())
+            if max_length > self.max_document:
                 raise ValueError(
-                    f"a document has {longest} tokens or more; {self._shard_format.name} holds documents of at most "
+                    f"a document has {max_length} tokens or more; {self._shard_format.name} holds documents of at most "
                     f"{self.max_document}: use native"
                 )

@@ -33,7 +33,7 @@ from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
-from bpe.data.grouping import DocumentGroups, Group, ResumePoint
+from bpe.data.grouping import DocumentGroup, DocumentGroups, ResumePoint
 from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
 from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, make_cu_seqlens
 from bpe.encode.engine import BosEos
@@ -153,7 +153,7 @@ class StreamingEncoder:
         epochs = None if epochs is None else check_int("epochs", epochs, 1)
         return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state, epochs, ended)
 
-    def groups(self, part: tuple[int, int], start: list[int] | None) -> Iterator[Group]:
+    def groups(self, part: tuple[int, int], start: list[int] | None) -> Iterator[DocumentGroup]:
         """Yield the ids of a part's documents, in groups, from a resume point on."""
         point = ResumePoint() if start is None else ResumePoint.from_json(start)
         if not isinstance(self._sources, Sources):
@@ -164,7 +164,9 @@ class StreamingEncoder:
         groups = DocumentGroups(sources, self.tokenizer._engine, self._bos_eos, self._allowed, point)
         yield from groups.encode(resolve_threads(self._threads))
 
-    def _encode_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint) -> Iterator[Group]:
+    def _encode_texts(
+        self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint
+    ) -> Iterator[DocumentGroup]:
         """Yield the ids of the texts of a part, whose resume points count the texts of the part."""
         rank, world = part
         first = start.documents_to_skip + (0 if start.position is None else start.position.offset)
@@ -181,13 +183,13 @@ class StreamingEncoder:
         if pending_texts:
             yield self._encode_group(pending_texts, first)
 
-    def _encode_group(self, texts: list[TextLike], first: int) -> Group:
+    def _encode_group(self, texts: list[TextLike], first: int) -> DocumentGroup:
         prepend_id, append_id = self._bos_eos
         batch = self.tokenizer.encode_batch(
             texts, threads=self._threads, prepend=prepend_id, append=append_id, allowed_special=self._allowed
         )
         start = ResumePoint(Position(0, first))
-        return Group(ids=batch.ids, lengths=batch.lengths, start=start)
+        return DocumentGroup(ids=batch.ids, lengths=batch.lengths, start=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ class _GroupInStream:
 
     """
 
-    group: Group
+    group: DocumentGroup
     start: int
     offsets: NDArray[np.int64]
     before: int
@@ -255,7 +257,7 @@ class StreamedBatches(Iterator[Batch]):
             self._documents -= 1
             ids = np.array(remainder, dtype=np.uint32)
             resume_point = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
-            group = Group(ids=ids, lengths=np.array([len(ids)]), start=resume_point)
+            group = DocumentGroup(ids=ids, lengths=np.array([len(ids)]), start=resume_point)
             self._append_group(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
@@ -293,7 +295,9 @@ class StreamedBatches(Iterator[Batch]):
             )
         return max(min((self._end - self._cursor - 1) // length, self._size), 0)
 
-    def _read_groups(self, place: list[int] | None, epoch: int, *, has_remainder: bool) -> Iterator[tuple[Group, int]]:
+    def _read_groups(
+        self, place: list[int] | None, epoch: int, *, has_remainder: bool
+    ) -> Iterator[tuple[DocumentGroup, int]]:
         """Yield the groups of all epochs from a place on; `has_remainder`: ids before the place are in no row yet."""
         has_ids = has_remainder or place is not None
         while self._epochs is None or epoch < self._epochs:
@@ -359,7 +363,7 @@ class StreamedBatches(Iterator[Batch]):
             raise ValueError(f"the state {short_repr(values)} is none that state_dict() returns")
         return values
 
-    def _append_group(self, group: Group, epoch: int) -> None:
+    def _append_group(self, group: DocumentGroup, epoch: int) -> None:
         """Add a group to the end of the stream."""
         if not len(group.lengths):
             return
