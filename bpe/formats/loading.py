@@ -111,7 +111,7 @@ def list_format_names(*, written: bool = False) -> tuple[str, ...]:
     return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
 
 
-def check_format(name: str, *, written: bool = False) -> Format:
+def get_format(name: str, *, written: bool = False) -> Format:
     """Return the format of this name.
 
     Raises:
@@ -145,7 +145,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """
     from bpe.base.utf8 import read_file
 
-    file_format = None if format is None else check_format(format)
+    file_format = None if format is None else get_format(format)
     file_path = Path(path)
     if file_path.is_dir():
         return _load_folder(file_path, file_format)

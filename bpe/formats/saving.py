@@ -15,7 +15,7 @@ from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.loading import Format, check_format, list_format_names
+from bpe.formats.loading import Format, get_format, list_format_names
 from bpe.formats.signatures import MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
@@ -81,7 +81,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
 
     """
-    format_ = check_format(choose_format(path) if format is None else format, written=True)
+    format_ = get_format(choose_format(path) if format is None else format, written=True)
     name = Path(os.fspath(path)).name.lower()
     for ending, kind, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
@@ -127,7 +127,7 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
 
 
 def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, with_facts=True), huggingface.explain_refusal(spec)
+    data, reason = huggingface.write(spec, with_record=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:

@@ -14,7 +14,7 @@ import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, split_off_lists
+from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, NeedsParserError, split_off_lists
 from bpe.formats.huggingface.spelling import build_letter_table
 from bpe.formats.huggingface.whole_file import _build
 from bpe.formats.schema import load
@@ -34,7 +34,7 @@ def read_usual(data: bytes) -> TokenizerSpec | None:
     try:
         split = split_off_lists(data, load)
         return None if split is None else _build(split[0], list_spans=split[1:])
-    except (FormatError, UnusualError):
+    except (FormatError, NeedsParserError):
         return None
 
 
@@ -152,7 +152,7 @@ STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 def test_unusual_strings_are_left_to_json(vocab):
     tokens = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, build_letter_table()[:512])
     assert tokens is not None
-    with pytest.raises((UnusualError, FormatError)):
+    with pytest.raises((NeedsParserError, FormatError)):
         KernelLists("byte", tokens, *np.empty((2, 0), dtype=np.int32))
 
 

@@ -29,7 +29,7 @@ import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.spelling import explain_difference
+from bpe.formats.huggingface.expressible import explain_other_ids
 from bpe.pretokenize.patterns import NAMES, ONIGURUMA_SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.simplifying import make_prefix_pretokenizer, make_whitespace_pretokenizer
@@ -133,7 +133,26 @@ def test_specs_round_trip(spec):
     assert_same(read(data), spec)
     assert write(read(data)) == data
     loaded = json.loads(data)["model"]["type"] == "BPE"
-    assert loaded == (explain_difference(spec) is None)
+    assert loaded == (explain_other_ids(spec) is None)
+
+
+@pytest.mark.parametrize("with_mark", [False, True])
+@pytest.mark.parametrize("byte_fallback", [False, True])
+@pytest.mark.parametrize("unk", ["?", "q", "Ġ", "é", "<0x3F>", "?</w>"])
+@pytest.mark.parametrize("model", ["char", "byte"])
+def test_a_spec_whose_unknown_token_is_one_character_round_trips(model, unk, byte_fallback, with_mark):
+    byte_fallback = byte_fallback and model == "char"  # a byte model has none
+    mark = "</w>" if with_mark else None
+    symbols = [*"abc<", *(f"{char}</w>" for char in "abc<" if with_mark)]
+    symbols += ["<0x40>" if unk == "<0x3F>" else "<0x3F>"] if byte_fallback else []
+    symbols = symbols if model == "char" else [symbol.encode() for symbol in symbols]
+    spec = make_spec(model, symbols, [], ["<s>"], unk, mark, with_mark, byte_fallback=byte_fallback)
+    reloaded = read(write(spec))
+    assert_same(reloaded, spec)
+    for text in ("?", "a?b", "ab?", "q", "aĠb", "é?"):
+        assert list(bpe.Tokenizer(reloaded).encode(text)) == list(bpe.Tokenizer(spec).encode(text))
+        if loads(spec) and not with_mark:
+            assert hugging(spec).encode(text).ids == list(bpe.Tokenizer(spec).encode(text))
 
 
 @given(specs())

@@ -15,8 +15,9 @@ import numpy as np
 
 from bpe.base.records import dataclass, replace
 from bpe.errors import FormatError, short_repr
+from bpe.formats.huggingface.expressible import can_be_text
 from bpe.formats.huggingface.lists import split_off_lists
-from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
+from bpe.formats.huggingface.spelling import map_special_ids, read_spellings
 from bpe.formats.huggingface.steps import find_own_steps
 from bpe.formats.schema import Field, load, read_fields, read_id, refuse
 from bpe.vocab.after_encoding import ByteLevel
@@ -191,7 +192,7 @@ def add_tokens(
 
 def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
     """Find the names that are tokens of the model: name → id."""
-    token_of = {name: token for name, token in zip(names, spell_all(spec.model, names), strict=True) if token}
+    token_of = {name: token for name, token in zip(names, read_spellings(spec.model, names), strict=True) if token}
     ordinary_ids = spec.vocabulary.find_ids(token_of.values()) if token_of else {}
     ids = {name: ordinary_ids[token] for name, token in token_of.items() if token in ordinary_ids}
     name_of = {name.encode(): name for name in names if name not in ids}

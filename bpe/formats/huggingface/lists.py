@@ -22,7 +22,7 @@ from bpe.base.records import dataclass
 from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
-from bpe.formats.huggingface.spelling import build_letter_table, spell_all, spell_token
+from bpe.formats.huggingface.spelling import build_letter_table, read_spelling, read_spellings
 from bpe.formats.schema import UNSUPPORTED, errors_at, load, read_id
 from bpe.text.letters import list_byte_letters, map_letters_to_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class UnusualError(Exception):
+class NeedsParserError(Exception):
     """Raised for a file that the kernel does not read."""
 
 
@@ -78,19 +78,19 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
 
 
 def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLists:
-    """Read the lists with the kernel; raises UnusualError for lists that need `ParsedLists`.
+    """Read the lists with the kernel; raises NeedsParserError for lists that need `ParsedLists`.
 
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
     """
     (data, start, end), (merges_data, merges_start, merges_end) = vocab, merges
     tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if model == "byte" else None)
     if tokens is None or tokens.end != end:
-        raise UnusualError
+        raise NeedsParserError
     pairs = tokens.read_merges(merges_data, merges_start, len(prefix.encode()))
     if pairs is None or pairs[2] != merges_end:
-        raise UnusualError
+        raise NeedsParserError
     if model == "char" and find_utf8_error(memoryview(data)[start:end]) is not None:
-        raise UnusualError
+        raise NeedsParserError
     return KernelLists(model, tokens, *pairs[:2])
 
 
@@ -112,14 +112,14 @@ class KernelLists:
         for string, token_id in tokens.others:
             token = load(string)
             if not isinstance(token, str) or not token or token in self.unlettered:
-                raise UnusualError
+                raise NeedsParserError
             self.unlettered[token] = token_id
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def _find_indices(self, tokens: Iterable[str]) -> list[int]:
-        return list(map(self._tokens.find, spell_all(self._model, tokens)))
+        return list(map(self._tokens.find, read_spellings(self._model, tokens)))
 
     def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
         """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
@@ -145,7 +145,7 @@ class KernelLists:
         """Build the vocabulary of the remaining tokens and the special tokens, and the merges.
 
         Raises:
-            UnusualError: for a repeated id or pair.
+            NeedsParserError: for a repeated id or pair.
 
         """
         return self._build_vocabulary(special_ids), self._check_merges()
@@ -158,12 +158,12 @@ class KernelLists:
             ids = ids[order]
             blob, offsets = join_slices(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
-            raise UnusualError
+            raise NeedsParserError
         other_ids = {**special_ids, **self.unlettered}
         by_id = {token_id: name.encode() for name, token_id in other_ids.items()}
         named_ids = np.array(list(by_id), dtype=np.int32)
         if not len(ids) or len(named_ids) < len(other_ids) or np.isin(named_ids, ids).any() or "" in other_ids:
-            raise UnusualError
+            raise NeedsParserError
         return Vocabulary.from_sorted(blob.tobytes(), offsets, ids, by_id)
 
     def _check_merges(self) -> Merges:
@@ -171,7 +171,7 @@ class KernelLists:
         pairs = self._pairs[n_merges_by_result[self._results] > 1].astype(np.int64)
         keys = np.sort(pairs[:, 0] << 32 | pairs[:, 1])
         if np.any(keys[1:] == keys[:-1]):
-            raise UnusualError
+            raise NeedsParserError
         return self._pairs, self._results
 
 
@@ -215,7 +215,7 @@ class ParsedLists:
         """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
         excluded = self._removed | self.unlettered.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
-        tokens = [(token_id, spell_token(self._model, token)) for token, token_id in vocab.items()]
+        tokens = [(token_id, read_spelling(self._model, token)) for token, token_id in vocab.items()]
         other_ids = {**special, **self.unlettered}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))

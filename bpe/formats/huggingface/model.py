@@ -10,15 +10,9 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.huggingface.added_tokens import AddedTokens
+from bpe.formats.huggingface.expressible import can_be_text, has_all_bytes
 from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists
-from bpe.formats.huggingface.spelling import (
-    can_be_text,
-    find_word_ends,
-    has_all_bytes,
-    list_irregular_word_ends,
-    spell_end_of_word,
-    spell_token,
-)
+from bpe.formats.huggingface.spelling import find_word_ends, list_irregular_word_ends, read_spelling, spell_end_of_word
 from bpe.formats.schema import (
     UNSUPPORTED,
     Field,
@@ -113,7 +107,11 @@ def read_model(
 ) -> TokenizerSpec:
     """Read the tokenizer that a model describes, without its post-processor and decoder.
 
-    With `list_spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
+    With `list_spans`, the kernel reads the vocab and the merges there.
+
+    Raises:
+        NeedsParserError: for lists that need `json`.
+
     """
     kind = read_type(value, "model", "BPE")
     is_own_type = kind != "BPE"
@@ -171,7 +169,7 @@ def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool
     """Read the end-of-word mark: returns it and True, or None and False. A suffix is always part of the last symbol."""
     suffix = fields["end_of_word_suffix"]
     try:
-        return None if suffix is None else spell_token(model, suffix).decode(), suffix is not None
+        return None if suffix is None else read_spelling(model, suffix).decode(), suffix is not None
     except ValueError:
         rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {UNSUPPORTED}"
         refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")
@@ -192,11 +190,11 @@ def _read_tokens(
         pairs = zip(special_ids.items(), vocab_ids, strict=True)
         return lists.build({name: token_id for (name, token_id), vocab_id in pairs if vocab_id != token_id})
     special_ids, ids_in_vocab = _find_special_tokens(lists, added, unk)
-    ordinary_names = _find_ordinary_names(lists, settings, ids_in_vocab)
-    lists.remove(ids_in_vocab.keys() - ordinary_names)
+    dual_names = _find_dual_names(lists, settings, ids_in_vocab)
+    lists.remove(ids_in_vocab.keys() - dual_names)
     if settings.model == "byte" and fields["byte_fallback"]:
         _check_bytes(lists)
-    return lists.build({name: token_id for name, token_id in special_ids.items() if name not in ordinary_names})
+    return lists.build({name: token_id for name, token_id in special_ids.items() if name not in dual_names})
 
 
 def _find_special_tokens(
@@ -227,7 +225,7 @@ def _find_special_tokens(
     return special_ids, ids_in_vocab
 
 
-def _find_ordinary_names(
+def _find_dual_names(
     lists: KernelLists | ParsedLists, settings: TokenizerSpec, ids_in_vocab: dict[str, int]
 ) -> set[str]:
     """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
@@ -351,19 +349,19 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, is_own_type: bool, with_facts: bool) -> dict[str, Any]:
+def write_model(spec: TokenizerSpec, is_own_type: bool, with_record: bool) -> dict[str, Any]:
     """Return the settings of a model; with `is_own_type`, its vocab lacks the special tokens and the unknown token.
 
-    `with_facts` adds the facts about the training and the roles of special tokens, which change no id.
+    `with_record` adds the facts about the training and the roles of special tokens, which change no id.
 
     Raises:
         ValueError: for a model of an own type with a subword prefix.
 
     """
     fields = _write_own(spec) if is_own_type else _write_bpe(spec)
-    if with_facts and spec.training is not None:
+    if with_record and spec.training is not None:
         fields["training"] = spec.training.to_json()
-    if with_facts and spec.roles:
+    if with_record and spec.roles:
         fields["roles"] = dict(spec.roles)
     return fields
 

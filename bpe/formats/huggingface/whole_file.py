@@ -16,7 +16,8 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.added_tokens import read_added_tokens, write_added_tokens
-from bpe.formats.huggingface.lists import Span, UnusualError, split_off_lists, write_lists
+from bpe.formats.huggingface.expressible import explain_other_ids, find_outside_vocab
+from bpe.formats.huggingface.lists import NeedsParserError, Span, split_off_lists, write_lists
 from bpe.formats.huggingface.model import check_model_type, read_model, write_model
 from bpe.formats.huggingface.post_processing import (
     read_padding,
@@ -26,14 +27,7 @@ from bpe.formats.huggingface.post_processing import (
     write_post_processor,
     write_truncation,
 )
-from bpe.formats.huggingface.spelling import (
-    explain_difference,
-    find_ordinary_names,
-    find_outside_vocab,
-    is_outside_letters,
-    map_special_ids,
-    spell_token,
-)
+from bpe.formats.huggingface.spelling import find_dual_names, is_outside_letters, map_special_ids, read_spelling
 from bpe.formats.huggingface.steps import (
     read_decoder,
     read_normalizer,
@@ -77,7 +71,7 @@ def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> Tokenize
         FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
-    with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
+    with suppress(FormatError, NeedsParserError):  # below, `json` reads the whole file, and errors name their position
         if (split := split_off_lists(data, load)) is not None:
             return _build(split[0], added, keep_ids, split[1:])
     return _build(load(data), added, keep_ids)
@@ -90,7 +84,7 @@ def read_with_lists(
 
     Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
     """
-    with suppress(FormatError, UnusualError):
+    with suppress(FormatError, NeedsParserError):
         return _build(load(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
     return None
 
@@ -117,7 +111,7 @@ def _build(
     )
     if (
         top["model"].get("type", "BPE") == "BPE"
-        and (reason := explain_difference(spec, has_distinct_names=True)) is not None
+        and (reason := explain_other_ids(spec, has_distinct_names=True)) is not None
     ):
         raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
     return replace(spec, decoder=read_decoder(top["decoder"], spec))
@@ -126,10 +120,10 @@ def _build(
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
+def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
-    `with_facts` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
+    `with_record` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
     training, and the roles of special tokens.
 
     Raises:
@@ -138,7 +132,7 @@ def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
     """
     special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     _check_special_tokens(spec, special_names)
-    is_own_type, outside_vocab = explain_difference(spec) is not None, find_outside_vocab(spec)
+    is_own_type, outside_vocab = explain_other_ids(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -149,7 +143,7 @@ def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_model(spec, is_own_type, with_facts)
+    model = write_model(spec, is_own_type, with_record)
     names = {
         token_id: name for token_id, name in special_names.items() if not is_own_type or is_outside_letters(spec, name)
     }
@@ -166,25 +160,6 @@ def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
     )
     return b"".join((start.encode(), b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
-
-
-def explain_refusal(spec: TokenizerSpec) -> str | None:
-    """Say why `tokenizers` cannot load this tokenizer's file; None if it can."""
-    reason = explain_difference(spec)
-    if reason is not None:
-        return reason
-    parts: list[Any] = [write_normalizer(spec.normalizer), write_pre_tokenizer(spec.model == "byte", spec.pretokenizer)]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, dict):
-            kind = str(part.get("type", ""))
-            if kind.startswith("bpe."):
-                step = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
-                return f"it has {step} that tokenizers cannot apply, or applies differently"
-            parts += part.values()
-        elif isinstance(part, list):
-            parts += part
-    return None
 
 
 def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) -> None:
@@ -204,16 +179,16 @@ def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) ->
     unnamed_texts = [
         name for name in unnamed_ids.values() if not is_outside_letters(spec, name) or name == spec.unk_token
     ]
-    ordinary_names = find_ordinary_names(spec)
-    shared_names = {
-        token_id: name for token_id, name in ordinary_names.items() if _is_spelled_like(spec, token_id, name)
+    dual_names = find_dual_names(spec)
+    ambiguous_names = {
+        token_id: name for token_id, name in dual_names.items() if _is_spelled_like(spec, token_id, name)
     }
-    if names.items() - special_names.items() - shared_names.items() or unnamed_texts not in ([], [spec.unk_token]):
+    if names.items() - special_names.items() - ambiguous_names.items() or unnamed_texts not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries of "
             f"the vocabulary, {short_repr(special_names)}; they must be the same"
         )
-    if spec.unk_token is not None and spec.unk_token not in {*special_names.values(), *shared_names.values()}:
+    if spec.unk_token is not None and spec.unk_token not in {*special_names.values(), *ambiguous_names.values()}:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
@@ -222,7 +197,7 @@ def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) ->
 def _is_spelled_like(spec: TokenizerSpec, token_id: int, name: str) -> bool:
     """Whether an ordinary token is spelled like a name."""
     try:
-        return spell_token(spec.model, name) == spec.vocabulary[token_id]
+        return read_spelling(spec.model, name) == spec.vocabulary[token_id]
     except ValueError:
         return False
 
