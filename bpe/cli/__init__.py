@@ -67,7 +67,7 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     """Run the command; `signal_numbers` has the number of a signal that has ended the command."""
     identities: dict[str, object] = {}
     try:
-        _starting.end()
+        _starting.restore_interrupts()
         arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
         if arguments[0] not in COMMANDS:
             build_program_parser().parse_args(arguments)  # prints help or the version, or refuses

@@ -455,7 +455,7 @@ class Tokenizer(TokenizerFields):
         """Return the added tokens by id; of the class of `tokenizers`, if that is installed."""
         return {
             token.id: AddedToken(token.content, **dict(zip(FLAGS, token.flags, strict=True)))
-            for token in self._state.core.added
+            for token in self._state.core.added_tokens
         }
 
     def token_to_id(self, token: str) -> int | None:
@@ -470,7 +470,7 @@ class Tokenizer(TokenizerFields):
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
         """Return the token of an id, or None."""
-        names = self._state.core.names
+        names = self._state.core.decoded_names
         if not 0 <= id < 1 << 32:
             raise OverflowError(f"id is {id}; it must be from 0 to 2**32 - 1")
         return names[id] if id < len(names) else None
@@ -485,7 +485,7 @@ class Tokenizer(TokenizerFields):
             for token_id, token in sorted(tokens.items())
         )
         state = self._snapshot()
-        return self if rows == state.core.added else self._from_state(state.with_core(added_rows=rows))
+        return self if rows == state.core.added_tokens else self._from_state(state.with_core(added_rows=rows))
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
@@ -499,10 +499,10 @@ class Tokenizer(TokenizerFields):
         with _lock:
             core = self._snapshot().core
             fields = [read_added_fields(token, special) for token in tokens]
-            added, count = number_tokens(core.added, core.model.vocab, fields)
+            added, count = number_tokens(core.added_tokens, core.model.vocab, fields)
             if count:
                 names = {token_fields["content"] for token_fields in fields if token_fields["special"]} - {""}
-                self._state = self._state.with_core(added_rows=added, special=core.special | names)
+                self._state = self._state.with_core(added_rows=added, skipped_names=core.skipped_names | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------

@@ -179,9 +179,9 @@ class State(StateFields):
     def with_core(self, **changes: Any) -> State:
         """Return the state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
-        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "special")
+        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "skipped_names")
         fields = {name: getattr(core, name) for name in names} | changes
-        base = core if changes.keys() <= {"added_rows", "special"} else None
+        base = core if changes.keys() <= {"added_rows", "skipped_names"} else None
         return replace(self, core=Core(**fields, keep_ids=True, base=base))
 
     def to_json_bytes(self) -> bytes:
@@ -190,7 +190,7 @@ class State(StateFields):
             "version": "1.0",
             "truncation": write_truncation(self.rules.truncation),
             "padding": write_padding(self.rules.padding),
-            "added_tokens": [token.to_json() for token in self.core.added],
+            "added_tokens": [token.to_json() for token in self.core.added_tokens],
             "normalizer": self.core.normalizer,
             "pre_tokenizer": self.core.pre_tokenizer,
             "post_processor": self.rules.processor,

@@ -51,7 +51,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
     specials: list[dict[str, Any]] = settings["special_tokens"]
     names = [token["content"] for token in specials]
     size = settings["vocab_size"] - len(names)
-    other_names = {token.content for token in state.core.added} - set(names)
+    other_names = {token.content for token in state.core.added_tokens} - set(names)
     if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(list_byte_letters()):
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
@@ -77,7 +77,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         AddedTokenEntry(vocab[token["content"]], token["content"], **{flag: token[flag] for flag in FLAGS})
         for token in specials
     ]
-    core = state.with_core(model=model, added_rows=added, special=frozenset(names)).core
+    core = state.with_core(model=model, added_rows=added, skipped_names=frozenset(names)).core
     return replace(state, core=core)
 
 

@@ -201,7 +201,7 @@ def evaluate(
     names = [corpus.name for corpus in named_corpora]
     if reference is not None and reference not in names:
         raise ValueError(f"reference is {short_repr(reference)}; it must be one of the corpora, {', '.join(names)}")
-    mode = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
+    word_rule = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
     settings = Settings(
         alpha=_check_number("alpha", alpha, 0, math.inf),
         rare=check_int("rare", rare, 1),
@@ -215,10 +215,12 @@ def evaluate(
     sizes = [corpus.size for corpus in named_corpora]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
-        tallies = [tally_corpus(corpus, adapters, mode, resolve_threads(threads), advance) for corpus in named_corpora]
+        tallies = [
+            tally_corpus(corpus, adapters, word_rule, resolve_threads(threads), advance) for corpus in named_corpora
+        ]
     if parallel:
         _check_parallel(
-            {name: corpus_tally[0].groups.documents for name, corpus_tally in zip(names, tallies, strict=True)}
+            {name: corpus_tally[0].sums.documents for name, corpus_tally in zip(names, tallies, strict=True)}
         )
     resampled = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
     results = []

@@ -18,8 +18,8 @@ from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
 log = get_log()
 
-#: Fields with more special tokens; the second is the name in transformers 5.
-EXTRA_TOKEN_FIELDS = ("additional_special_tokens", "extra_special_tokens")
+#: The field with more special tokens: its name before transformers 5, and in it.
+OLD_EXTRA_FIELD, EXTRA_FIELD = "additional_special_tokens", "extra_special_tokens"
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
 ADDED_TOKENS_FIELD, MODEL_TOKENS_FIELD = "added_tokens_decoder", "model_specific_special_tokens"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
@@ -47,26 +47,26 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     `added_tokens_decoder`.
     """
     config = read_object(files, CONFIG_JSON)
-    if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
-        config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
+    if OLD_EXTRA_FIELD in config and not config.get(EXTRA_FIELD):
+        config[EXTRA_FIELD] = config.pop(OLD_EXTRA_FIELD)
     model_tokens = {
         name: config.pop(name) for name in list(config) if _is_token_field(name) and isinstance(config[name], str)
     }
-    if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
-        model_tokens |= config.pop(EXTRA_TOKEN_FIELDS[1])
+    if isinstance(config.get(EXTRA_FIELD), dict):
+        model_tokens |= config.pop(EXTRA_FIELD)
     if model_tokens:
         config[MODEL_TOKENS_FIELD] = model_tokens
     special_map = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP_JSON)
     for name, value in special_map.items():
-        if name == EXTRA_TOKEN_FIELDS[1] and isinstance(value, list):
+        if name == EXTRA_FIELD and isinstance(value, list):
             more_tokens = map(_mark_special, _check_tokens(value, name))
             config[name] = [*_check_tokens(config.get(name), name), *more_tokens]
         else:
-            config[name] = value if name == EXTRA_TOKEN_FIELDS[1] else _mark_special(value)
-    if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
+            config[name] = value if name == EXTRA_FIELD else _mark_special(value)
+    if isinstance(config.get(EXTRA_FIELD), dict):
         config[MODEL_TOKENS_FIELD] = {
             **get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
-            **config.pop(EXTRA_TOKEN_FIELDS[1]),
+            **config.pop(EXTRA_FIELD),
         }
     return config
 
@@ -109,9 +109,7 @@ def find_added_tokens(
 
     """
     config = read_configuration(files)
-    extra_tokens = _check_tokens(
-        config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1]
-    )
+    extra_tokens = _check_tokens(config.get(EXTRA_FIELD, config.get(OLD_EXTRA_FIELD)), EXTRA_FIELD)
     tokens_with_ids, flags_by_name = _list_tokens_with_ids(files, config, own_tokens)
     named_tokens = _list_named_tokens(config, defaults, flags_by_name)
     names = {get_token_text(token) for token in named_tokens}
@@ -171,7 +169,7 @@ def _list_tokens_with_ids(
 
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     """Find the names that a configuration gives to special tokens; objects with a `__type` do not count."""
-    tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_TOKEN_FIELDS[1]) or [])
+    tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_FIELD) or [])
     texts = (get_token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 

@@ -20,7 +20,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr, with_path
 from bpe.formats import huggingface
 from bpe.formats.configuration import (
-    EXTRA_TOKEN_FIELDS,
+    OLD_EXTRA_FIELD,
     find_added_tokens,
     get_token_text,
     read_configuration,
@@ -264,10 +264,10 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     if template[0] and not template[1] and class_name != "RobertaTokenizer":
         config |= {"add_bos_token": True, "bos_token": template[0][0]}
     unassigned = [token for token in special_names if token not in roles.values()]
-    config[EXTRA_TOKEN_FIELDS[0]] = unassigned
+    config[OLD_EXTRA_FIELD] = unassigned
     return config, {
         **{role: token for role, token in roles.items() if token is not None},
-        EXTRA_TOKEN_FIELDS[0]: unassigned,
+        OLD_EXTRA_FIELD: unassigned,
     }
 
 

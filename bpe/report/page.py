@@ -27,7 +27,7 @@ from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
 from bpe.report.charts import draw_line_chart, pick_ranks
 from bpe.report.panels import Panels, cut_beginning
-from bpe.report.subjects import Subject, Tokenizers, name_subjects
+from bpe.report.tokenizers import ReportedTokenizer, Tokenizers, name_tokenizers
 from bpe.show.html import Heading, Html, make_columns, make_note, make_scroll_box, make_section, make_table, to_html
 from bpe.show.metrics import Facts, group_by_tokenizer
 
@@ -87,33 +87,39 @@ def page_html(
     tokenizers: Tokenizers, evaluation: Evaluated | Mapping[str, Any] | None = None, texts: Texts = ()
 ) -> str:
     """Return the page of `write_page` as a str."""
-    subjects = name_subjects(tokenizers)
+    by_name = name_tokenizers(tokenizers)
     corpora = _name_texts(texts)
     values = {} if evaluation is None else evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
-    facts = group_by_tokenizer(values, list(subjects)) if values else {}
-    usage = Usage(subjects, corpora, facts, getattr(evaluation, "results", ()))
+    facts = group_by_tokenizer(values, list(by_name)) if values else {}
+    usage = Usage(by_name, corpora, facts, getattr(evaluation, "results", ()))
     facts = facts or usage.to_facts()
-    panels = Panels(subjects)
-    scripts = {name: vocabularies.count_scripts(subject) for name, subject in subjects.items()}
+    panels = Panels(by_name)
+    scripts = {name: vocabularies.count_scripts(tokenizer) for name, tokenizer in by_name.items()}
     sections = [
         make_section(
             "summary",
             "Summary",
-            _draw_overview(subjects),
+            _draw_overview(by_name),
             _list_verdicts(facts, scripts, corpora),
             measures.draw_metrics(facts),
         ),
         make_section("corpora", "Corpora", measures.draw_corpora(facts)),
         make_section("texts", "The same text in each tokenizer", *_draw_texts(panels, corpora, usage)),
         make_section(
-            "vocabularies", "Vocabularies", _draw_charts(subjects, usage, corpora), vocabularies.format_scripts(scripts)
+            "vocabularies",
+            "Vocabularies",
+            _draw_charts(by_name, usage, corpora),
+            vocabularies.format_scripts(scripts),
         ),
-        make_section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(subjects, usage.counts)),
-        make_section("differences", "What differs", vocabularies.compare_vocabularies(subjects, usage.counts)),
+        make_section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(by_name, usage.counts)),
+        make_section("differences", "What differs", vocabularies.compare_vocabularies(by_name, usage.counts)),
     ]
     body = "".join(sections)
     return fill_frame(
-        f"Tokenizer report: {', '.join(subjects)}", body, panels.describe_tokens(), nav=_link_sections(sections)
+        f"Tokenizer report: {', '.join(by_name)}",
+        body,
+        panels.describe_tokens(),
+        nav=_link_sections(sections),
     )
 
 
@@ -181,7 +187,7 @@ class Usage:
 
     def __init__(
         self,
-        tokenizers: Mapping[str, Subject],
+        tokenizers: Mapping[str, ReportedTokenizer],
         texts: Mapping[str, list[bytes]],
         facts: Mapping[str, Facts],
         results: Sequence[Any],
@@ -251,7 +257,7 @@ def _encode_documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
     return [bytes(to_bytes(text)) for text in value]
 
 
-def _draw_overview(tokenizers: Mapping[str, Subject]) -> Html:
+def _draw_overview(tokenizers: Mapping[str, ReportedTokenizer]) -> Html:
     rows = [
         [Heading(name), tokenizer.kind, tokenizer.vocab_size, *_list_settings(tokenizer)]
         for name, tokenizer in tokenizers.items()
@@ -268,7 +274,7 @@ def _draw_overview(tokenizers: Mapping[str, Subject]) -> Html:
     )
 
 
-def _list_settings(tokenizer: Subject) -> list[str | int]:
+def _list_settings(tokenizer: ReportedTokenizer) -> list[str | int]:
     """List the number of merges, the pretokenizer and the fingerprint."""
     native = tokenizer.native
     if native is None:
@@ -307,7 +313,7 @@ def _draw_texts(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage
         )
 
 
-def _draw_charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
+def _draw_charts(tokenizers: Mapping[str, ReportedTokenizer], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
     figures = []
     sorted_counts = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
     if any(len(counts_by_rank) for counts_by_rank in sorted_counts.values()):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import pluralize
-from bpe.report.subjects import Details, Subject
+from bpe.report.tokenizers import Details, ReportedTokenizer
 from bpe.show.html import (
     Html,
     Token,
@@ -55,7 +55,7 @@ class Panels:
 
     """
 
-    def __init__(self, tokenizers: Mapping[str, Subject]) -> None:
+    def __init__(self, tokenizers: Mapping[str, ReportedTokenizer]) -> None:
         self._tokenizers = tokenizers
         self._seen: dict[str, set[int]] = {name: set() for name in tokenizers}
 
@@ -135,7 +135,7 @@ def format_count(value: int, noun: str) -> str:
     return pluralize(value, noun).replace(str(value), format_number(value), 1)
 
 
-def draw_examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
+def draw_examples(tokenizer: ReportedTokenizer, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
     """Draw a table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
         [Html(format_separately(token.data)), token.id, to_hex(token.data), int(counts[token.id])]

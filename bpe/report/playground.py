@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 from bpe._version import __version__
 from bpe.report.page import fill_frame, make_policy
 from bpe.report.panels import Panels
-from bpe.report.subjects import Subject, Tokenizers, name_subjects
+from bpe.report.tokenizers import ReportedTokenizer, Tokenizers, name_tokenizers
 
 #: The largest body of a request, in bytes.
 MAX_BODY_BYTES = 1 << 20
@@ -72,7 +72,7 @@ pass network=True
                 f"host is {host!r}, which other machines may reach; it must be a loopback address such as 127.0.0.1, "
                 "or pass network=True"
             )
-        self.tokenizers: Mapping[str, Subject] = name_subjects(tokenizers)
+        self.tokenizers: Mapping[str, ReportedTokenizer] = name_tokenizers(tokenizers)
         self.network = network
         self.host = host
         self.address_family: AddressFamily = AF_INET6 if ":" in host else AF_INET

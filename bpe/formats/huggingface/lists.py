@@ -46,10 +46,10 @@ PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
 _VOCAB_KEY, _MERGES_KEY = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 
-def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
+def split_off_lists(data: bytes, parse_json: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
     """Split the vocab and the merges off a tokenizer.json: returns the rest and two spans; None for an unusual file.
 
-    `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
+    `parse_json` parses the rest, with a placeholder number in place of each list; its errors are raised. If it finds
     the placeholders as fields of the model, then the lists are the values of these fields.
     """
     vocab = _VOCAB_KEY.search(data)
@@ -67,7 +67,7 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
     surrounding = data[:first], data[first_end:second], data[second_end:]
     if any(number in part for number in placeholders for part in surrounding):
         return None
-    value = load(b"".join([surrounding[0], placeholders[0], surrounding[1], placeholders[1], surrounding[2]]))
+    value = parse_json(b"".join([surrounding[0], placeholders[0], surrounding[1], placeholders[1], surrounding[2]]))
     model = value.get("model") if isinstance(value, dict) else None
     if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != PLACEHOLDERS:
         return None

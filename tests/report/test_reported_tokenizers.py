@@ -12,7 +12,7 @@ import pytest
 
 import bpe
 from bpe.report import Playground, page_html
-from bpe.report.subjects import Subject, name_subjects
+from bpe.report.tokenizers import ReportedTokenizer, name_tokenizers
 
 TEXTS = ["low lower lowest", "한국어 한국", "👩\u200d💻 <b>&amp;"]
 
@@ -46,8 +46,8 @@ def hugging_face(tok: bpe.Tokenizer) -> Any:
         return tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
 
 
-def as_subject(tokenizer: Any) -> Subject:
-    return name_subjects(tokenizer)["tokenizer"]
+def as_reported(tokenizer: Any) -> ReportedTokenizer:
+    return name_tokenizers(tokenizer)["tokenizer"]
 
 
 def encoding(tok: bpe.Tokenizer) -> Any:
@@ -58,7 +58,7 @@ def encoding(tok: bpe.Tokenizer) -> Any:
 
 def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None:
     documents = [text.encode() for text in TEXTS]
-    native, hugging_face_subject = as_subject(tok), as_subject(hugging_face(tok))
+    native, hugging_face_subject = as_reported(tok), as_reported(hugging_face(tok))
     assert (native.limit, native.vocab_size, native.lengths.tolist()) == (
         hugging_face_subject.limit,
         hugging_face_subject.vocab_size,
@@ -104,14 +104,14 @@ def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 
-    tokens = as_subject(Lower({"low": 3})).draw_text(b"LOW and low")
+    tokens = as_reported(Lower({"low": 3})).draw_text(b"LOW and low")
     assert [(token.data, token.id) for token in tokens] == [(b"low", 3), (b"low", 3)]
 
 
 def test_what_is_no_tokenizer_is_refused(tok: bpe.Tokenizer) -> None:
     with pytest.raises(ValueError, match="there is no tokenizer"):
-        name_subjects([])
+        name_tokenizers([])
     with pytest.raises(TypeError, match=r"'a\.json', a path; load it first"):
-        name_subjects([tok, "a.json"])
+        name_tokenizers([tok, "a.json"])
     with pytest.raises(TypeError, match=r"must be a bpe\.Tokenizer, a tokenizer of tokenizers"):
-        name_subjects(5)
+        name_tokenizers(5)
