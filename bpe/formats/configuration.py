@@ -12,7 +12,7 @@ from typing import Any
 from bpe.base.records import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
-from bpe.formats.schema import get, is_id, load
+from bpe.formats.schema import is_id, parse_json, read_field
 from bpe.formats.signatures import ADDED_TOKENS_JSON, CHAT_TEMPLATE_FILE, CONFIG_JSON, SPECIAL_MAP_JSON
 from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
@@ -34,7 +34,7 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
     """
     with with_path(None, name):
-        value = load(unpack(files[name])) if name in files else {}
+        value = parse_json(unpack(files[name])) if name in files else {}
         if not isinstance(value, dict):
             raise FormatError(f"{short_repr(value)} is not an object")
         return value
@@ -65,7 +65,7 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
             config[name] = value if name == EXTRA_FIELD else _mark_special(value)
     if isinstance(config.get(EXTRA_FIELD), dict):
         config[MODEL_TOKENS_FIELD] = {
-            **get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
+            **read_field(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
             **config.pop(EXTRA_FIELD),
         }
     return config
@@ -88,7 +88,7 @@ def get_token_text(token: Any) -> Any:
 
 def find_added_tokens(
     files: Mapping[str, bytes],
-    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
+    file_tokens: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     *,
     without_flags: bool = False,
@@ -100,7 +100,7 @@ def find_added_tokens(
 
     Args:
         files: the content of the files.
-        own_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
+        file_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
         without_flags: whether special tokens have no flags.
 
@@ -110,38 +110,40 @@ def find_added_tokens(
     """
     config = read_configuration(files)
     extra_tokens = _check_tokens(config.get(EXTRA_FIELD, config.get(OLD_EXTRA_FIELD)), EXTRA_FIELD)
-    tokens_with_ids, flags_by_name = _list_tokens_with_ids(files, config, own_tokens)
-    named_tokens = _list_named_tokens(config, defaults, flags_by_name)
+    tokens_with_ids, flags_with_ids = _list_tokens_with_ids(files, config, file_tokens)
+    named_tokens = _list_named_tokens(config, defaults, flags_with_ids)
     names = {get_token_text(token) for token in named_tokens}
     # Special tokens stay special.
-    special_names = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}
-    flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
+    special_names = names | {name for name, (_, flags) in file_tokens.items() if "ordinary" not in flags}
+    flags_by_name = {name: flags for name, (_, flags) in file_tokens.items()}
     for name, flags in tokens_with_ids:
-        flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+        flags_by_name[name] = flags - ({"ordinary"} if name in special_names else set())
         special_names |= set() if "ordinary" in flags else {name}
-    known_names, added_keys = set(flags_of), set[Any]()
+    known_names, added_keys = set(flags_by_name), set[Any]()
     for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
         name, flags = get_token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known_names and key not in added_keys:
             added_keys.add(key)
-            flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+            flags_by_name[name] = flags - ({"ordinary"} if name in special_names else set())
             special_names |= set() if "ordinary" in flags else {name}
     if without_flags:
-        flags_of |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
-    return {name: flags for name, flags in flags_of.items() if name not in own_tokens or own_tokens[name][1] != flags}
+        flags_by_name |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
+    return {
+        name: flags for name, flags in flags_by_name.items() if name not in file_tokens or file_tokens[name][1] != flags
+    }
 
 
 def _list_tokens_with_ids(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
-    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
+    file_tokens: Mapping[str, tuple[int, frozenset[str]]],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
     """List the name and the flags of each token that has an id in the files, in id order.
 
     Returns this list, and the flags by name, for roles that name such a token.
 
-    Without an `added_tokens_decoder`, those are `own_tokens`, which win, and those of added_tokens.json.
+    Without an `added_tokens_decoder`, those are `file_tokens`, which win, and those of added_tokens.json.
     """
     by_id: dict[int, tuple[str, frozenset[str]]] = {}
     entries = config.get(ADDED_TOKENS_FIELD)
@@ -162,8 +164,8 @@ def _list_tokens_with_ids(
                 )
             by_name[content] = frozenset() if content in special_names else frozenset({"normalized", "ordinary"})
             by_id[token_id] = content, by_name[content]
-        by_name |= {name: flags for name, (_, flags) in own_tokens.items()}
-        by_id |= {token_id: (name, flags) for name, (token_id, flags) in own_tokens.items()}
+        by_name |= {name: flags for name, (_, flags) in file_tokens.items()}
+        by_id |= {token_id: (name, flags) for name, (token_id, flags) in file_tokens.items()}
     return [by_id[token_id] for token_id in sorted(by_id) if by_id[token_id][0]], by_name
 
 
@@ -192,7 +194,7 @@ def _list_named_tokens(
             token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
         tokens.append(token)
     model_tokens = {name: token for name, token in config.items() if _is_token_field(name)}
-    tokens += (model_tokens | get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
+    tokens += (model_tokens | read_field(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
     return [token for token in tokens if isinstance(get_token_text(token), str)]
 
 

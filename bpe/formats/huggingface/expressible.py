@@ -56,9 +56,9 @@ def explain_other_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) 
         return None
     dual_names = find_dual_names(spec)
     names = {token_id: name for token_id, name in map_all_special_ids(spec).items() if token_id not in dual_names}
-    token_of = dict(zip(names.values(), read_spellings(spec.model, names.values()), strict=True))
-    ordinary_ids = spec.vocabulary.find_ids({token for token in token_of.values() if token})
-    ambiguous_names = [name for name, token in token_of.items() if token in ordinary_ids] if ordinary_ids else []
+    token_by_name = dict(zip(names.values(), read_spellings(spec.model, names.values()), strict=True))
+    ordinary_ids = spec.vocabulary.find_ids({token for token in token_by_name.values() if token})
+    ambiguous_names = [name for name, token in token_by_name.items() if token in ordinary_ids] if ordinary_ids else []
     if ambiguous_names:
         return f"its special token {min(ambiguous_names)!r} is spelled like an ordinary token"
     outside_vocab = find_outside_vocab(spec)
@@ -77,9 +77,9 @@ def explain_refusal(spec: TokenizerSpec) -> str | None:
     while parts:
         part = parts.pop()
         if isinstance(part, dict):
-            kind = str(part.get("type", ""))
-            if kind.startswith("bpe."):
-                step = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
+            type_name = str(part.get("type", ""))
+            if type_name.startswith("bpe."):
+                step = "a pretokenizer pattern" if type_name == "bpe.Regex" else f"the normalizer {type_name[4:]}"
                 return f"it has {step} that tokenizers cannot apply, or applies differently"
             parts += part.values()
         elif isinstance(part, list):

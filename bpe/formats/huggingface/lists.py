@@ -23,7 +23,7 @@ from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
 from bpe.formats.huggingface.spelling import build_letter_table, read_spelling, read_spellings
-from bpe.formats.schema import UNSUPPORTED, errors_at, load, read_id
+from bpe.formats.schema import UNSUPPORTED, errors_at, parse_json, read_id
 from bpe.text.letters import list_byte_letters, map_letters_to_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
@@ -98,7 +98,7 @@ class KernelLists:
     """The vocab and the merges as the kernel read them.
 
     Attributes:
-        unlettered: token → id of the tokens of a byte model not spelled in GPT-2's letters, for example emoji in
+        non_letter_ids: token → id of the tokens of a byte model not spelled in GPT-2's letters, for example emoji in
             some published files. Encoding never produces them; decoding gives their own text.
 
     """
@@ -108,12 +108,12 @@ class KernelLists:
     ) -> None:
         self._model, self._tokens, self._pairs, self._results = model, tokens, pairs, results
         self._removed: list[int] = []  # indices
-        self.unlettered: dict[str, int] = {}
-        for string, token_id in tokens.others:
-            token = load(string)
-            if not isinstance(token, str) or not token or token in self.unlettered:
+        self.non_letter_ids: dict[str, int] = {}
+        for string, token_id in tokens.other_tokens:
+            token = parse_json(string)
+            if not isinstance(token, str) or not token or token in self.non_letter_ids:
                 raise NeedsParserError
-            self.unlettered[token] = token_id
+            self.non_letter_ids[token] = token_id
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -125,17 +125,17 @@ class KernelLists:
         """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
         tokens = list(tokens)
         ids = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._find_indices(tokens)]
-        if self.unlettered:
-            ids = [self.unlettered.get(token, token_id) for token, token_id in zip(tokens, ids, strict=True)]
+        if self.non_letter_ids:
+            ids = [self.non_letter_ids.get(token, token_id) for token, token_id in zip(tokens, ids, strict=True)]
         return ids
 
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
         self._removed += [index for index in self._find_indices(tokens) if index >= 0]
-        if self.unlettered:
-            self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
+        if self.non_letter_ids:
+            self.non_letter_ids = {token: i for token, i in self.non_letter_ids.items() if token not in tokens}
 
-    def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
+    def find_in_merges(self, tokens: Mapping[str, int]) -> set[str]:
         """Find which of these tokens of the vocab (token → id) some merge has or makes."""
         ids = np.array(list(tokens.values()), dtype=np.int32)
         is_in_merges = np.isin(ids, self._pairs) | np.isin(ids, self._results)
@@ -159,7 +159,7 @@ class KernelLists:
             blob, offsets = join_slices(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
             raise NeedsParserError
-        other_ids = {**special_ids, **self.unlettered}
+        other_ids = {**special_ids, **self.non_letter_ids}
         by_id = {token_id: name.encode() for name, token_id in other_ids.items()}
         named_ids = np.array(list(by_id), dtype=np.int32)
         if not len(ids) or len(named_ids) < len(other_ids) or np.isin(named_ids, ids).any() or "" in other_ids:
@@ -186,7 +186,7 @@ class ParsedLists:
         self._model, self._vocab, self._merges, self._prefix = model, vocab, merges, prefix
         self._removed: set[str] = set()
         letters = map_letters_to_bytes().keys()
-        self.unlettered = (
+        self.non_letter_ids = (
             {} if model == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
         )
 
@@ -200,9 +200,9 @@ class ParsedLists:
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
         self._removed.update(tokens)
-        self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
+        self.non_letter_ids = {token: i for token, i in self.non_letter_ids.items() if token not in tokens}
 
-    def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
+    def find_in_merges(self, tokens: Mapping[str, int]) -> set[str]:
         """Find which of these tokens some valid merge has or makes."""
         merged: set[Any] = set()
         for merge in self._merges:
@@ -213,10 +213,10 @@ class ParsedLists:
 
     def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
         """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
-        excluded = self._removed | self.unlettered.keys()
+        excluded = self._removed | self.non_letter_ids.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
         tokens = [(token_id, read_spelling(self._model, token)) for token, token_id in vocab.items()]
-        other_ids = {**special, **self.unlettered}
+        other_ids = {**special, **self.non_letter_ids}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))
         return vocabulary, self._find_merges(vocab, special)

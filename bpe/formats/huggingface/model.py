@@ -68,7 +68,7 @@ _COMMON_FIELDS = {
     "vocab": Field(dict),
     "merges": Field(list),
 }
-_OWN_FIELDS = {
+_EXTENSION_FIELDS = {
     **_COMMON_FIELDS,
     "unk_id": Field(accept_any, None),
     "end_of_word": Field(read_text, None),
@@ -84,17 +84,17 @@ MODEL_FIELDS: Mapping[str, Mapping[str, Field]] = {
         "continuing_subword_prefix": Field(_read_prefix, None),
         "end_of_word_suffix": Field(read_text, None),
     },
-    "bpe.BPE": _OWN_FIELDS,
-    "bpe.BoundlessBPE": {**_OWN_FIELDS, "word_merges": Field(int)},
-    "bpe.PickyBPE": {**_OWN_FIELDS, "events": Field(list)},
+    "bpe.BPE": _EXTENSION_FIELDS,
+    "bpe.BoundlessBPE": {**_EXTENSION_FIELDS, "word_merges": Field(int)},
+    "bpe.PickyBPE": {**_EXTENSION_FIELDS, "events": Field(list)},
 }
 
 
 def check_model_type(model: object) -> None:
     """Reject unsupported model types first."""
-    kind = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind not in MODEL_FIELDS:
-        refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
+    model_type = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
+    if model_type not in MODEL_FIELDS:
+        refuse("model.type", model_type, "it must be BPE", "other models are not byte-pair encoding")
 
 
 def read_model(
@@ -113,17 +113,17 @@ def read_model(
         NeedsParserError: for lists that need `json`.
 
     """
-    kind = read_type(value, "model", "BPE")
-    is_own_type = kind != "BPE"
+    model_type = read_type(value, "model", "BPE")
+    is_extension = model_type != "BPE"
     fields = read_fields(
-        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[kind]
+        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[model_type]
     )
     prefix = fields.get("continuing_subword_prefix")
     if prefix is not None and model == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
     end_of_word, is_glued = (
-        (fields["end_of_word"], fields["end_of_word_glued"]) if is_own_type else _read_suffix(fields, model)
+        (fields["end_of_word"], fields["end_of_word_glued"]) if is_extension else _read_suffix(fields, model)
     )
     lists = (
         ParsedLists(fields["vocab"], fields["merges"], model, prefix or "")
@@ -148,7 +148,7 @@ def read_model(
         byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
         dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_own_type, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_extension, settings, added)
     spec = replace(
         settings,
         vocabulary=vocabulary,
@@ -158,11 +158,11 @@ def read_model(
         roles=_read_roles(fields["roles"], added.ids),
         training=_read_training(fields["training"]),
     )
-    if is_own_type:
-        spec = _read_own_settings(spec, fields)
+    if is_extension:
+        spec = _read_extension_settings(spec, fields)
     if spec.unk_token is not None or has_all_bytes(spec):
         return spec
-    return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_own_type))
+    return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_extension))
 
 
 def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
@@ -178,13 +178,13 @@ def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool
 def _read_tokens(
     lists: KernelLists | ParsedLists,
     fields: dict[str, Any],
-    is_own_type: bool,
+    is_extension: bool,
     settings: TokenizerSpec,
     added: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
     """Read the vocabulary and the merges of the tokenizer with these `settings`."""
     unk = settings.unk_token
-    if is_own_type:
+    if is_extension:
         special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
         vocab_ids = lists.find_ids(special_ids)
         pairs = zip(special_ids.items(), vocab_ids, strict=True)
@@ -233,7 +233,7 @@ def _find_dual_names(
         ids_in_vocab = {
             name: token_id for name, token_id in ids_in_vocab.items() if map_letters_to_bytes().keys() >= set(name)
         }
-    merged = lists.find_merged(ids_in_vocab) if ids_in_vocab else set()
+    merged = lists.find_in_merges(ids_in_vocab) if ids_in_vocab else set()
     return {name for name in ids_in_vocab if name in merged or can_be_text(settings, name)}
 
 
@@ -261,19 +261,19 @@ def _read_training(value: object) -> Training | None:
         return Training.from_json(value)
 
 
-def _read_unknown_rule(rule: str | None, is_own_type: bool) -> bool | Literal["after merging"]:
+def _read_unknown_rule(rule: str | None, is_extension: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
-    if is_own_type and rule == f"drop {AFTER_MERGING}":
+    if is_extension and rule == f"drop {AFTER_MERGING}":
         return AFTER_MERGING
     if rule not in (None, "error", "drop"):
         refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
-    return rule == "drop" if is_own_type else rule != "error"
+    return rule == "drop" if is_extension else rule != "error"
 
 
 # This package's own models --------------------------------------------------------------------------------------------
 
 
-def _read_own_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
+def _read_extension_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
     """Read the settings that only this package's own models have; returns the tokenizer with them."""
     clip, ranks, ends_word = fields["clip"], fields["merge_ranks"], spec.ends_word
     if ends_word is not None and fields["ends_word"] is not None:
@@ -349,8 +349,8 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, is_own_type: bool, with_record: bool) -> dict[str, Any]:
-    """Return the settings of a model; with `is_own_type`, its vocab lacks the special tokens and the unknown token.
+def write_model(spec: TokenizerSpec, is_extension: bool, with_record: bool) -> dict[str, Any]:
+    """Return the settings of a model; with `is_extension`, its vocab lacks the special tokens and the unknown token.
 
     `with_record` adds the facts about the training and the roles of special tokens, which change no id.
 
@@ -358,7 +358,7 @@ def write_model(spec: TokenizerSpec, is_own_type: bool, with_record: bool) -> di
         ValueError: for a model of an own type with a subword prefix.
 
     """
-    fields = _write_own(spec) if is_own_type else _write_bpe(spec)
+    fields = _write_extension(spec) if is_extension else _write_bpe(spec)
     if with_record and spec.training is not None:
         fields["training"] = spec.training.to_json()
     if with_record and spec.roles:
@@ -385,13 +385,13 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
+def _write_extension(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
             "with settings that `tokenizers` lacks"
         )
-    kind = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
+    model_type = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
     unknown_symbols = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
     optional_fields = {  # fields that are left out where they have no value
         "byte_fallback": spec.byte_fallback or None,
@@ -399,7 +399,7 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
         "unknown_symbols": unknown_symbols,
     }
     return {
-        "type": kind if spec.events is None else "bpe.PickyBPE",
+        "type": model_type if spec.events is None else "bpe.PickyBPE",
         "unk_token": spec.unk_token,
         "unk_id": None if spec.unk_token is None else find_unk_id(spec),
         "fuse_unk": spec.fuse_unk,

@@ -36,7 +36,7 @@ from bpe.formats.huggingface.steps import (
     write_normalizer,
     write_pre_tokenizer,
 )
-from bpe.formats.schema import UNSUPPORTED, Field, accept_any, load, read_fields, refuse
+from bpe.formats.schema import UNSUPPORTED, Field, accept_any, parse_json, read_fields, refuse
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
@@ -72,9 +72,9 @@ def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> Tokenize
 
     """
     with suppress(FormatError, NeedsParserError):  # below, `json` reads the whole file, and errors name their position
-        if (split := split_off_lists(data, load)) is not None:
+        if (split := split_off_lists(data, parse_json)) is not None:
             return _build(split[0], added, keep_ids, split[1:])
-    return _build(load(data), added, keep_ids)
+    return _build(parse_json(data), added, keep_ids)
 
 
 def read_with_lists(
@@ -85,7 +85,7 @@ def read_with_lists(
     Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
     """
     with suppress(FormatError, NeedsParserError):
-        return _build(load(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
+        return _build(parse_json(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
     return None
 
 
@@ -132,7 +132,7 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     """
     special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     _check_special_tokens(spec, special_names)
-    is_own_type, outside_vocab = explain_other_ids(spec) is not None, find_outside_vocab(spec)
+    is_extension, outside_vocab = explain_other_ids(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -143,13 +143,13 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_model(spec, is_own_type, with_record)
+    model = write_model(spec, is_extension, with_record)
     names = {
-        token_id: name for token_id, name in special_names.items() if not is_own_type or is_outside_letters(spec, name)
+        token_id: name for token_id, name in special_names.items() if not is_extension or is_outside_letters(spec, name)
     }
-    if not is_own_type:
+    if not is_extension:
         names = {token_id: name for token_id, name in names.items() if token_id not in outside_vocab}
-    _check_merges(spec, is_own_type)
+    _check_merges(spec, is_extension)
     vocab, merges = write_lists(spec, names)
     added = "".join(write_added_tokens(spec))
     start = (
@@ -202,17 +202,17 @@ def _is_spelled_like(spec: TokenizerSpec, token_id: int, name: str) -> bool:
         return False
 
 
-def _check_merges(spec: TokenizerSpec, is_own_type: bool) -> None:
+def _check_merges(spec: TokenizerSpec, is_extension: bool) -> None:
     """Raise ValueError for a merge whose result is not the concatenation of its tokens.
 
     In a byte model, and in a model of this package's own, its tokens must be ordinary.
     """
-    if not len(spec.merges) or (spec.subword_prefix and not is_own_type):
+    if not len(spec.merges) or (spec.subword_prefix and not is_extension):
         return
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
     is_known = np.append(
-        vocabulary.kinds == ORDINARY if is_own_type or spec.model == "byte" else vocabulary.kinds != NONE, False
+        vocabulary.kinds == ORDINARY if is_extension or spec.model == "byte" else vocabulary.kinds != NONE, False
     )
     ids = np.stack((left, right, result))
     out_of_range = (ids < 0) | (ids >= vocabulary.limit)
