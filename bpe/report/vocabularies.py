@@ -108,9 +108,9 @@ def list_extremes(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -
         lengths, uses = tokenizer.lengths, counts[name]
         longest = [i for i in np.argsort(-lengths, kind="stable")[:_N_LISTED].tolist() if lengths[i]]
         ids = tokenizer.ordinary_ids
-        used = ids[uses[ids] > 0]
-        rarest = used[np.argsort(uses[used], kind="stable")[:_N_LISTED]].tolist()
-        n_unused = len(ids) - len(used)
+        used_ids = ids[uses[ids] > 0]
+        rarest = used_ids[np.argsort(uses[used_ids], kind="stable")[:_N_LISTED]].tolist()
+        n_unused = len(ids) - len(used_ids)
         share = f"{n_unused / max(1, len(ids)):.1%}"
         unused_tokens = f"{format_number(n_unused)} of {format_number(len(ids))} ordinary tokens ({share})"
         panels.append(
@@ -131,13 +131,13 @@ def compare_vocabularies(tokenizers: Mapping[str, ReportedTokenizer], counts: Co
     parts = []
     for (a, tokenizer_a), (b, tokenizer_b) in combinations(tokenizers.items(), 2):
         ids_a, ids_b = _index_tokens(tokenizer_a), _index_tokens(tokenizer_b)
-        shared = ids_a.keys() & ids_b.keys()
+        shared_tokens = ids_a.keys() & ids_b.keys()
         panels = []
         for name, tokenizer, tokens in ((a, tokenizer_a, ids_a), (b, tokenizer_b, ids_b)):
             uses = counts[name]
-            only = np.array(sorted(i for token, i in tokens.items() if token not in shared), dtype=np.int64)
-            most_used = only[np.argsort(-uses[only], kind="stable")[:_N_LISTED]].tolist()
-            title = f"Only in {name}: {format_number(len(only))}"
+            only_ids = np.array(sorted(i for token, i in tokens.items() if token not in shared_tokens), dtype=np.int64)
+            most_used = only_ids[np.argsort(-uses[only_ids], kind="stable")[:_N_LISTED]].tolist()
+            title = f"Only in {name}: {format_number(len(only_ids))}"
             panels.append(
                 make_panel(title, make_scroll_box(f"tokens only in {name}", draw_examples(tokenizer, most_used, uses)))
             )
@@ -148,7 +148,8 @@ def compare_vocabularies(tokenizers: Mapping[str, ReportedTokenizer], counts: Co
         )
         rows = [[Heading(difference.field), difference.message] for difference in settings]
         summary = make_note(
-            f"{a} and {b} share {format_number(len(shared))} tokens. Those that only one has are listed by their use."
+            f"{a} and {b} share {format_number(len(shared_tokens))} tokens. Those that only one has are listed by "
+            "their use."
         )
         parts += [summary, make_columns(*panels)]
         if rows:
