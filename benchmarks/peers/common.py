@@ -48,30 +48,30 @@ class Peer:
 
     name: str
 
-    def version(self) -> str:
+    def get_version(self) -> str:
         """The version measured."""
         return importlib.metadata.version(self.name)
 
 
-class Own(Peer):
+class BpeBase(Peer):
     """This package."""
 
     name = "bpe"
 
-    def version(self) -> str:
+    def get_version(self) -> str:
         """The version measured."""
         import bpe
 
         return bpe.__version__
 
 
-def documents(path: str) -> list[str]:
+def read_documents(path: str) -> list[str]:
     """The documents of a file."""
     with open(path, encoding="utf-8", newline="") as file:
         return file.read().split(SEPARATOR)
 
 
-def flat(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def flatten(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """An encoder's result as int64 ids and lengths."""
     if isinstance(result, tuple):
         return result[0].astype(np.int64), result[1].astype(np.int64)
