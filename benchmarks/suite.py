@@ -210,7 +210,7 @@ def format_table(benchmark_name: str, rows: list[Row]) -> str:
 class Figure:
     """A row of README's table: which measurements it uses, and how it shows their figure.
 
-    Rows of `benchmark` count if their fields have the values in `filters`. If `make_rate`, higher values are better.
+    Rows of `benchmark` count if their fields have the values in `filters`. If `rate`, higher values are better.
     """
 
     task: str
@@ -218,7 +218,7 @@ class Figure:
     filters: dict[str, Any]
     value: Callable[[Row], float]
     value_format: str
-    make_rate: bool = False
+    rate: bool = False
 
 
 def make_rate(field: str, unit: float = 1e6) -> Callable[[Row], float]:
