@@ -29,7 +29,7 @@ STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGI
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """A `type` for argparse: a whole number that is at least `least`."""
+    """Make a `type` for argparse: a whole number that is at least `least`."""
 
     def convert(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -42,7 +42,7 @@ def at_least(least: int) -> Callable[[str], int]:
 def make_peers_parser(
     doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
 ) -> argparse.ArgumentParser:
-    """A parser for benchmarks with corpora, vocabularies (`vocabs`: the default, in words) and peers.
+    """Make a parser for benchmarks with corpora, vocabularies (`vocabs`: the default, in words) and peers.
 
     `drawn` is what --plot draws; `less` is the default of --less, the megabytes for slower libraries.
     """
@@ -60,7 +60,7 @@ def make_peers_parser(
 
 
 def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str] = NAMES) -> list[Path]:
-    """The given files, or else the shared corpora, decompressed into a folder."""
+    """Return the given files, or else the shared corpora, decompressed into a folder."""
     for path in files:
         if not path.is_file():
             raise SystemExit(f"{path} is not a file")
@@ -92,7 +92,7 @@ def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, st
 
 
 def write_superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The names of the published SuperBPE vocabularies with each way of dividing text, and a tokenizer.json of each."""
+    """Write a tokenizer.json of each published SuperBPE vocabulary and way of dividing text; yield names and paths."""
     import bpe
 
     for name in ("superbpe_t180k", "superbpe_t80k"):
@@ -109,7 +109,7 @@ def write_superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def cut_file(path: Path, size: int, folder: str | Path) -> Path:
-    """A file with the first documents of a file, about `size` bytes; a smaller file is returned as it is."""
+    """Write the first documents of a file, about `size` bytes, to a file; a smaller file is returned as it is."""
     data = path.read_bytes()
     if len(data) <= size:
         return path
@@ -120,7 +120,7 @@ def cut_file(path: Path, size: int, folder: str | Path) -> Path:
 
 
 def list_differences(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
-    """The libraries whose output differs from this package's, or between their own runs."""
+    """List the libraries whose output differs from this package's, or between their own runs."""
     outputs: dict[str, set[str]] = {}
     for row in rows:
         outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
@@ -175,12 +175,12 @@ def measure(job: str, peer: str, path: Path, threads: int, *more: object, limit:
 
 
 def median(rows: list[dict[str, Any]], field: str) -> float:
-    """The median of a field."""
+    """Return the median of a field."""
     return float(statistics.median(row[field] for row in rows))
 
 
 def describe_machine() -> str:
-    """The processor, the Python version and the system."""
+    """Name the processor, the Python version and the system."""
     cpu = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),

@@ -59,7 +59,7 @@ from report import at_least
 
 
 def measure_peak() -> int:
-    """The peak resident size so far, in bytes.
+    """Measure the peak resident size so far, in bytes.
 
     Read from /proc where possible, since ru_maxrss starts at the parent's size when it started this process.
     """
@@ -105,7 +105,7 @@ def encode(peer: Any, path: str, threads: int, ranks: str) -> dict[str, Any]:
 
 
 def time_twice(work: Callable[[], Any]) -> tuple[list[float], Any]:
-    """The seconds of a first and a second call, and the second's result. The first's is freed in between."""
+    """Return the seconds of a first and a second call, and the second's result. The first's is freed in between."""
     durations = []
     result: Any = None
     for _ in range(2):
@@ -200,7 +200,7 @@ def load(peer: Any, path: str, threads: int, way: str, vocab_text: str) -> dict[
 
 
 def time_per_call(encode: Callable[[str], Any], texts: list[str]) -> float:
-    """Microseconds per call, without the time of an empty loop."""
+    """Measure the microseconds per call, without the time of an empty loop."""
     start_time = time.perf_counter()
     for _ in texts:
         pass
@@ -292,7 +292,7 @@ def encode_hard_text(peer: Any, path: str, threads: int, kind: str, size: str, v
 
 
 def time_calls(encode: Callable[[str], Any], text: str, times: int) -> float:
-    """The median time of so many calls, in seconds."""
+    """Measure the median time of so many calls, in seconds."""
     durations = []
     for _ in range(times):
         start_time = time.perf_counter()
@@ -362,7 +362,7 @@ def encode_shards(peer: Any, path: str, threads: int, form: str, out: str, vocab
 
 
 def cut_to_characters(data: bytes) -> bytes:
-    """The data without an incomplete character at its end."""
+    """Cut an incomplete character off the end of the data."""
     return codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data).encode("utf-8", "surrogateescape")
 
 

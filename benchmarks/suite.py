@@ -157,7 +157,7 @@ def measure_benchmark(benchmark: Run, folder: Path, *, readme: bool, tiny: bool)
 
 
 def report(name: str) -> str:
-    """The results page of a run: date, machine, and each benchmark's command and table."""
+    """Write the results page of a run: date, machine, and each benchmark's command and table."""
     run_values = load_run(name)
     parts = [
         f"# Results: {run_values['name']}",
@@ -180,7 +180,7 @@ def report(name: str) -> str:
 
 
 def load_run(name: str) -> dict[str, Any]:
-    """The contents of a run's file."""
+    """Read the file of a run."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
         raise SystemExit(f"{path} is absent; python benchmarks/suite.py run {name} makes it")
@@ -189,7 +189,7 @@ def load_run(name: str) -> dict[str, Any]:
 
 
 def format_table(benchmark_name: str, rows: list[Row]) -> str:
-    """The table that the script prints for its rows, without the first line, which names the machine."""
+    """Format the table that the script prints for its rows, without the first line, which names the machine."""
     module = importlib.import_module(RUNS[benchmark_name].script.removesuffix(".py"))
     repeat = len({row.get("turn", 0) for row in rows})
     arguments: list[Any] = [rows]
@@ -222,18 +222,18 @@ class Figure:
 
 
 def make_rate(field: str, unit: float = 1e6) -> Callable[[Row], float]:
-    """Bytes per second, in millions by default."""
+    """Make the function of a row's bytes per second, in millions by default."""
     return lambda row: float(row["bytes"] / row[field] / unit)
 
 
 def make_encoding_figure(task: str, corpus: str, field: str) -> Figure:
-    """A row about encoding with cl100k on one core."""
+    """Make a row about encoding with cl100k on one core."""
     filters = {"corpus": corpus, "vocab": "cl100k", "threads": 1}
     return Figure(f"encode, cl100k, {task}", "encode", filters, make_rate(field), "{:.0f} MB/s", rate=True)
 
 
 def make_training_figure(corpus: str) -> Figure:
-    """A row about training on one core."""
+    """Make a row about training on one core."""
     task = f"train, {corpus.capitalize()} {{megabytes}} MB, 32,000 tokens"
     return Figure(task, "train", {"corpus": corpus, "threads": 1}, lambda row: float(row["seconds"]), "{:.2f} s")
 
@@ -262,7 +262,7 @@ HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python b
 
 
 def format_readme_table(name: str) -> str:
-    """The table of README.md for a run, and the line below it."""
+    """Format the table of README.md for a run, and the line below it."""
     run_values = load_run(name)
     results = run_values["benchmarks"]
     versions: dict[str, str] = {}
@@ -275,7 +275,7 @@ def format_readme_table(name: str) -> str:
 
 
 def format_readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
-    """One row: the medians of this package and of the fastest other library, each used in its fastest way."""
+    """Format one row: the medians of this package and of the fastest other library, each used in its fastest way."""
     rows_by_peer: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         is_figure = all(

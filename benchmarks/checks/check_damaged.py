@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def load_module(path: Path) -> ModuleType:
-    """A Python file as a module."""
+    """Load a Python file as a module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -49,7 +49,7 @@ mutate: Callable[[random.Random, bytes], bytes] = MUTATIONS.mutate
 
 
 def make_originals() -> dict[str, dict[str, bytes]]:
-    """Format → name → content of the files of a small tokenizer."""
+    """Make the files of a small tokenizer: format → name → content."""
     files = load_module(HERE.parents[1] / "tests" / "formats" / "sentencepiece_files.py")
     texts = ["low lower lowest newer newest 12", "abc abab"] * 4
     tok = bpe.train(texts=texts, vocab_size=275, special_tokens=["<|end|>"])
@@ -108,7 +108,7 @@ def limit_resources() -> Iterator[None]:
 
 
 def read_naively(format_name: str, files: dict[str, bytes]) -> dict[bytes, int] | None:
-    """Some tokens that a file holds, by a naive reader; None for a format without one."""
+    """Read some tokens of a file naively; None for a format without one."""
     if format_name == "vocab-merges":
         letters = {spell_token_in_letters(bytes([byte])): byte for byte in range(256)}
         values = json.loads(files["vocab.json"])

@@ -44,13 +44,13 @@ def check() -> Counter[str]:
 
 
 def compare(rng: random.Random) -> str:
-    """The result for one folder."""
+    """Compare one folder; returns the result."""
     with TemporaryDirectory() as folder:
         return compare_in(Path(folder), rng)
 
 
 def compare_in(folder: Path, rng: random.Random) -> str:
-    """The result for one folder, whose files are written."""
+    """Write the files of one folder, and compare it; returns the result."""
     files, compares_ids = generate_files(rng)
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
@@ -76,7 +76,7 @@ def compare_in(folder: Path, rng: random.Random) -> str:
 def list_results(
     rng: random.Random, tok: bpe.Tokenizer, peer: Any, special: set[str] | None
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(what, the result of this package, the result of transformers).
+    """Yield (what, the result of this package, the result of transformers).
 
     `special` has the tokens that are special where they are listed first, which transformers skips in decoding
     whatever follows; None for a model of sentencepiece.
@@ -114,12 +114,12 @@ def list_results(
 
 
 def _flags_of(flags: frozenset[str]) -> frozenset[str]:
-    """The flags by their names in transformers."""
+    """Return the flags by their names in transformers."""
     return (flags - {"ordinary"}) | ({"special"} if "ordinary" not in flags else set())
 
 
 def generate_files(rng: random.Random) -> tuple[dict[str, Any], bool]:
-    """(name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
+    """Return (name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
     kind = rng.choice(["json", "json", "pair", "model"])
     vocab = {token: index for index, token in enumerate([*generated.BYTE_LETTERS, *WORDS])}
     files: dict[str, Any] = {}
@@ -157,7 +157,7 @@ def generate_files(rng: random.Random) -> tuple[dict[str, Any], bool]:
 
 
 def generate_tokenizer_json(rng: random.Random, vocab: dict[str, int]) -> dict[str, Any]:
-    """A tokenizer.json with some added tokens."""
+    """Generate a tokenizer.json with some added tokens."""
     added = [entry for entry in generated.added_tokens(rng, vocab, MERGES) if rng.random() < 0.5]
     following = len(vocab)
     for entry in sorted(added, key=lambda entry: entry["id"]):
@@ -169,7 +169,7 @@ def generate_tokenizer_json(rng: random.Random, vocab: dict[str, int]) -> dict[s
 
 
 def generate_token(rng: random.Random, objects: bool) -> Any:
-    """A token as a str, or as an object with flags."""
+    """Generate a token: a str, or an object with flags."""
     name = rng.choice(NAMES)
     if not objects or rng.random() < 0.5:
         return name
@@ -182,7 +182,7 @@ def generate_token(rng: random.Random, objects: bool) -> Any:
 
 
 def generate_fields(rng: random.Random, objects: bool) -> dict[str, Any]:
-    """Fields with special tokens."""
+    """Generate fields with special tokens."""
     values: dict[str, Any] = {role: generate_token(rng, objects) for role in ROLES if rng.random() < 0.2}
     if rng.random() < 0.2:
         values["additional_special_tokens"] = [rng.choice(NAMES) for _ in range(rng.randint(0, 3))]
@@ -196,7 +196,7 @@ def generate_fields(rng: random.Random, objects: bool) -> dict[str, Any]:
 
 
 def generate_configuration(rng: random.Random, kind: str | None, first_id: int, objects: bool) -> dict[str, Any]:
-    """A tokenizer_config.json."""
+    """Generate a tokenizer_config.json."""
     values: dict[str, Any] = {"tokenizer_class": kind} if kind is not None else {}
     values |= generate_fields(rng, objects)
     values |= {role: None for role in ROLES if rng.random() < 0.05}
@@ -221,7 +221,7 @@ def generate_configuration(rng: random.Random, kind: str | None, first_id: int, 
 
 @cache
 def train_sentencepiece() -> bytes:
-    """A small model of sentencepiece."""
+    """Train a small model of sentencepiece."""
     import sentencepiece
 
     data = io.BytesIO()

@@ -20,12 +20,12 @@ from bpe.errors import FormatError
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
-    """The parser of a check's arguments; its help is the docstring."""
+    """Make the parser of a check's arguments; its help is the docstring."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def make_files_parser(doc: str | None) -> argparse.ArgumentParser:
-    """The arguments of a check of generated files."""
+    """Make the parser of a check of generated files."""
     parser = make_parser(doc)
     parser.add_argument("--files", metavar="N", type=int, default=10_000)
     parser.add_argument("--seed", metavar="S", type=int, default=0)
@@ -35,7 +35,7 @@ def make_files_parser(doc: str | None) -> argparse.ArgumentParser:
 
 
 def make_generators(options: argparse.Namespace) -> Iterator[random.Random]:
-    """A generator for each file."""
+    """Make a generator of random numbers for each file."""
     for index in range(options.first, options.first + options.files):
         yield random.Random(f"{options.seed} {index}")
 
@@ -61,7 +61,7 @@ def run_check(check: Callable[[], Counter[str]]) -> NoReturn:
 
 
 def call_peer(call: Callable[[], Any]) -> tuple[Any, str]:
-    """(the result, "") or (None, the name of the error); `tokenizers` raises a BaseException where its Rust panics."""
+    """Return (result, "") or (None, name of the error); `tokenizers` raises a BaseException where its Rust panics."""
     try:
         return call(), ""
     except (KeyboardInterrupt, SystemExit):
@@ -71,7 +71,7 @@ def call_peer(call: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def get_reason(error: Exception) -> str:
-    """The part of a file and the rule of a refusal, without what differs from file to file."""
+    """Return the part of a file and the rule of a refusal, without what differs from file to file."""
     where = re.sub(r"\[.*?\]|'.*'", "", getattr(error, "where", None) or "").split(" ")[0]
     message = (error.message if isinstance(error, FormatError) else str(error)).partition(" of the text")[0]
     words = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[.*?\]|\{.*?\}|\d+", "…", message)

@@ -36,7 +36,7 @@ class SharedObject(NamedTuple):
 
 
 def to_plain(value: object) -> object:
-    """A value without types and identity, so that its repr says whether two are equal."""
+    """Convert a value to one without types and identity, so that its repr says whether two are equal."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.tolist()
     if isinstance(value, bpe.TokenBatch):
@@ -54,7 +54,7 @@ def to_plain(value: object) -> object:
 
 
 def get_outcome(call: Callable[[], object]) -> str:
-    """The result of a call, or its error."""
+    """Return the result of a call, or its error, as text."""
     try:
         return repr(to_plain(call()))
     except (ImportError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -62,22 +62,22 @@ def get_outcome(call: Callable[[], object]) -> str:
 
 
 def make_copies(shared: Any) -> list[Any]:
-    """Three copies of an object."""
+    """Make three copies of an object."""
     return [copy.copy(shared), copy.deepcopy(shared), pickle.loads(pickle.dumps(shared))]
 
 
 def use_copies(use: Callable[[Any], object]) -> Callable[[Any], object]:
-    """The same use of three copies of an object."""
+    """Make the function that uses three copies of an object alike."""
     return lambda shared: [use(copy_) for copy_ in make_copies(shared)]
 
 
 def make_uses(objects: Iterable[Any], uses: Mapping[str, Callable[[Any], object]]) -> Calls:
-    """The calls for each use of each object."""
+    """Make the calls for each use of each object."""
     return {f"{name} {n}": partial(use, item) for n, item in enumerate(objects) for name, use in uses.items()}
 
 
 def make_method_calls(shared: Any, *rows: tuple[Any, ...]) -> Calls:
-    """Calls of methods, each a row: the name, arguments, and last, if there are options, a dict of them.
+    """Make calls of methods, each a row: the name, arguments, and last, if there are options, a dict of them.
 
     An attribute is a row with its name alone.
     """
@@ -94,7 +94,7 @@ def make_method_calls(shared: Any, *rows: tuple[Any, ...]) -> Calls:
 
 
 def share_calls(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = ()) -> SharedObject:
-    """Calls whose results depend on nothing but settings.
+    """Share calls whose results depend on nothing but settings.
 
     Args:
         calls: the calls by name.

@@ -101,11 +101,11 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
             where=f"{CONFIG_JSON}: tokenizer_class",
         )
     spec = _build(_read_vocab(files), files[MERGES_TXT], [], tokenizer_class.normalizer)
-    added = find_added_tokens(files, {}, tokenizer_class.roles, without_flags=tokenizer_class.without_flags)
+    added_tokens = find_added_tokens(files, {}, tokenizer_class.roles, without_flags=tokenizer_class.without_flags)
     if CONFIG_JSON not in files and not spec.vocabulary.find_ids([END_OF_TEXT.encode()]):
-        added.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
+        added_tokens.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
     with with_path(None, CONFIG_JSON):
-        spec = add_tokens(spec, added)
+        spec = add_tokens(spec, added_tokens)
     prefix = read_field(config, CONFIG_JSON, "add_prefix_space", bool, False)
     return replace(
         spec,
@@ -136,8 +136,8 @@ def read_two_files(
     if special_tokens is None:
         special_tokens = {END_OF_TEXT: ids[END_OF_TEXT]} if END_OF_TEXT in ids else {}
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
-    added = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
-    return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
+    added_tokens = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
+    return replace(_build(ids, merges, added_tokens, normalizer), pretokenizer=pretokenizer)
 
 
 def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
@@ -291,14 +291,14 @@ def _read_lines(data: bytes) -> list[str]:
 
 
 def _build(
-    vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
+    vocab: dict[str, int], merges: bytes, added_tokens: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
     """Build the spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
     with with_path(None, MERGES_TXT):
         lines = _read_lines(merges)
     has_header = bool(lines) and lines[0].startswith("#version")
     value = {
-        "added_tokens": added,
+        "added_tokens": added_tokens,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
         "model": {"type": "BPE", "vocab": vocab, "merges": [line.removesuffix("\r") for line in lines[has_header:]]},
     }

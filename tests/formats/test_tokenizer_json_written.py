@@ -376,9 +376,9 @@ def test_added_tokens_may_be_given_by_their_fields(in_file):
     tokens = document["added_tokens"]
     rows = [tuple(token.values()) for token in tokens[in_file:]]
     shorter_file = json.dumps({**document, "added_tokens": tokens[:in_file]}).encode()
-    spec = read(shorter_file, added=rows)
+    spec = read(shorter_file, added_tokens=rows)
     assert_same(spec, tok.spec)
     assert dict(spec.token_flags) == dict(tok.spec.token_flags)
     if rows:
         with pytest.raises(FormatError, match=r"added_tokens\[3\]"):
-            read(shorter_file, added=[*rows, rows[-1]])
+            read(shorter_file, added_tokens=[*rows, rows[-1]])

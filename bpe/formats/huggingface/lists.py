@@ -211,15 +211,15 @@ class ParsedLists:
                 merged.update((*parts, "".join(parts)))
         return merged & tokens.keys()
 
-    def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
+    def build(self, special_ids: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
         """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
         excluded = self._removed | self.non_letter_ids.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
         tokens = [(token_id, read_spelling(self._model, token)) for token, token_id in vocab.items()]
-        other_ids = {**special, **self.non_letter_ids}
+        other_ids = {**special_ids, **self.non_letter_ids}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))
-        return vocabulary, self._find_merges(vocab, special)
+        return vocabulary, self._find_merges(vocab, special_ids)
 
     def _find_merges(self, vocab: Mapping[str, int], special_ids: Mapping[str, int]) -> Merges:
         merges: dict[tuple[int, int], int] = {}
@@ -228,11 +228,11 @@ class ParsedLists:
                 left, right = merge.split(" ") if type(merge) is str else merge
                 pair, result = (vocab[left], vocab[right]), vocab[left + _strip_prefix(self._prefix, right)]
             except (KeyError, TypeError, ValueError, AttributeError):
-                error = _explain_invalid_merge(merge, vocab, special_ids, self._prefix)
-                raise FormatError(error, where=f"model.merges[{i}]") from None
+                reason = _explain_invalid_merge(merge, vocab, special_ids, self._prefix)
+                raise FormatError(reason, where=f"model.merges[{i}]") from None
             if type(merge) is dict or merges.setdefault(pair, result) != result or len(merges) != i + 1:
-                error = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
-                raise FormatError(f"{short_repr(merge)}: {error}", where=f"model.merges[{i}]")
+                reason = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
+                raise FormatError(f"{short_repr(merge)}: {reason}", where=f"model.merges[{i}]")
         results = np.array(list(merges.values()), dtype=np.int32)
         return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 

@@ -100,7 +100,7 @@ def check_model_type(model: object) -> None:
 def read_model(
     value: dict[str, Any],
     model: Model,
-    added: AddedTokens,
+    added_tokens: AddedTokens,
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
     list_spans: tuple[Span, Span] | None,
@@ -137,8 +137,8 @@ def read_model(
         merge_results=np.empty(0, dtype=np.int32),
         pretokenizer=pretokenizer,
         normalizer=normalizer,
-        special_tokens=dict(added.ids),
-        token_flags=added.flags,
+        special_tokens=dict(added_tokens.ids),
+        token_flags=added_tokens.flags,
         unk_token=fields["unk_token"],
         subword_prefix=prefix,
         end_of_word=end_of_word,
@@ -148,14 +148,14 @@ def read_model(
         byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
         dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_extension, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_extension, settings, added_tokens)
     spec = replace(
         settings,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
         ends_word=None if end_of_word is None else find_word_ends(vocabulary, end_of_word, is_glued),
-        roles=_read_roles(fields["roles"], added.ids),
+        roles=_read_roles(fields["roles"], added_tokens.ids),
         training=_read_training(fields["training"]),
     )
     if is_extension:
@@ -180,16 +180,20 @@ def _read_tokens(
     fields: dict[str, Any],
     is_extension: bool,
     settings: TokenizerSpec,
-    added: AddedTokens,
+    added_tokens: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
     """Read the vocabulary and the merges of the tokenizer with these `settings`."""
     unk = settings.unk_token
     if is_extension:
-        special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
+        special_ids = (
+            dict(added_tokens.ids)
+            if unk is None
+            else {**added_tokens.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
+        )
         vocab_ids = lists.find_ids(special_ids)
         pairs = zip(special_ids.items(), vocab_ids, strict=True)
         return lists.build({name: token_id for (name, token_id), vocab_id in pairs if vocab_id != token_id})
-    special_ids, ids_in_vocab = _find_special_tokens(lists, added, unk)
+    special_ids, ids_in_vocab = _find_special_tokens(lists, added_tokens, unk)
     dual_names = _find_dual_names(lists, settings, ids_in_vocab)
     lists.remove(ids_in_vocab.keys() - dual_names)
     if settings.model == "byte" and fields["byte_fallback"]:
@@ -198,17 +202,17 @@ def _read_tokens(
 
 
 def _find_special_tokens(
-    lists: KernelLists | ParsedLists, added: AddedTokens, unk: str | None
+    lists: KernelLists | ParsedLists, added_tokens: AddedTokens, unk: str | None
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Find the special tokens, the unknown token included, and those of them in the vocab: name → id.
 
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
-    special_ids, next_id = dict(added.ids), len(lists)
+    special_ids, next_id = dict(added_tokens.ids), len(lists)
     vocab_ids = lists.find_ids(special_ids)
     for (name, token_id), expected in zip(special_ids.items(), vocab_ids, strict=True):
         if expected is None:
-            expected = token_id if added.keep_ids else next_id
+            expected = token_id if added_tokens.keep_ids else next_id
             next_id += 1
         if token_id != expected:
             refuse(

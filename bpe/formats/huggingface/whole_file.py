@@ -58,12 +58,12 @@ _TOP_FIELDS = {
 }
 
 
-def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> TokenizerSpec:
+def read(data: bytes, added_tokens: TokenRows = (), keep_ids: bool = False) -> TokenizerSpec:
     """Read a tokenizer.json.
 
     Args:
         data: the content of the file.
-        added: more added tokens. Reading 100,000 of them from JSON takes half a second.
+        added_tokens: more added tokens. Reading 100,000 of them from JSON takes half a second.
         keep_ids: accept the ids in the file, even where `tokenizers` would number the added tokens differently (it does
             if they were added in several calls).
 
@@ -73,19 +73,19 @@ def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> Tokenize
     """
     with suppress(FormatError, NeedsParserError):  # below, `json` reads the whole file, and errors name their position
         if (split := split_off_lists(data, parse_json)) is not None:
-            return _build(split[0], added, keep_ids, split[1:])
-    return _build(parse_json(data), added, keep_ids)
+            return _build(split[0], added_tokens, keep_ids, split[1:])
+    return _build(parse_json(data), added_tokens, keep_ids)
 
 
 def read_with_lists(
-    data: bytes, vocab: bytes, merges: bytes, added: TokenRows = (), keep_ids: bool = False
+    data: bytes, vocab: bytes, merges: bytes, added_tokens: TokenRows = (), keep_ids: bool = False
 ) -> TokenizerSpec | None:
     """Read a tokenizer.json whose model has an empty vocab and no merges, and these two lists of it as JSON.
 
     Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
     """
     with suppress(FormatError, NeedsParserError):
-        return _build(parse_json(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
+        return _build(parse_json(data), added_tokens, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
     return None
 
 
@@ -99,8 +99,10 @@ def _build(
     check_model_type(top["model"])
     normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
     is_byte_level, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
-    added = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
-    spec = read_model(top["model"], "byte" if is_byte_level else "char", added, pretokenizer, normalizer, list_spans)
+    added_tokens = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
+    spec = read_model(
+        top["model"], "byte" if is_byte_level else "char", added_tokens, pretokenizer, normalizer, list_spans
+    )
     post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
     spec = replace(
         spec,
@@ -151,10 +153,10 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
         names = {token_id: name for token_id, name in names.items() if token_id not in outside_vocab}
     _check_merges(spec, is_extension)
     vocab, merges = write_lists(spec, names)
-    added = "".join(write_added_tokens(spec))
+    added_tokens = "".join(write_added_tokens(spec))
     start = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
-            '"added_tokens": []', f'"added_tokens": [{added}]', 1
+            '"added_tokens": []', f'"added_tokens": [{added_tokens}]', 1
         )
         + ',\n  "model": {\n'
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
