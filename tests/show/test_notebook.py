@@ -36,7 +36,7 @@ def test_stored_outputs_are_those_of_a_run(path, monkeypatch):
     ids = [cell["id"] for cell in notebook["cells"]]
     assert len(set(ids)) == len(ids)
     stored = [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    for outputs, expected in zip(load_runner().run(notebook), stored, strict=True):
+    for outputs, expected in zip(load_runner().run_notebook(notebook), stored, strict=True):
         assert comparable(outputs) == comparable(expected), f"run: python examples/run_notebook.py {path.name}"
 
 
