@@ -105,7 +105,7 @@ def list_results(
     yield "added tokens", our_tokens, expected_tokens
     roles = {role: token for role, token in peer.special_tokens_map.items() if role in ROLES}
     yield "roles", {role: tok.roles.get(role) for role in roles}, roles
-    for text in (generated.text(rng, [*NAMES, "É"]) for _ in range(0 if special is None else 4)):
+    for text in (generated.draw_text(rng, [*NAMES, "É"]) for _ in range(0 if special is None else 4)):
         ids = peer.encode(text, add_special_tokens=False)
         yield f"ids of {text!r}", tok.encode(text, allowed_special="all").tolist(), ids
         for skip in (False, True):
@@ -158,13 +158,13 @@ def generate_files(rng: random.Random) -> tuple[dict[str, Any], bool]:
 
 def generate_tokenizer_json(rng: random.Random, vocab: dict[str, int]) -> dict[str, Any]:
     """Generate a tokenizer.json with some added tokens."""
-    added = [entry for entry in generated.added_tokens(rng, vocab, MERGES) if rng.random() < 0.5]
+    added = [entry for entry in generated.draw_added_tokens(rng, vocab, MERGES) if rng.random() < 0.5]
     following = len(vocab)
     for entry in sorted(added, key=lambda entry: entry["id"]):
         if entry["content"] not in vocab:
             entry["id"], following = following, following + 1
     normalizer = rng.choice([None, None, LOWER])
-    tokenizer: dict[str, Any] = generated.file_of(vocab, MERGES, added, normalizer=normalizer)
+    tokenizer: dict[str, Any] = generated.make_file(vocab, MERGES, added, normalizer=normalizer)
     return tokenizer
 
 

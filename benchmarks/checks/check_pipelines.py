@@ -81,8 +81,8 @@ def check_steps(name: str) -> str:
     normalizers, step_list = steps.SHAPES[name]
     byte = any(step["type"] == "ByteLevel" for step in normalizers + step_list)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
-    shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
-    shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", step_list)
+    shell["normalizer"] = pipelines.make_sequence("normalizers", normalizers)
+    shell["pre_tokenizer"] = pipelines.make_sequence("pretokenizers", step_list)
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if byte else []
     special = ["<s>", "</s>", *([] if byte else ["<unk>"])]
     trainer = {"special_tokens": special, "initial_alphabet": alphabet}
@@ -187,7 +187,7 @@ def main() -> int:
     for name in options.shape or makers:
         data = makers[name]()
         rng = random.Random(name)
-        cases = {"hostile": [pipelines.text(rng, 40) for _ in range(options.hostile)]}
+        cases = {"hostile": [pipelines.draw_text(rng, 40) for _ in range(options.hostile)]}
         for case in [*cases, *(options.corpus or CORPORA)]:
             both = Comparison(data)
             for texts in group_texts(cases.get(case) or read_documents(case, options.bytes)):

@@ -57,7 +57,7 @@ def list_results(chances: list[random.Random], n_texts: int) -> Iterator[str]:
 
 def compare(rng: random.Random, n_texts: int) -> str:
     """The result for one file: "same", "refused: " with a reason, or "different: " with details on more lines."""
-    file = generated.tokenizer(rng)
+    file = generated.draw_tokenizer(rng)
     data = json.dumps(file, ensure_ascii=False)
     peer, problem = call_peer(lambda: tokenizers.Tokenizer.from_str(data))
     try:
@@ -69,7 +69,7 @@ def compare(rng: random.Random, n_texts: int) -> str:
     if generated.is_undecided(file, peer):
         return "tokenizers gives other ids each time"
     names = [*(token["content"] for token in file["added_tokens"]), *list(file["model"]["vocab"])[-30:]]
-    texts = [generated.text(rng, names) for _ in range(n_texts)]
+    texts = [generated.draw_text(rng, names) for _ in range(n_texts)]
     checks = results(rng, peer, tok, Tokenizer.from_str(data), texts)
     try:
         for kind, result, expected in checks:

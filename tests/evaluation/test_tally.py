@@ -197,9 +197,9 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     for token, token_id in vocab.items():
         is_whole = reference.is_whole(token)
         assert shapes.is_whole[token_id] == is_whole
-        assert shapes.is_crossing[token_id] == (not is_whole and naive.crosses(token))
-        assert shapes.has_leading_space[token_id] == (is_whole and naive.leading_space(token))
-        assert shapes.has_inner_space[token_id] == (is_whole and naive.inner_space(token))
+        assert shapes.is_crossing[token_id] == (not is_whole and naive.is_crossing(token))
+        assert shapes.has_leading_space[token_id] == (is_whole and naive.has_leading_space(token))
+        assert shapes.has_inner_space[token_id] == (is_whole and naive.has_inner_space(token))
 
 
 @pytest.mark.parametrize(

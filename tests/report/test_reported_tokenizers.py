@@ -17,7 +17,7 @@ from bpe.report.tokenizers import ReportedTokenizer, name_tokenizers
 TEXTS = ["low lower lowest", "한국어 한국", "👩\u200d💻 <b>&amp;"]
 
 
-class Simple:
+class SimpleTokenizer:
     """A tokenizer with only what is needed, of two bytes each."""
 
     def __init__(self, vocab: dict[Any, int]) -> None:
@@ -34,9 +34,9 @@ def tok() -> bpe.Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def simple() -> Simple:
+def simple() -> SimpleTokenizer:
     pairs = [text.encode()[i : i + 2] for text in TEXTS for i in range(0, len(text.encode()), 2)]
-    return Simple({pair: i for i, pair in enumerate(dict.fromkeys(pairs))})
+    return SimpleTokenizer({pair: i for i, pair in enumerate(dict.fromkeys(pairs))})
 
 
 def hugging_face(tok: bpe.Tokenizer) -> Any:
@@ -76,7 +76,7 @@ def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None
     assert native.draw_ids([5])[0][:2] == hugging_face_subject.draw_ids([5])[0][:2]
 
 
-def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> None:
+def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: SimpleTokenizer) -> None:
     tokenizers = {"own": tok, "hf": hugging_face(tok), "tiktoken": encoding(tok), "simple": simple}
     page = page_html(tokenizers, bpe.evaluate(tokenizers, texts=TEXTS), {"text": TEXTS})
     assert "Of hf, tiktoken, simple, this page knows tokens and ids only" in page
@@ -100,7 +100,7 @@ def test_the_playground_takes_them_too(tok: bpe.Tokenizer) -> None:
 
 
 def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
-    class Lower(Simple):
+    class Lower(SimpleTokenizer):
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from options import from_reference_options
 from peers import Peer
 from strategies import TIE_BREAKS, corpora, examples, rules
-from written import unspelled
+from written import read_spelling
 
 import bpe
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
@@ -382,7 +382,7 @@ def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
     """The pairs that are merged when a word is encoded."""
     numbers = {token if isinstance(token, bytes) else token.encode(): number for token, number in tok.vocab().items()}
     steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
-    pairs = [unspelled(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
+    pairs = [read_spelling(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
     return {(numbers[left], numbers[right]) for left, right in pairs}
 
 
