@@ -26,7 +26,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from report import SEPARATOR, at_least, beginning, corpora, finish, keep, machine, table
+from report import (
+    SEPARATOR,
+    at_least,
+    cut_file,
+    describe_machine,
+    find_corpora,
+    finish_report,
+    print_table,
+    save_measurements,
+)
 
 import bpe
 
@@ -51,17 +60,17 @@ def write_inputs(path: Path, folder: Path) -> int:
     return sum(len(text.encode()) for text in texts[len(texts) // FILES :])
 
 
-def as_parts(folder: Path) -> Iterator[Callable[[Path], Any]]:
+def start_parts(folder: Path) -> Iterator[Callable[[Path], Any]]:
     """What one of the machines of `bpe count-words --part` and `bpe encode --part` does."""
     tok = folder / "tokenizer.json"
 
     def count(source: Path) -> bpe.WordCounts:
-        run("count-words", source, "-o", folder / "words.counts", "--special-token", SPECIAL, "--threads", 1)
+        run_command("count-words", source, "-o", folder / "words.counts", "--special-token", SPECIAL, "--threads", 1)
         return bpe.WordCounts.load(folder / "words.counts")
 
     def encode(source: Path) -> int:
         out = folder / f"parts-{source.name}"
-        run("encode", source, "-t", tok, "-o", out, "--format", "native", "--append", SPECIAL, "--threads", 1)
+        run_command("encode", source, "-t", tok, "-o", out, "--format", "native", "--append", SPECIAL, "--threads", 1)
         from bpe.data import TokenShards
 
         n_tokens: int = TokenShards(out).n_tokens
@@ -71,12 +80,12 @@ def as_parts(folder: Path) -> Iterator[Callable[[Path], Any]]:
     yield encode
 
 
-def run(*words: object) -> None:
+def run_command(*words: object) -> None:
     """Run a command of `bpe`, which must succeed."""
     subprocess.run([sys.executable, "-m", "bpe", *map(str, words), "--quiet"], check=True)
 
 
-def with_spark(folder: Path) -> Iterator[Callable[[Path], Any]]:
+def start_spark(folder: Path) -> Iterator[Callable[[Path], Any]]:
     """Spark with one worker."""
     from pyspark.sql import SparkSession
 
@@ -94,14 +103,14 @@ def with_spark(folder: Path) -> Iterator[Callable[[Path], Any]]:
         out = folder / f"spark-{source.name}"
         frame = session.read.parquet(str(source))
         engine.encode(frame, tok, append=SPECIAL, keep_columns=False).write.parquet(str(out))
-        return written(out)
+        return count_written_bytes(out)
 
     yield count
     yield encode
     session.stop()
 
 
-def with_ray(folder: Path) -> Iterator[Callable[[Path], Any]]:
+def start_ray(folder: Path) -> Iterator[Callable[[Path], Any]]:
     """Ray with one core."""
     import ray
     from ray.data import DataContext, read_parquet
@@ -124,14 +133,14 @@ def with_ray(folder: Path) -> Iterator[Callable[[Path], Any]]:
     def encode(source: Path) -> int:
         out = folder / f"ray-{source.name}"
         engine.encode(read_parquet(str(source)), tok, append=SPECIAL, keep_columns=False).write_parquet(str(out))
-        return written(out)
+        return count_written_bytes(out)
 
     yield count
     yield encode
     ray.shutdown()
 
 
-def written(folder: Path) -> int:
+def count_written_bytes(folder: Path) -> int:
     """The number of ids in Parquet files."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -140,7 +149,7 @@ def written(folder: Path) -> int:
     return sum(length or 0 for length in lengths)
 
 
-def cpu_seconds() -> float:
+def read_cpu_seconds() -> float:
     """The seconds that this process and its descendants have spent on a core, dead children included (Linux)."""
     parents, seconds = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -164,10 +173,10 @@ def measure_way(way: str, folder: Path, core: int) -> None:
     counts: list[int] = []
     for work in WAYS[way](folder):
         work(folder / "first")
-        times = [cpu_seconds()]
+        times = [read_cpu_seconds()]
         for name in ("again", "all"):
             result = work(folder / name)
-            times.append(cpu_seconds())
+            times.append(read_cpu_seconds())
         first_seconds, all_seconds = times[1] - times[0], times[2] - times[1]
         seconds.append(all_seconds - first_seconds)
         starts.append(first_seconds - seconds[-1] / (FILES - 1))
@@ -176,7 +185,7 @@ def measure_way(way: str, folder: Path, core: int) -> None:
     print(json.dumps(figures))
 
 
-WAYS = {"parts": as_parts, "spark": with_spark, "ray": with_ray}
+WAYS = {"parts": start_parts, "spark": start_spark, "ray": start_ray}
 PACKAGES = {"parts": "bpe", "spark": "pyspark", "ray": "ray"}
 
 
@@ -197,23 +206,25 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        [source] = corpora([args.file] if args.file else [], folder, ["english"])
-        size = write_inputs(beginning(source, args.megabytes * 10**6, folder), folder)
+        [source] = find_corpora([args.file] if args.file else [], folder, ["english"])
+        size = write_inputs(cut_file(source, args.megabytes * 10**6, folder), folder)
         for way in ways:
             command = [sys.executable, __file__, "--measure", way, name, "--core", str(args.core)]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             rows.append({"peer": way, "bytes": size, **json.loads(output.splitlines()[-1])})
-    print(f"{machine()}; {size / 1e6:.0f} MB of text in {FILES - 1} Parquet files, one core\n")
-    table(
+    print(f"{describe_machine()}; {size / 1e6:.0f} MB of text in {FILES - 1} Parquet files, one core\n")
+    print_table(
         ("way", "count", "encode", "10 TB: core hours to count", "to encode", "CPU seconds of a start"),
-        map(row_of, rows),
+        map(format_row, rows),
     )
-    keep(args.output, rows)
+    save_measurements(args.output, rows)
     all_equal = len({(row["words"], row["ids"]) for row in rows}) == 1
-    finish([way for way in args.ways if way not in ways], [] if all_equal else ["the ways differ in counts or ids"])
+    finish_report(
+        [way for way in args.ways if way not in ways], [] if all_equal else ["the ways differ in counts or ids"]
+    )
 
 
-def row_of(row: dict[str, Any]) -> tuple[str, ...]:
+def format_row(row: dict[str, Any]) -> tuple[str, ...]:
     """A row of the table."""
     rates = [row["bytes"] / 1e6 / row[work] for work in ("count", "encode")]
     starts = " + ".join(f"{max(start, 0):.0f}" for start in row["starts"])

@@ -29,36 +29,46 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from report import SEPARATOR, VOCAB_NAMES, at_least, beginning, corpora, keep, machine, table, vocabularies
+from report import (
+    SEPARATOR,
+    VOCAB_NAMES,
+    at_least,
+    cut_file,
+    describe_machine,
+    find_corpora,
+    print_table,
+    save_measurements,
+    write_vocabularies,
+)
 
 #: Texts of each size: their bytes → how many.
 SIZES = {200: 2000, 2_000: 500, 1_000_000: 3}
 BATCH = (1000, 2_000)  # documents, bytes of each
 
 
-def texts_of(path: Path, size: int, n_texts: int, folder: str) -> list[str]:
+def read_texts(path: Path, size: int, n_texts: int, folder: str) -> list[str]:
     """Texts of a size from a file, none of which overlap."""
-    data = beginning(path, size * n_texts + (1 << 16), folder).read_bytes().replace(SEPARATOR, b"\n")
+    data = cut_file(path, size * n_texts + (1 << 16), folder).read_bytes().replace(SEPARATOR, b"\n")
     return [
         data[position : position + size].decode("utf-8", "ignore") for position in range(0, len(data) - size, size)
     ][:n_texts]
 
 
-def jobs(path: Path, folder: str) -> dict[str, tuple[list[Any], Callable[[Any, Any], Any]]]:
+def make_jobs(path: Path, folder: str) -> dict[str, tuple[list[Any], Callable[[Any, Any], Any]]]:
     """Name → (the inputs, a function of an encoding and one of them)."""
     calls: dict[str, tuple[list[Any], Callable[[Any, Any], Any]]] = {}
     for size, n_texts in SIZES.items():
-        texts = texts_of(path, size, n_texts, folder)
+        texts = read_texts(path, size, n_texts, folder)
         calls[f"encode_ordinary {size}"] = texts, lambda enc, text: enc.encode_ordinary(text)
         calls[f"encode {size}"] = texts, lambda enc, text: enc.encode(text)
         calls[f"decode {size}"] = texts, lambda enc, ids: enc.decode(ids)
-    batch = [texts_of(path, BATCH[1], BATCH[0], folder)]
+    batch = [read_texts(path, BATCH[1], BATCH[0], folder)]
     calls["encode_ordinary_batch"] = batch, lambda enc, texts: enc.encode_ordinary_batch(texts, num_threads=1)
     calls["encode_batch"] = batch, lambda enc, texts: enc.encode_batch(texts, num_threads=1)
     return calls
 
 
-def timed(enc: Any, call: Callable[[Any, Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:
+def time_call(enc: Any, call: Callable[[Any, Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:
     """Seconds of CPU time for all inputs, and the results, which are kept until the clock stops."""
     gc.collect()
     results: list[Any] = []
@@ -81,19 +91,19 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        described = vocabularies(options.vocab or ["cl100k"], folder)
-        for path in corpora(options.files, folder, ("english", "korean", "python")):
-            for vocab, files in described.items():
-                measure = compared if options.peer == "tiktoken" else accelerated
+        vocab_text = write_vocabularies(options.vocab or ["cl100k"], folder)
+        for path in find_corpora(options.files, folder, ("english", "korean", "python")):
+            for vocab, files in vocab_text.items():
+                measure = compare_tiktoken if options.peer == "tiktoken" else compare_transformers
                 rows += measure(path, vocab, Path(files.split(",")[1]), folder, options.repeat)
     if options.peer == "tiktoken":
         report(rows, options.repeat)
     else:
         report_accelerated(rows, options.repeat)
-    keep(options.output, rows)
+    save_measurements(options.output, rows)
 
 
-def compared(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+def compare_tiktoken(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
     """The measurements of one file and one vocabulary."""
     import tiktoken
     from tiktoken.load import load_tiktoken_bpe
@@ -110,21 +120,21 @@ def compared(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> l
     peer = tiktoken.Encoding(vocab, **arguments)
     rows: list[dict[str, Any]] = []
     for turn in range(repeat):
-        for job, (texts, call) in jobs(path, folder).items():
+        for job, (texts, call) in make_jobs(path, folder).items():
             # A new encoding each time, so that no word is cached; a first text builds what is built lazily.
             encoding = compat.Encoding(vocab, **arguments)
             encoding.encode("x")
             inputs = [peer.encode_ordinary(text) for text in texts] if job.startswith("decode") else texts
-            took: dict[str, list[float]] = {"bpe": [], "tiktoken": []}
+            seconds_taken: dict[str, list[float]] = {"bpe": [], "tiktoken": []}
             for _ in range(2):
                 measured = []
                 for name, enc in (("bpe", encoding), ("tiktoken", peer)):
-                    seconds, results = timed(enc, call, inputs)
-                    took[name].append(seconds / len(inputs))
+                    seconds, results = time_call(enc, call, inputs)
+                    seconds_taken[name].append(seconds / len(inputs))
                     measured.append(results)
                 if measured[0] != measured[1]:
                     raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
-            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
+            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **seconds_taken})
         print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
     return rows
 
@@ -133,7 +143,9 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     """Print microseconds per call, and how many times as fast this package is."""
     import tiktoken
 
-    print(f"{machine()}; one core, tiktoken {tiktoken.__version__}; microseconds per call, median of {repeat}\n")
+    print(
+        f"{describe_machine()}; one core, tiktoken {tiktoken.__version__}; microseconds per call, median of {repeat}\n"
+    )
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"], row["job"]), []).append(row)
@@ -146,7 +158,9 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             )
             cells += [f"{our_time:.2f}", f"{peer_time:.2f}", f"{peer_time / our_time:.1f}"]
         lines.append((*setting, *cells))
-    table(("corpus", "vocabulary", "call", "new: bpe", "tiktoken", "times", "again: bpe", "tiktoken", "times"), lines)
+    print_table(
+        ("corpus", "vocabulary", "call", "new: bpe", "tiktoken", "times", "again: bpe", "tiktoken", "times"), lines
+    )
     print("\nAll results are the same.")
 
 
@@ -186,11 +200,11 @@ def _call(call: Callable[[Any, list[str], list[list[int]]], Any], ids: list[list
     return call(tok, texts, ids)
 
 
-#: How often each job of `objects` is done in a turn, of which the fastest time counts.
+#: How often each job of `make_calls` is done in a turn, of which the fastest time counts.
 REPEATED = 10
 
 
-def objects(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+def make_calls(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     """Job → (encoding natively, encoding to `Encoding` objects)."""
     short = [text[:60] for text in texts]
     pairs = list(zip(short[::2], short[1::2], strict=True))
@@ -212,7 +226,7 @@ def objects(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Callable
     }
 
 
-def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
     """The measurements of one file and one vocabulary, for a tokenizer of transformers and its accelerated copy."""
     import numpy as np
     import torch  # noqa: F401 (so that no call that is timed imports it)
@@ -226,27 +240,27 @@ def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -
     native.save(tokenizer_file)
     plain = PreTrainedTokenizerFast(tokenizer_file=str(tokenizer_file), pad_token="<|endoftext|>")
     fast = bpe.accelerate(plain)
-    texts = texts_of(path, BATCH[1], BATCH[0], folder)
+    texts = read_texts(path, BATCH[1], BATCH[0], folder)
     ids = plain(texts)["input_ids"]
     gc.freeze()  # a collection through the modules of PyTorch takes 0.1 s, more than what it precedes
     rows: list[dict[str, Any]] = []
     for turn in range(repeat):
         for job, (n_texts, call) in CALLS.items():
-            took, outputs = {}, []
+            seconds_taken, outputs = {}, []
             for name, tok in (("bpe", fast), ("transformers", plain)):
                 if name == "transformers" and n_texts == 1 and turn >= SLOW_ROUNDS:
                     continue
-                seconds, results = timed(tok, partial(_call, call, ids), [texts] * n_texts)
-                took[name] = [seconds / n_texts]
+                seconds, results = time_call(tok, partial(_call, call, ids), [texts] * n_texts)
+                seconds_taken[name] = [seconds / n_texts]
                 outputs.append(results[0])
             if len(outputs) == 2 and not all(
                 np.array_equal(our_result, peer_result)
                 for our_result, peer_result in zip(*map(list, outputs), strict=True)
             ):
                 raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
-            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
-        for job, pair in objects(native, Tokenizer(native), texts).items():
-            base, seconds = (min(timed(None, lambda _, do: do(), [do])[0] for _ in range(REPEATED)) for do in pair)
+            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **seconds_taken})
+        for job, pair in make_calls(native, Tokenizer(native), texts).items():
+            base, seconds = (min(time_call(None, lambda _, do: do(), [do])[0] for _ in range(REPEATED)) for do in pair)
             setting = {"corpus": path.name, "vocab": vocab, "job": job, "turn": turn}
             rows.append({**setting, "bpe": [seconds], "transformers": [base]})
         print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
@@ -258,7 +272,8 @@ def report_accelerated(rows: list[dict[str, Any]], repeat: int) -> None:
     import transformers
 
     print(
-        f"{machine()}; one core, transformers {transformers.__version__}; microseconds per call, median of {repeat}\n"
+        f"{describe_machine()}; one core, transformers {transformers.__version__}; microseconds per call, median "
+        f"of {repeat}\n"
     )
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
@@ -270,7 +285,7 @@ def report_accelerated(rows: list[dict[str, Any]], repeat: int) -> None:
             for name in ("bpe", "transformers")
         )
         lines.append((*setting, f"{our_time:.2f}", f"{peer_time:.2f}", f"{peer_time / our_time:.2f}"))
-    table(("corpus", "vocabulary", "call", "bpe", "transformers (Encoding objects: native)", "times"), lines)
+    print_table(("corpus", "vocabulary", "call", "bpe", "transformers (Encoding objects: native)", "times"), lines)
     print("\nAll results are the same.")
 
 

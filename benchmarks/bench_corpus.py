@@ -25,7 +25,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import SEPARATOR, at_least, beginning, corpora, finish, keep, machine, measure, middle, table, vocabularies
+from report import (
+    SEPARATOR,
+    at_least,
+    cut_file,
+    describe_machine,
+    find_corpora,
+    finish_report,
+    measure,
+    median,
+    print_table,
+    save_measurements,
+    write_vocabularies,
+)
 
 #: What is measured: the library, the format that it writes, the source.
 OWN = (
@@ -54,7 +66,7 @@ class Inputs:
     paths: dict[str, Path]
 
 
-def inputs(path: Path, name: str, folder: Path) -> Inputs:
+def write_inputs(path: Path, name: str, folder: Path) -> Inputs:
     """Write the documents of a text file, each ended by the separator, in every format."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -66,7 +78,7 @@ def inputs(path: Path, name: str, folder: Path) -> Inputs:
     lines = b"".join(
         json.dumps({"text": text, "n": index}, ensure_ascii=False).encode() + b"\n" for index, text in enumerate(texts)
     )
-    paths["jsonl.zst"].write_bytes(zstd().compress(lines))
+    paths["jsonl.zst"].write_bytes(import_zstd().compress(lines))
     pq.write_table(
         pa.table({"text": pa.array(texts, pa.large_string())}),
         paths["parquet"],
@@ -76,7 +88,7 @@ def inputs(path: Path, name: str, folder: Path) -> Inputs:
     return Inputs(sum(len(text.encode()) for text in texts), paths)
 
 
-def zstd() -> Any:
+def import_zstd() -> Any:
     """The standard library's module, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd as module
@@ -85,7 +97,7 @@ def zstd() -> Any:
     return module
 
 
-def repeated(path: Path, size: int, folder: Path) -> Path:
+def repeat_file(path: Path, size: int, folder: Path) -> Path:
     """A file of about `size` bytes that repeats another one."""
     data, written = path.read_bytes(), folder / f"large{path.suffix}"
     with written.open("wb") as file:
@@ -107,13 +119,13 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (path,) = corpora([options.file] if options.file else [], folder, ["english"])
-        vocab = with_end(vocabularies(["r50k"], folder)["r50k"])
+        (path,) = find_corpora([options.file] if options.file else [], folder, ["english"])
+        vocab = add_end(write_vocabularies(["r50k"], folder)["r50k"])
         parts = {
-            "whole": inputs(path, "whole", folder),
-            "less": inputs(beginning(path, int(options.less * 1e6), folder), "less", folder),
+            "whole": write_inputs(path, "whole", folder),
+            "less": write_inputs(cut_file(path, int(options.less * 1e6), folder), "less", folder),
         }
-        large = repeated(path, int(options.large * 1e6), folder)
+        large = repeat_file(path, int(options.large * 1e6), folder)
         parts["large"] = Inputs(large.stat().st_size, {"txt": large})
         jobs = [("bpe", form, source, "whole") for form, source in OWN]
         for form, source, peer, part in BESIDE:
@@ -133,26 +145,26 @@ def main() -> None:
                     continue
                 rows.append({"source": source, "part": part, "bytes": parts[part].size, "turn": turn, **measured})
     report(rows, options.repeat)
-    keep(options.output, rows)
-    finish(missing, differences(rows))
+    save_measurements(options.output, rows)
+    finish_report(missing, find_differences(rows))
 
 
-def with_end(described: str) -> str:
+def add_end(vocab_text: str) -> str:
     """The vocabulary with GPT-2's end-of-text token, in its tokenizer.json."""
     import bpe
 
-    name, ranks, written = described.split(",")
+    name, ranks, written = vocab_text.split(",")
     bpe.Tokenizer.load(written).with_tokens(special=[SEPARATOR.decode()]).save(written)
     return f"{name},{ranks},{written}"
 
 
-def differences(rows: list[dict[str, Any]]) -> list[str]:
+def find_differences(rows: list[dict[str, Any]]) -> list[str]:
     """Outputs of one part of the corpus that should have the same ids and do not."""
     digests: dict[tuple[str, bool], dict[str, str]] = {}
     for row in rows:
-        ended = row["form"] in ("nanogpt", "datatrove")  # these have an end-of-text id after each document
+        end_time = row["form"] in ("nanogpt", "datatrove")  # these have an end-of-text id after each document
         kind = f"{row['peer']} {row['form']} from {row['source']}"
-        digests.setdefault((row["part"], ended), {})[kind] = row["output"]
+        digests.setdefault((row["part"], end_time), {})[kind] = row["output"]
     return [f"{part}: {', '.join(kinds)}" for (part, _), kinds in digests.items() if len(set(kinds.values())) > 1]
 
 
@@ -162,15 +174,17 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     for row in rows:
         groups.setdefault((row["peer"], row["form"], row["source"], row["part"]), []).append(row)
     threads = rows[0]["threads"]
-    print(f"{machine()}; {threads} threads; median of {repeat}\n")
-    array = middle(groups["bpe", "array", "txt", "whole"], "seconds")
+    print(f"{describe_machine()}; {threads} threads; median of {repeat}\n")
+    array = median(groups["bpe", "array", "txt", "whole"], "seconds")
     lines: list[tuple[object, ...]] = []
     for form, source in OWN:
         group_rows = groups["bpe", form, source, "whole"]
-        took = middle(group_rows, "seconds")
-        share = f"{array / took:.0%}"
-        lines.append((source, form, f"{rate(group_rows):.0f}", share, f"{middle(group_rows, 'peak') / 1e6:.0f}"))
-    table(("source", "format", "MB/s", "of encode_files", "peak MB"), lines)
+        seconds_taken = median(group_rows, "seconds")
+        share = f"{array / seconds_taken:.0%}"
+        lines.append(
+            (source, form, f"{compute_rate(group_rows):.0f}", share, f"{median(group_rows, 'peak') / 1e6:.0f}")
+        )
+    print_table(("source", "format", "MB/s", "of encode_files", "peak MB"), lines)
     print()
     lines = []
     for form, source, peer, part in BESIDE:
@@ -179,7 +193,7 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             group_rows = groups.get((name, form, source, part), [])
             if not group_rows:
                 continue
-            ratio = middle(group_rows, "seconds") / middle(our_rows, "seconds")
+            ratio = median(group_rows, "seconds") / median(our_rows, "seconds")
             about = f"{name} {group_rows[0]['version']}"
             size = f"{group_rows[0]['bytes'] / 1e6:.0f}"
             lines.append(
@@ -188,18 +202,18 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
                     source,
                     form,
                     size,
-                    f"{rate(group_rows):.0f}",
+                    f"{compute_rate(group_rows):.0f}",
                     f"{ratio:.1f}",
-                    f"{middle(group_rows, 'peak') / 1e6:.0f}",
+                    f"{median(group_rows, 'peak') / 1e6:.0f}",
                 )
             )
-    table(("library", "source", "format", "MB of text", "MB/s", "ratio", "peak MB"), lines)
+    print_table(("library", "source", "format", "MB of text", "MB/s", "ratio", "peak MB"), lines)
 
 
-def rate(rows: list[dict[str, Any]]) -> float:
+def compute_rate(rows: list[dict[str, Any]]) -> float:
     """Megabytes of text per second."""
     size: int = rows[0]["bytes"]
-    return size / middle(rows, "seconds") / 1e6
+    return size / median(rows, "seconds") / 1e6
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import at_least, corpora, keep, machine, measure, middle, table
+from report import at_least, describe_machine, find_corpora, measure, median, print_table, save_measurements
 
 PEERS = ("bpe", "gigatoken", "ffbpe")
 HEAD = (
@@ -39,7 +39,7 @@ HEAD = (
 )
 
 
-def difference(ours: Path, theirs: Path) -> str:
+def find_difference(ours: Path, theirs: Path) -> str:
     """How the counts of a peer differ from ours."""
     mine: dict[bytes, int] = dict(pickle.loads(ours.read_bytes()))
     peer_counts: dict[bytes, int] = dict(pickle.loads(theirs.read_bytes()))
@@ -64,7 +64,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     messages: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder):
+        for path in find_corpora(options.files, folder):
             words = {peer: Path(folder) / f"{peer}.words" for peer in PEERS}
             for turn in range(options.repeat):
                 for threads in options.threads or (1, 2):
@@ -80,15 +80,17 @@ def main() -> None:
                 for peer in PEERS
                 if len(outputs[peer]) > 1
             ]
-            messages += [f"{path.name}: {peer} and bpe: {difference(words['bpe'], words[peer])}" for peer in PEERS[1:]]
+            messages += [
+                f"{path.name}: {peer} and bpe: {find_difference(words['bpe'], words[peer])}" for peer in PEERS[1:]
+            ]
     report(rows, options.repeat)
     print("\n" + "\n".join(messages))
-    keep(options.output, rows)
+    save_measurements(options.output, rows)
 
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
     """Print the medians side by side; the ratio is how many times as fast as a library this package is."""
-    print(f"{machine()}; median of {repeat}\n")
+    print(f"{describe_machine()}; median of {repeat}\n")
     groups: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         row["whole"] = row["read"] + row["seconds"]
@@ -98,15 +100,15 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
         for peer, peer_rows in rows_by_peer.items():
             cells: list[object] = [corpus, threads, f"{peer} {peer_rows[0]['version']}"]
             for field in ("seconds", "whole"):
-                took = middle(peer_rows, field)
+                took = median(peer_rows, field)
                 cells += [
                     f"{peer_rows[0]['bytes'] / took / 1e6:.0f}",
-                    f"{took / middle(rows_by_peer['bpe'], field):.2f}",
+                    f"{took / median(rows_by_peer['bpe'], field):.2f}",
                 ]
             lines.append(
-                (*cells, f"{middle(peer_rows, 'peak') / 1e6:.0f}", peer_rows[0]["words"], peer_rows[0]["total"])
+                (*cells, f"{median(peer_rows, 'peak') / 1e6:.0f}", peer_rows[0]["words"], peer_rows[0]["total"])
             )
-    table(HEAD, lines)
+    print_table(HEAD, lines)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,17 @@ from typing import Any
 
 from peers import TOKENIZERS
 from report import (
-    beginning,
-    corpora,
-    finish,
-    keep,
-    machine,
+    cut_file,
+    describe_machine,
+    find_corpora,
+    finish_report,
+    make_peers_parser,
     measure,
-    middle,
-    peers_parser,
+    median,
     plot,
-    table,
-    vocabularies,
+    print_table,
+    save_measurements,
+    write_vocabularies,
 )
 
 WHOLE = ("bpe", "gigatoken")
@@ -39,32 +39,32 @@ HEAD = ("corpus", "vocabulary", "library", "MB", "cold GB/s", "ratio", "warm GB/
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    options = peers_parser(__doc__, TOKENIZERS, "cl100k", "the speeds of the second call", 20).parse_args()
+    options = make_peers_parser(__doc__, TOKENIZERS, "cl100k", "the speeds of the second call", 20).parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
-        vocabs = vocabularies(options.vocab or ["cl100k"], folder)
-        for path in corpora(options.files, folder):
-            part = beginning(path, int(options.less * 1e6), folder)
+        vocabs = write_vocabularies(options.vocab or ["cl100k"], folder)
+        for path in find_corpora(options.files, folder):
+            part = cut_file(path, int(options.less * 1e6), folder)
             for turn in range(options.repeat):
-                for vocab, described in vocabs.items():
+                for vocab, vocab_text in vocabs.items():
                     for peer in options.peer or TOKENIZERS:
                         if peer in missing or (peer == "rs_bpe" and vocab == "r50k"):
                             continue
-                        measured = measure("decode", peer, path if peer in WHOLE else part, 1, described)
+                        measured = measure("decode", peer, path if peer in WHOLE else part, 1, vocab_text)
                         if measured.get("absent"):
                             missing.add(peer)
                             continue
                         rows.append({"corpus": path.name, "vocab": vocab, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
     report(rows, options)
-    keep(options.output, rows)
-    finish(missing, [row["different"] for row in rows if row["different"]])
+    save_measurements(options.output, rows)
+    finish_report(missing, [row["different"] for row in rows if row["different"]])
 
 
 def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     """Print and draw the medians; the ratio says how many times as fast as the other library this package is."""
-    print(f"{machine()}; one core, median of {options.repeat}\n")
+    print(f"{describe_machine()}; one core, median of {options.repeat}\n")
     groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         for field in ("cold", "warm"):
@@ -76,12 +76,12 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         for peer, peer_rows in rows_by_peer.items():
             cells: list[object] = [*setting, f"{peer} {peer_rows[0]['version']}", f"{peer_rows[0]['bytes'] / 1e6:.0f}"]
             for field in ("cold speed", "warm speed"):
-                speed = middle(peer_rows, field)
-                ratio = f"{middle(rows_by_peer['bpe'], field) / speed:.1f}" if "bpe" in rows_by_peer else ""
+                speed = median(peer_rows, field)
+                ratio = f"{median(rows_by_peer['bpe'], field) / speed:.1f}" if "bpe" in rows_by_peer else ""
                 cells += [f"{speed:.2f}", ratio]
-            lines.append((*cells, f"{middle(peer_rows, 'peak') / 1e6:.0f}"))
-            bars.setdefault(f"{Path(setting[0]).stem} {setting[1]}", {})[peer] = middle(peer_rows, "warm speed")
-    table(HEAD, lines)
+            lines.append((*cells, f"{median(peer_rows, 'peak') / 1e6:.0f}"))
+            bars.setdefault(f"{Path(setting[0]).stem} {setting[1]}", {})[peer] = median(peer_rows, "warm speed")
+    print_table(HEAD, lines)
     plot(options.plot, "Decoding to bytes", "GB/s", bars)
 
 

@@ -27,18 +27,18 @@ from peers import TOKENIZERS
 from report import (
     VOCAB_NAMES,
     at_least,
-    beginning,
-    corpora,
-    different,
-    finish,
-    keep,
-    machine,
+    cut_file,
+    describe_machine,
+    find_corpora,
+    finish_report,
+    list_differences,
+    make_peers_parser,
     measure,
-    middle,
-    peers_parser,
+    median,
     plot,
-    table,
-    vocabularies,
+    print_table,
+    save_measurements,
+    write_vocabularies,
 )
 
 WHOLE = ("bpe", "gigatoken")
@@ -48,66 +48,66 @@ HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "pea
 
 def main() -> None:
     """Measure, compare, print tables, write JSON."""
-    parser = peers_parser(__doc__, TOKENIZERS, "all three", "the speeds of the first pass", 5)
+    parser = make_peers_parser(__doc__, TOKENIZERS, "all three", "the speeds of the first pass", 5)
     parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
     differences: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        vocabs = vocabularies(options.vocab or VOCAB_NAMES, folder)
-        for path in corpora(options.files, folder):
-            part = beginning(path, int(options.less * 1e6), folder)
-            for vocab, described in vocabs.items():
+        vocabs = write_vocabularies(options.vocab or VOCAB_NAMES, folder)
+        for path in find_corpora(options.files, folder):
+            part = cut_file(path, int(options.less * 1e6), folder)
+            for vocab, vocab_text in vocabs.items():
                 about = {"corpus": path.name, "vocab": vocab}
-                setting_rows = one_setting(path, part, described, options, missing, differences)
+                setting_rows = measure_setting(path, part, vocab_text, options, missing, differences)
                 rows += [about | row for row in setting_rows]
     report(rows, options.repeat)
-    keep(options.output, rows)
+    save_measurements(options.output, rows)
     bars: dict[str, dict[str, float]] = {}
     for row in rows:
         cores = "one core" if row["threads"] == 1 else f"{row['threads']} cores"
         group = f"{Path(row['corpus']).stem}, {row['vocab']}, {cores}"
-        speed = row["bytes"] / middle(repetitions(rows, row), "cold") / 1e6
+        speed = row["bytes"] / median(list_repetitions(rows, row), "cold") / 1e6
         bars.setdefault(group, {})[f"{row['peer']} {row['way']}"] = speed
     plot(options.plot, "Encoding, first pass of a new tokenizer", "MB/s", bars)
-    finish(missing, differences)
+    finish_report(missing, differences)
 
 
-def one_setting(
+def measure_setting(
     path: Path,
     part: Path,
-    described: str,
+    vocab_text: str,
     options: argparse.Namespace,
     missing: set[str],
     differences: list[str],
 ) -> list[dict[str, Any]]:
     """Measure all libraries with every number of threads on one corpus and vocabulary, and compare their ids."""
     rows: list[dict[str, Any]] = []
-    compared = [measure("corpus", "bpe", part, 1, "file", described)]
+    compared = [measure("corpus", "bpe", part, 1, "file", vocab_text)]
     ways = [(peer, way) for peer in options.peer or TOKENIZERS for way in TOKENIZERS[peer].ways]
     jobs = [(*way, threads) for way in ways for threads in options.threads or (1, 2)]
     for turn in range(options.repeat):
         for peer, way, threads in jobs:
-            if peer in missing or (peer == "rs_bpe" and described.startswith("r50k")):
+            if peer in missing or (peer == "rs_bpe" and vocab_text.startswith("r50k")):
                 continue
             source = path if peer in WHOLE else part
-            measured = measure("corpus", peer, source, threads, way, described)
+            measured = measure("corpus", peer, source, threads, way, vocab_text)
             if measured.get("absent"):
                 missing.add(peer)
                 continue
-            where = f"{path.name} {described.split(',')[0]} {threads}"
+            where = f"{path.name} {vocab_text.split(',')[0]} {threads}"
             print(f"{turn + 1}/{options.repeat} {where} {peer} {way}", file=sys.stderr)
             rows.append({"bytes": source.stat().st_size, "turn": turn, **measured})
     for source, source_rows in (
         (path, [row for row in rows if row["peer"] in WHOLE]),
         (part, compared + [row for row in rows if row["peer"] not in WHOLE]),
     ):
-        differences += different(source_rows, f"{source.name}, {described.split(',')[0]}")
+        differences += list_differences(source_rows, f"{source.name}, {vocab_text.split(',')[0]}")
     return rows
 
 
-def repetitions(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+def list_repetitions(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
     """The repetitions of a row's measurement."""
     fields = ("corpus", "vocab", "threads", "peer", "way")
     return [another for another in rows if all(another[field] == row[field] for field in fields)]
@@ -115,7 +115,7 @@ def repetitions(rows: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[st
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
     """Print the medians; the ratio says how many times as fast as the library this package's fastest way is."""
-    print(f"{machine()}; median of {repeat}\n")
+    print(f"{describe_machine()}; median of {repeat}\n")
     settings = dict.fromkeys((row["corpus"], row["vocab"], row["threads"]) for row in rows)
     lines: list[tuple[object, ...]] = []
     for setting in settings:
@@ -124,7 +124,7 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             if (row["corpus"], row["vocab"], row["threads"]) == setting:
                 rows_by_way.setdefault((row["peer"], row["way"]), []).append(row)
         speeds = {
-            (key, field): way_rows[0]["bytes"] / middle(way_rows, field) / 1e6
+            (key, field): way_rows[0]["bytes"] / median(way_rows, field) / 1e6
             for key, way_rows in rows_by_way.items()
             for field in ("cold", "warm")
         }
@@ -138,12 +138,12 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             for field in ("cold", "warm"):
                 our_speed = max((speeds[key, field] for key in rows_by_way if key[0] == "bpe"), default=float("nan"))
                 speed = speeds[(peer, way), field]
-                cells += [f"{speed:.0f}", f"{our_speed / speed:.2f}", times_one_thread(rows, way_rows, field)]
-            lines.append((*cells, f"{middle(way_rows, 'peak') / 1e6:.0f}"))
-    table(HEAD, lines)
+                cells += [f"{speed:.0f}", f"{our_speed / speed:.2f}", format_speedup(rows, way_rows, field)]
+            lines.append((*cells, f"{median(way_rows, 'peak') / 1e6:.0f}"))
+    print_table(HEAD, lines)
 
 
-def times_one_thread(rows: list[dict[str, Any]], way_rows: list[dict[str, Any]], field: str) -> str:
+def format_speedup(rows: list[dict[str, Any]], way_rows: list[dict[str, Any]], field: str) -> str:
     """The median speedup over one thread in the same repetition; empty where one thread was not measured."""
     fields = ("corpus", "vocab", "peer", "way", "turn")
     speed_of_one_thread = {tuple(row[name] for name in fields): row[field] for row in rows if row["threads"] == 1}

@@ -41,21 +41,23 @@ def main() -> None:
     options = parser.parse_args()
     threads = options.threads
     with tempfile.TemporaryDirectory() as folder:
-        files = {path.stem: path for path in report.corpora((), folder, options.corpus or report.NAMES)}
-        tokenizers = {"o200k": published("o200k", Path(folder)), "superbpe": superbpe()}
+        files = {path.stem: path for path in report.find_corpora((), folder, options.corpus or report.NAMES)}
+        tokenizers = {"o200k": load_published("o200k", Path(folder)), "superbpe": load_superbpe()}
         sources = {name: bpe.Sources(path, separator=SEPARATOR) for name, path in files.items()}
-        seconds, cpu = timed(lambda: bpe.evaluate(tokenizers, sources, threads=threads).to_dict())
+        seconds, cpu = time_call(lambda: bpe.evaluate(tokenizers, sources, threads=threads).to_dict())
         size = sum(path.stat().st_size for path in files.values()) / 1e6
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"both on {size:.0f} MB: {seconds:.1f} s ({cpu:.1f} s of CPU), peak memory of the process {peak:.0f} MB")
         for label in options.vocab or VOCABULARIES:
-            tok = tokenizers.get(label) or published(label, Path(folder))
+            tok = tokenizers.get(label) or load_published(label, Path(folder))
             for name, path in files.items():
-                show(label, f"{name}, files", options.repeat, *of_files(tok, path, threads))
-                show(label, f"{name}, texts", options.repeat, *of_texts(tok, path, threads))
+                show(label, f"{name}, files", options.repeat, *make_file_calls(tok, path, threads))
+                show(label, f"{name}, texts", options.repeat, *make_text_calls(tok, path, threads))
 
 
-def of_files(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Callable[[], object], Callable[[], object]]:
+def make_file_calls(
+    tok: bpe.Tokenizer, path: Path, threads: int | None
+) -> tuple[Callable[[], object], Callable[[], object]]:
     """Encoding a file, and evaluating it."""
     return (
         lambda: tok.encode_files(path, separator=SEPARATOR, threads=threads),
@@ -63,7 +65,9 @@ def of_files(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Calla
     )
 
 
-def of_texts(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Callable[[], object], Callable[[], object]]:
+def make_text_calls(
+    tok: bpe.Tokenizer, path: Path, threads: int | None
+) -> tuple[Callable[[], object], Callable[[], object]]:
     """Encoding the documents of a file as a list of str, and evaluating them."""
     texts = path.read_text(encoding="utf-8").split(SEPARATOR)
     return lambda: tok.encode_batch(texts, threads=threads), lambda: bpe.evaluate(tok, texts=texts, threads=threads)
@@ -71,7 +75,7 @@ def of_texts(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Calla
 
 def show(label: str, name: str, repeat: int, encode: Callable[[], object], evaluate: Callable[[], object]) -> None:
     """Print a row, after one call of each that is not measured."""
-    pairs = [(timed(encode)[1], timed(evaluate)[1]) for _ in range(repeat + 1)][1:]
+    pairs = [(time_call(encode)[1], time_call(evaluate)[1]) for _ in range(repeat + 1)][1:]
     alone, evaluating = (statistics.median(column) for column in zip(*pairs, strict=True))
     quotient = statistics.median(a / b for a, b in pairs)
     print(
@@ -80,21 +84,21 @@ def show(label: str, name: str, repeat: int, encode: Callable[[], object], evalu
     )
 
 
-def timed(work: Callable[[], object]) -> tuple[float, float]:
+def time_call(work: Callable[[], object]) -> tuple[float, float]:
     """The wall clock and CPU time of a call, in seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def published(name: str, folder: Path) -> bpe.Tokenizer:
+def load_published(name: str, folder: Path) -> bpe.Tokenizer:
     """A vocabulary of OpenAI's: r50k, cl100k or o200k."""
     path = folder / f"{name}_base.tiktoken"
     path.write_bytes(gzip.decompress((report.VOCABULARIES / f"{name}_base.tiktoken.gz").read_bytes()))
     return bpe.Tokenizer.from_tiktoken(path, "gpt2" if name == "r50k" else name)
 
 
-def superbpe() -> bpe.Tokenizer:
+def load_superbpe() -> bpe.Tokenizer:
     """SuperBPE's vocabulary of 200,000 tokens."""
     vocab, merges = (report.VOCABULARIES / f"superbpe_t180k_{name}.gz" for name in ("vocab.json", "merges.txt"))
     return bpe.Tokenizer.from_vocab_merges(vocab, merges, bpe.Pretokenizer.from_regex(SUPERWORDS))

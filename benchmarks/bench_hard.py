@@ -20,7 +20,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import VOCAB_NAMES, corpora, keep, machine, measure, table, vocabularies
+from report import (
+    VOCAB_NAMES,
+    describe_machine,
+    find_corpora,
+    measure,
+    print_table,
+    save_measurements,
+    write_vocabularies,
+)
 from run import HARD
 
 #: The largest allowed ratio of a hard text's time per byte to the file's.
@@ -40,22 +48,24 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        (path,) = corpora([options.file] if options.file else [], folder, ("english",))
-        for vocab, described in vocabularies(options.vocab or VOCAB_NAMES, folder).items():
+        (path,) = find_corpora([options.file] if options.file else [], folder, ("english",))
+        for vocab, vocab_text in write_vocabularies(options.vocab or VOCAB_NAMES, folder).items():
             for size in options.size or [1e6]:
                 for kind in options.kind or HARD:
-                    measured = measure("hard", "bpe", path, 1, kind, int(size), described)
+                    measured = measure("hard", "bpe", path, 1, kind, int(size), vocab_text)
                     rows.append({"vocab": vocab, "kind": kind, "size": int(size), **measured})
                     print(f"{vocab} {kind} {size:,.0f}", file=sys.stderr)
     report(rows)
-    keep(options.output, rows)
-    failed = [f"{row['vocab']}, {row['size']:,} of {row['kind']}: {problem}" for row in rows for problem in faults(row)]
+    save_measurements(options.output, rows)
+    failed = [
+        f"{row['vocab']}, {row['size']:,} of {row['kind']}: {problem}" for row in rows for problem in find_faults(row)
+    ]
     if failed:
         raise SystemExit("\n".join(failed))
     print("\nAll ids are right; no text exceeds the limits of time and memory.")
 
 
-def faults(row: dict[str, Any]) -> list[str]:
+def find_faults(row: dict[str, Any]) -> list[str]:
     """What is wrong with a measurement."""
     problems = [row["different"]] if row["different"] else []
     if row["warm"] > LIMIT * row["english"]:
@@ -67,10 +77,10 @@ def faults(row: dict[str, Any]) -> list[str]:
 
 def report(rows: list[dict[str, Any]]) -> None:
     """Print nanoseconds per byte, ratios and memory."""
-    print(f"{machine()}; one core, ns per byte\n")
+    print(f"{describe_machine()}; one core, ns per byte\n")
     passes = ("first pass", "later", "file: first pass", "later", "ratio: first pass", "later")
     head = ("vocabulary", "kind", "bytes", *passes, "ids per byte", "MB more")
-    table(
+    print_table(
         head,
         (
             (

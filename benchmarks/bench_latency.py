@@ -21,17 +21,17 @@ from typing import Any
 
 from peers import TOKENIZERS
 from report import (
-    corpora,
-    different,
-    finish,
-    keep,
-    machine,
+    describe_machine,
+    find_corpora,
+    finish_report,
+    list_differences,
+    make_peers_parser,
     measure,
-    middle,
-    peers_parser,
+    median,
     plot,
-    table,
-    vocabularies,
+    print_table,
+    save_measurements,
+    write_vocabularies,
 )
 
 FIELDS = ("same 20", "same 200", "same 2000", "new 20", "new 200", "new 2000", "each once")
@@ -39,35 +39,35 @@ FIELDS = ("same 20", "same 200", "same 2000", "new 20", "new 200", "new 2000", "
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    options = peers_parser(__doc__, TOKENIZERS, "cl100k", "the microseconds per call").parse_args()
+    options = make_peers_parser(__doc__, TOKENIZERS, "cl100k", "the microseconds per call").parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()
     differences: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        vocabs = vocabularies(options.vocab or ["cl100k"], folder)
-        for path in corpora(options.files, folder, ("english", "korean")):
-            for vocab, described in vocabs.items():
+        vocabs = write_vocabularies(options.vocab or ["cl100k"], folder)
+        for path in find_corpora(options.files, folder, ("english", "korean")):
+            for vocab, vocab_text in vocabs.items():
                 setting_rows: list[dict[str, Any]] = []
                 for turn in range(options.repeat):
                     for peer in options.peer or TOKENIZERS:
                         if peer in missing or (peer == "rs_bpe" and vocab == "r50k"):
                             continue
-                        measured = measure("latency", peer, path, 1, described)
+                        measured = measure("latency", peer, path, 1, vocab_text)
                         if measured.get("absent"):
                             missing.add(peer)
                             continue
                         setting_rows.append({"corpus": path.name, "vocab": vocab, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
-                differences += different(setting_rows, f"{path.name}, {vocab}")
+                differences += list_differences(setting_rows, f"{path.name}, {vocab}")
                 rows += setting_rows
     report(rows, options)
-    keep(options.output, rows)
-    finish(missing, differences)
+    save_measurements(options.output, rows)
+    finish_report(missing, differences)
 
 
 def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     """Print and draw microseconds per call, with the ratio to this package's in parentheses."""
-    print(f"{machine()}; one core, microseconds per call (ratio to bpe), median of {options.repeat}\n")
+    print(f"{describe_machine()}; one core, microseconds per call (ratio to bpe), median of {options.repeat}\n")
     groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"]), {}).setdefault(row["peer"], []).append(row)
@@ -77,12 +77,12 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         for peer, peer_rows in rows_by_peer.items():
             cells = []
             for field in FIELDS:
-                took = middle(peer_rows, field)
-                times = f" ({took / middle(rows_by_peer['bpe'], field):.1f})" if "bpe" in rows_by_peer else ""
+                took = median(peer_rows, field)
+                times = f" ({took / median(rows_by_peer['bpe'], field):.1f})" if "bpe" in rows_by_peer else ""
                 cells.append(f"{took:.2f}{times}")
                 bars.setdefault(f"{Path(setting[0]).stem}, {setting[1]}, {field}", {})[peer] = took
             lines.append((*setting, f"{peer} {peer_rows[0]['version']}", *cells))
-    table(("corpus", "vocabulary", "library", *FIELDS), lines)
+    print_table(("corpus", "vocabulary", "library", *FIELDS), lines)
     plot(options.plot, "Short texts", "microseconds per call", bars, scale="log")
 
 

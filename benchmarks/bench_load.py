@@ -16,7 +16,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import VOCAB_NAMES, at_least, different, finish, keep, machine, measure, middle, table, vocabularies
+from report import (
+    VOCAB_NAMES,
+    at_least,
+    describe_machine,
+    finish_report,
+    list_differences,
+    measure,
+    median,
+    print_table,
+    save_measurements,
+    write_vocabularies,
+)
 
 #: Libraries by the file that they load from.
 WAYS = {"ranks": ("bpe", "gigatoken", "tiktoken"), "json": ("bpe", "gigatoken", "tokenizers")}
@@ -34,39 +45,39 @@ def main() -> None:
     missing: set[str] = set()
     differences: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for vocab, described in vocabularies(options.vocab or ["cl100k", "o200k"], folder).items():
+        for vocab, vocab_text in write_vocabularies(options.vocab or ["cl100k", "o200k"], folder).items():
             setting_rows: list[dict[str, Any]] = []
             for turn in range(options.repeat):
                 for way, peers in WAYS.items():
                     for peer in peers:
                         if peer in missing or (options.peer and peer not in options.peer):
                             continue
-                        measured = measure("load", peer, Path(folder), 1, way, described)
+                        measured = measure("load", peer, Path(folder), 1, way, vocab_text)
                         if measured.get("absent"):
                             missing.add(peer)
                             continue
                         print(f"{turn + 1}/{options.repeat} {vocab} {way} {peer}", file=sys.stderr)
                         if "failed" not in measured:
                             setting_rows.append({"vocab": vocab, **measured})
-            differences += different(setting_rows, vocab)
+            differences += list_differences(setting_rows, vocab)
             rows += setting_rows
     report(rows, options.repeat)
-    keep(options.output, rows)
-    finish(missing, differences)
+    save_measurements(options.output, rows)
+    finish_report(missing, differences)
 
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
     """Print milliseconds."""
-    print(f"{machine()}; one core, milliseconds, median (worst) of {repeat}\n")
+    print(f"{describe_machine()}; one core, milliseconds, median (worst) of {repeat}\n")
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["vocab"], row["way"], row["peer"]), []).append(row)
     lines: list[tuple[object, ...]] = []
     for (vocab, way, peer), group_rows in groups.items():
         worst = max(row["load"] for row in group_rows)
-        load = f"{middle(group_rows, 'load'):.0f} ({worst:.0f})"
-        lines.append((vocab, way, f"{peer} {group_rows[0]['version']}", load, f"{middle(group_rows, 'first'):.1f}"))
-    table(("vocabulary", "from", "library", "load", "first text"), lines)
+        load = f"{median(group_rows, 'load'):.0f} ({worst:.0f})"
+        lines.append((vocab, way, f"{peer} {group_rows[0]['version']}", load, f"{median(group_rows, 'first'):.1f}"))
+    print_table(("vocabulary", "from", "library", "load", "first text"), lines)
 
 
 if __name__ == "__main__":

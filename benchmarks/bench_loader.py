@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import at_least, keep, machine, middle, table
+from report import at_least, describe_machine, median, print_table, save_measurements
 
 from bpe.data import Blocks, Packed, TokenShards, torch_collate, write_shards
 
@@ -33,7 +33,7 @@ LENGTH, SIZE = 1024, 64
 BATCHES = 200
 
 
-def nanogpt(path: Path) -> Callable[[], Any]:
+def make_nanogpt_loader(path: Path) -> Callable[[], Any]:
     """A function like get_batch of nanoGPT's train.py, on the CPU."""
     import torch
 
@@ -49,7 +49,7 @@ def nanogpt(path: Path) -> Callable[[], Any]:
     return get_batch
 
 
-def ways(folder: Path, n_tokens: int) -> dict[str, Callable[[], Any]]:
+def make_loaders(folder: Path, n_tokens: int) -> dict[str, Callable[[], Any]]:
     """Functions that return a batch, by name."""
     rng = np.random.default_rng(0)
     lengths = np.full(n_tokens // 1000, 1000)
@@ -70,7 +70,7 @@ def ways(folder: Path, n_tokens: int) -> dict[str, Callable[[], Any]]:
         calls["Blocks, PyTorch map-style"] = lambda: torch_collate(
             blocks.__getitems__([next(keys) for _ in range(SIZE)])
         )
-        calls["nanoGPT get_batch"] = nanogpt(folder / "train.bin")
+        calls["nanoGPT get_batch"] = make_nanogpt_loader(folder / "train.bin")
     return calls
 
 
@@ -123,24 +123,29 @@ def main() -> None:
     options = parser.parse_args()
     n_tokens = options.tokens * 10**6
     with tempfile.TemporaryDirectory() as folder:
-        batches = measure_batches(ways(Path(folder), n_tokens), options.repeat)
+        batches = measure_batches(make_loaders(Path(folder), n_tokens), options.repeat)
         packing = measure_packing(Path(folder), n_tokens, options.repeat)
-    print(f"{machine()}; batches of {SIZE} rows of {LENGTH:,} tokens, {options.tokens} million tokens, one thread\n")
+    print(
+        f"{describe_machine()}; batches of {SIZE} rows of {LENGTH:,} tokens, {options.tokens} million tokens, one "
+        "thread\n"
+    )
     lines: list[tuple[object, ...]] = []
     for name in dict.fromkeys(row["way"] for row in batches):
-        seconds = middle([row for row in batches if row["way"] == name], "seconds")
+        seconds = median([row for row in batches if row["way"] == name], "seconds")
         rates = [f"{SIZE * LENGTH * width / seconds / 1e6:,.0f}" for width in (8, 2)]
         lines.append((name, f"{seconds * 1e6:,.0f}", *rates))
-    table(("way", "microseconds", "MB/s of int64 inputs", "MB/s of uint16 ids"), lines)
+    print_table(("way", "microseconds", "MB/s of int64 inputs", "MB/s of uint16 ids"), lines)
     print()
     lines = []
     for name in dict.fromkeys(row["way"] for row in packing):
         way_rows = [row for row in packing if row["way"] == name]
-        rate = f"{1e-6 / middle(way_rows, 'seconds'):.1f}"
+        rate = f"{1e-6 / median(way_rows, 'seconds'):.1f}"
         shares = [f"{way_rows[0][key]:.2%}" for key in ("padding", "truncated", "longer")]
         lines.append((name, rate, *shares))
-    table(("strategy", "million documents/s", "padding", "documents not whole", "documents longer than a row"), lines)
-    keep(options.output, [*batches, *packing])
+    print_table(
+        ("strategy", "million documents/s", "padding", "documents not whole", "documents longer than a row"), lines
+    )
+    save_measurements(options.output, [*batches, *packing])
 
 
 if __name__ == "__main__":

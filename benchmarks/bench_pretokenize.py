@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import at_least, corpora, keep, machine, measure, middle, table
+from report import at_least, describe_machine, find_corpora, measure, median, print_table, save_measurements
 
 PATTERNS = ("gpt2", "cl100k", "o200k")
 PEERS = ("bpe", "regex", "tokenizers", "gigatoken")
@@ -41,7 +41,7 @@ def main() -> None:
     size, less = int(options.size * 1e6), int(options.less * 1e6)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder):
+        for path in find_corpora(options.files, folder):
             for turn in range(options.repeat):
                 for pattern in options.pattern or PATTERNS:
                     for peer in PEERS:
@@ -51,12 +51,12 @@ def main() -> None:
                         rows.append({"corpus": path.name, "pattern": pattern, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {pattern} {peer}", file=sys.stderr)
     report(rows, options.repeat)
-    keep(options.output, rows)
+    save_measurements(options.output, rows)
 
 
 def report(rows: list[dict[str, Any]], repeat: int) -> None:
     """Print the medians side by side; the ratio is how many times as fast as a library this package is."""
-    print(f"{machine()}; one core, median of {repeat}\n")
+    print(f"{describe_machine()}; one core, median of {repeat}\n")
     groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         row["rate"] = row["bytes"] / row["seconds"] / 1e6
@@ -65,13 +65,13 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     for (corpus, pattern), rows_by_peer in groups.items():
         our_pretokens = rows_by_peer["bpe"][0]["pretokens"]
         for peer, peer_rows in rows_by_peer.items():
-            rate, pretokens = middle(peer_rows, "rate"), peer_rows[0]["pretokens"]
+            rate, pretokens = median(peer_rows, "rate"), peer_rows[0]["pretokens"]
             remark = "" if pretokens == our_pretokens else f" ({pretokens - our_pretokens:+} than bpe)"
             library = f"{peer} {peer_rows[0]['version']}"
-            ratio = f"{middle(rows_by_peer['bpe'], 'rate') / rate:.1f}"
+            ratio = f"{median(rows_by_peer['bpe'], 'rate') / rate:.1f}"
             megabytes = f"{peer_rows[0]['bytes'] / 1e6:.0f}"
             lines.append((corpus, pattern, library, megabytes, f"{rate:.0f}", ratio, f"{pretokens}{remark}"))
-    table(HEAD, lines)
+    print_table(HEAD, lines)
 
 
 if __name__ == "__main__":

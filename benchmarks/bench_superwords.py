@@ -32,7 +32,16 @@ from pathlib import Path
 from typing import Any
 
 from peers import SEPARATOR, THREAD_VARIABLES
-from report import VOCABULARIES, at_least, corpora, keep, machine, middle, superbpe, table
+from report import (
+    VOCABULARIES,
+    at_least,
+    describe_machine,
+    find_corpora,
+    median,
+    print_table,
+    save_measurements,
+    write_superbpe,
+)
 from variations import write_large
 
 KINDS = ("plain", "lines", "paper", "v2")
@@ -42,38 +51,38 @@ import bpe
 kind, path, size, transition, separator, limit = json.loads(sys.argv[1])
 makers = {"lines": bpe.SuperWords, "paper": bpe.SuperWords.paper, "v2": bpe.SuperWords.v2}
 superwords = makers[kind](transition) if kind in makers else None
-began, before = time.perf_counter(), time.process_time()
+start_time, cpu_before = time.perf_counter(), time.process_time()
 sources = bpe.Sources(path, separator=separator)
 tok = bpe.train(files=sources, vocab_size=size, superwords=superwords, threads=2, max_memory=limit)
-took, cpu = time.perf_counter() - began, time.process_time() - before
+seconds, cpu = time.perf_counter() - start_time, time.process_time() - cpu_before
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
 text = open(path, "rb").read(10 << 20).decode(errors="ignore")
 texts, speeds = text.split(separator), []
 for _ in range(2):
-    began = time.thread_time()
+    start_time = time.thread_time()
     tokens = len(tok.encode_batch(texts, threads=1).ids)
-    speeds.append(len(text.encode()) / (time.thread_time() - began) / 1e6)
+    speeds.append(len(text.encode()) / (time.thread_time() - start_time) / 1e6)
 print(json.dumps({
-    "seconds": took, "cpu": cpu, "tokenizer": tok.fingerprint, "peak": int(peak) / 1024,
+    "seconds": seconds, "cpu": cpu, "tokenizer": tok.fingerprint, "peak": int(peak) / 1024,
     "ratio": len(text.encode()) / tokens, "cold": speeds[0], "warm": speeds[1],
 }))
 """
 
 ENCODING_CHILD = """
 import hashlib, json, sys, time
-from peers import SEPARATOR, TOKENIZERS, Vocab, flat
+from peers import SEPARATOR, TOKENIZERS, Vocab, flatten
 peer, path, file, size, compared = json.loads(sys.argv[1])
-texts_of = lambda size: open(path, "rb").read(size).decode(errors="ignore").split(SEPARATOR)
-texts, library = texts_of(size), TOKENIZERS[peer]()
+read_texts = lambda size: open(path, "rb").read(size).decode(errors="ignore").split(SEPARATOR)
+texts, library = read_texts(size), TOKENIZERS[peer]()
 tok, speeds, n = library.load_json(Vocab("", "", file), 1), [], sum(len(text.encode()) for text in texts)
 for _ in range(2):
-    began = time.process_time()
-    found = library.corpus(tok, "batch", path, texts)
-    speeds.append(n / (time.process_time() - began) / 1e6)
+    start_time = time.process_time()
+    result = library.encode_corpus(tok, "batch", path, texts)
+    speeds.append(n / (time.process_time() - start_time) / 1e6)
 if size > compared:
-    texts = texts_of(compared)
-    found = library.corpus(tok, "batch", path, texts)
-ids, lengths = flat(found)
+    texts = read_texts(compared)
+    result = library.encode_corpus(tok, "batch", path, texts)
+ids, lengths = flatten(result)
 n = sum(len(text.encode()) for text in texts)
 output = hashlib.sha256(ids.tobytes() + lengths.tobytes()).hexdigest()
 print(json.dumps({"cold": speeds[0], "warm": speeds[1], "ratio": n / len(ids), "output": output}))
@@ -95,35 +104,36 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         if options.large:
-            keep(options.output, large_trainings(options, Path(folder)))
+            save_measurements(options.output, measure_large_trainings(options, Path(folder)))
             return
-        paths = corpora(options.files, folder, ("english",))
+        paths = find_corpora(options.files, folder, ("english",))
         if not options.encoding:
-            rows += trainings(paths, options)
-        encodings = published_encodings(paths, Path(folder), options.repeat)
-    keep(options.output, rows + encodings)
+            rows += measure_trainings(paths, options)
+        encodings = measure_published_encodings(paths, Path(folder), options.repeat)
+    save_measurements(options.output, rows + encodings)
     if any(not row["equal"] for row in encodings if row["kind"] == "tokenizers"):
         raise SystemExit("the ids of `tokenizers` differ")
 
 
-def trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, Any]]:
+def measure_trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure training, and print a table."""
     rows: list[dict[str, Any]] = []
     for path in paths:
         for turn in range(options.repeat):
             for kind in KINDS:
                 call = [kind, str(path), options.vocab_size, options.transition, SEPARATOR, None]
-                rows.append({"corpus": path.name, "kind": kind, **child(CHILD, call)})
+                rows.append({"corpus": path.name, "kind": kind, **run_child(CHILD, call)})
                 print(f"{turn + 1}/{options.repeat} {path.name} {kind}", file=sys.stderr)
     print(
-        f"{machine()}; {options.vocab_size} tokens, superwords from {options.transition}; median of {options.repeat}\n"
+        f"{describe_machine()}; {options.vocab_size} tokens, superwords from {options.transition}; median of "
+        f"{options.repeat}\n"
     )
     head = ("corpus", "units", "seconds", "peak MB", "bytes per token", "encoding, MB/s", "again")
     groups = dict.fromkeys((row["corpus"], row["kind"]) for row in rows)
-    table(
+    print_table(
         head,
         [
-            (corpus, kind, *(f"{middle(group_rows, field):.{digits}f}" for field, digits in FIELDS))
+            (corpus, kind, *(f"{median(group_rows, field):.{digits}f}" for field, digits in FIELDS))
             for corpus, kind in groups
             if (group_rows := [row for row in rows if (row["corpus"], row["kind"]) == (corpus, kind)])
         ],
@@ -131,20 +141,20 @@ def trainings(paths: list[Path], options: argparse.Namespace) -> list[dict[str, 
     return rows
 
 
-def large_trainings(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def measure_large_trainings(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """Measure training on a large corpus and parts of it, once each, and print a table."""
     rows: list[dict[str, Any]] = []
-    originals, path = corpora(options.files, folder), folder / "large.txt"
+    originals, path = find_corpora(options.files, folder), folder / "large.txt"
     for part in (4, 2, 1):
         write_large(originals, path, options.large * 1_000_000 // part)
         for kind, limit in (("plain", None), ("lines", None), ("lines", "2G")):
             call = [kind, str(path), options.vocab_size, options.transition, SEPARATOR, limit]
-            rows.append({"size": path.stat().st_size, "kind": kind, "limit": limit, **child(CHILD, call)})
+            rows.append({"size": path.stat().st_size, "kind": kind, "limit": limit, **run_child(CHILD, call)})
             print(f"{path.stat().st_size} bytes, {kind}, {limit}", file=sys.stderr)
         if rows[-1]["tokenizer"] != rows[-2]["tokenizer"]:
             raise SystemExit("the tokenizer with max_memory differs")
-    print(f"{machine()}; {options.vocab_size} tokens, superwords from {options.transition}\n")
-    table(
+    print(f"{describe_machine()}; {options.vocab_size} tokens, superwords from {options.transition}\n")
+    print_table(
         ("MB", "units", "max_memory", "seconds", "processor seconds", "peak MB", "bytes per token"),
         [
             (
@@ -162,13 +172,13 @@ def large_trainings(options: argparse.Namespace, folder: Path) -> list[dict[str,
     return rows
 
 
-def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[dict[str, Any]]:
+def measure_published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[dict[str, Any]]:
     """Measure encoding with the published vocabularies, and print a table; nothing where they are absent."""
     rows: list[dict[str, Any]] = []
     if not VOCABULARIES.is_dir():
         print(f"\n{VOCABULARIES} is absent: no encoding with published vocabularies")
         return rows
-    files = dict(superbpe(folder))
+    files = dict(write_superbpe(folder))
     our_row: dict[str, Any] = {}
     libraries = [name for name in ("bpe", "tokenizers", "gigatoken") if importlib.util.find_spec(name)]
     unloaded: set[tuple[str, str]] = set()
@@ -178,7 +188,9 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
             if (slow and turn) or (library, name) in unloaded:
                 continue
             try:
-                result = child(ENCODING_CHILD, [library, str(path), str(file), COMPARED if slow else ENCODED, COMPARED])
+                result = run_child(
+                    ENCODING_CHILD, [library, str(path), str(file), COMPARED if slow else ENCODED, COMPARED]
+                )
             except subprocess.CalledProcessError as error:
                 if library in ("bpe", "tokenizers"):
                     raise
@@ -191,14 +203,14 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
             rows.append({"corpus": path.name, "vocabulary": name, "kind": library, "equal": equal, **result})
             print(f"{turn + 1}/{repeat} {path.name} {name} {library}", file=sys.stderr)
     groups = dict.fromkeys((row["corpus"], row["vocabulary"], row["kind"]) for row in rows)
-    print(f"\n{machine()}; one thread; median of {repeat}, but tokenizers once, on {COMPARED >> 20} MB\n")
-    table(
+    print(f"\n{describe_machine()}; one thread; median of {repeat}, but tokenizers once, on {COMPARED >> 20} MB\n")
+    print_table(
         ("corpus", "vocabulary", "library", "encoding, MB/s", "again", "bytes per token", "ids"),
         [
             (
                 *group,
                 *(
-                    f"{middle(group_rows, field):.{digits}f}"
+                    f"{median(group_rows, field):.{digits}f}"
                     for field, digits in (("cold", 1), ("warm", 1), ("ratio", 2))
                 ),
                 "the same" if all(row["equal"] for row in group_rows) else "others",
@@ -210,7 +222,7 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
     return rows
 
 
-def child(code: str, call: list[Any]) -> dict[str, Any]:
+def run_child(code: str, call: list[Any]) -> dict[str, Any]:
     """What a new process prints, which finds the adapters of libraries, and gives them one thread."""
     here = str(Path(__file__).resolve().parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import SEPARATOR, TRAINERS
-from report import at_least, corpora, keep, machine, measure, middle, table
+from report import at_least, describe_machine, find_corpora, measure, median, print_table, save_measurements
 
 HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "ratio", "MB/s", "peak MB", "ratio", "tokens")
 #: Libraries that order their alphabet as this package does by default (by GPT-2's letters), which decides ties.
@@ -61,15 +61,15 @@ def main() -> None:
     rows: list[Row] = []
     if options.add and options.output is not None and options.output.exists():
         rows = json.loads(options.output.read_text())["rows"]
-    for row in measured(options) if options.repeat else ():
+    for row in measure_all(options) if options.repeat else ():
         rows.append(row)
-        keep(options.output, rows)  # after each row, so that an interrupted run loses nothing
+        save_measurements(options.output, rows)  # after each row, so that an interrupted run loses nothing
     report(rows)
     if options.plots is not None:
         draw(rows, options.plots)
 
 
-def measured(options: argparse.Namespace) -> Iterable[Row]:
+def measure_all(options: argparse.Namespace) -> Iterable[Row]:
     """Measure every library for each corpus, corpus size, vocabulary size and number of threads, alternated."""
     chosen = options.peer or [name for name in TRAINERS if name not in ("bpe-letters", "minbpe")]
     absent = [name for name in chosen if importlib.util.find_spec(name.split("-")[0]) is None]
@@ -77,17 +77,17 @@ def measured(options: argparse.Namespace) -> Iterable[Row]:
         print(f"{name} is not installed: left out", file=sys.stderr)
     peers = [name for name in chosen if name not in absent]
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder):
-            for part in parts(path, options.size, folder):
+        for path in find_corpora(options.files, folder):
+            for part in cut_parts(path, options.size, folder):
                 about = {"corpus": path.stem, "bytes": part.stat().st_size}
                 runs = product(options.vocab_size or [32000], range(options.repeat), options.threads or (1, 2))
                 for vocab_size, turn, threads in runs:
-                    for row in turns(peers, part, vocab_size, threads, options.limit, Path(folder)):
+                    for row in take_turns(peers, part, vocab_size, threads, options.limit, Path(folder)):
                         yield about | {"vocab_size": vocab_size} | row
                     print(f"{turn + 1}/{options.repeat} {about} V={vocab_size} {threads} threads", file=sys.stderr)
 
 
-def parts(path: Path, sizes: Sequence[float] | None, folder: str) -> Iterable[Path]:
+def cut_parts(path: Path, sizes: Sequence[float] | None, folder: str) -> Iterable[Path]:
     """The first megabytes of a file, for each of `sizes`, up to the end of a document; without sizes, the file."""
     for size in sizes or ():
         with open(path, "rb") as file:
@@ -100,7 +100,7 @@ def parts(path: Path, sizes: Sequence[float] | None, folder: str) -> Iterable[Pa
         yield path
 
 
-def turns(
+def take_turns(
     peers: list[str], path: Path, vocab_size: int, threads: int, limit: float | None, folder: Path
 ) -> Iterable[Row]:
     """Measure each library once, and compare its tokens with this package's."""
@@ -114,15 +114,15 @@ def turns(
         reference = folder / f"{our_way}-{path.name}-{vocab_size}.reference"
         if peer not in NO_RULE and not reference.exists():
             measure("train", our_way, path, threads, vocab_size, reference)
-        yield row | ({} if peer in NO_RULE else compared(tokens_of(folder / peer), tokens_of(reference)))
+        yield row | ({} if peer in NO_RULE else compare_tokens(read_tokens(folder / peer), read_tokens(reference)))
 
 
-def tokens_of(path: Path) -> list[bytes]:
+def read_tokens(path: Path) -> list[bytes]:
     """The tokens in a rank file, in order."""
     return [base64.b64decode(line.split()[0]) for line in path.read_bytes().splitlines()]
 
 
-def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
+def compare_tokens(theirs: list[bytes], ours: list[bytes]) -> Row:
     """Compare two lists of tokens: their lengths, the length of the common prefix, the number of shared tokens."""
     n_equal = next(
         (i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours))
@@ -133,7 +133,7 @@ def compared(theirs: list[bytes], ours: list[bytes]) -> Row:
 # Reporting ------------------------------------------------------------------------------------------------------------
 
 
-def groups(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
+def group_rows(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
     """The rows by setting (corpus, bytes, vocabulary size, threads), then by library."""
     grouped: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in sorted(rows, key=lambda row: (row["corpus"], row["bytes"], row["vocab_size"], row["threads"])):
@@ -144,10 +144,10 @@ def groups(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, list[Row]]]:
 
 def report(rows: list[Row]) -> None:
     """Print the medians; a ratio says how many times this package's time or memory a library takes."""
-    runs = sorted({len(peer_rows) for rows_by_peer in groups(rows).values() for peer_rows in rows_by_peer.values()})
-    print(f"{machine()}; median of {' or '.join(map(str, runs))}\n")
+    runs = sorted({len(peer_rows) for rows_by_peer in group_rows(rows).values() for peer_rows in rows_by_peer.values()})
+    print(f"{describe_machine()}; median of {' or '.join(map(str, runs))}\n")
     lines: list[tuple[object, ...]] = []
-    for (corpus, size, vocab_size, threads), rows_by_peer in groups(rows).items():
+    for (corpus, size, vocab_size, threads), rows_by_peer in group_rows(rows).items():
         our_rows = [row for row in rows_by_peer.get("bpe", []) if "gave_up" not in row]
         for peer, every in rows_by_peer.items():
             about = (corpus, f"{size / 1e6:.0f}", vocab_size, threads)
@@ -155,19 +155,21 @@ def report(rows: list[Row]) -> None:
             if not peer_rows:
                 lines.append((*about, peer, f"over {every[0]['seconds']:.0f}", "", "", "", "", ""))
                 continue
-            took, top = middle(peer_rows, "seconds"), middle(peer_rows, "peak")
+            took, top = median(peer_rows, "seconds"), median(peer_rows, "peak")
             times = (
-                [f"{took / middle(our_rows, 'seconds'):.1f}", f"{top / middle(our_rows, 'peak'):.1f}"]
+                [f"{took / median(our_rows, 'seconds'):.1f}", f"{top / median(our_rows, 'peak'):.1f}"]
                 if our_rows
                 else ["", ""]
             )
             library = f"{peer} {peer_rows[0]['version']}"
             rate, memory = f"{size / took / 1e6:.1f}", f"{top / 1e6:.0f}"
-            lines.append((*about, library, f"{took:.2f}", times[0], rate, memory, times[1], agreement(peer_rows)))
-    table(HEAD, lines)
+            lines.append(
+                (*about, library, f"{took:.2f}", times[0], rate, memory, times[1], describe_agreement(peer_rows))
+            )
+    print_table(HEAD, lines)
 
 
-def agreement(rows: list[Row]) -> str:
+def describe_agreement(rows: list[Row]) -> str:
     """Whether a library's tokens equal this package's in all runs."""
     if "tokens" not in rows[0]:
         return "not compared: another rule"
@@ -185,13 +187,13 @@ def draw(rows: list[Row], folder: Path) -> None:
         print("matplotlib is not installed: no plots", file=sys.stderr)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    of_all = groups([row for row in rows if "gave_up" not in row])
+    of_all = group_rows([row for row in rows if "gave_up" not in row])
     for axis, fixed, label in ((1, 2, "corpus, MB"), (2, 1, "vocabulary")):
         pictures: dict[tuple[Any, ...], dict[str, list[tuple[float, float, float]]]] = {}
         for key, rows_by_peer in of_all.items():
             for peer, peer_rows in rows_by_peer.items():
                 x = key[axis] / 1e6 if axis == 1 else key[axis]
-                point = (x, middle(peer_rows, "seconds"), middle(peer_rows, "peak") / 1e6)
+                point = (x, median(peer_rows, "seconds"), median(peer_rows, "peak") / 1e6)
                 pictures.setdefault((key[0], key[fixed], key[3]), {}).setdefault(peer, []).append(point)
         for (corpus, other, threads), lines in pictures.items():
             if max(map(len, lines.values())) > 1:

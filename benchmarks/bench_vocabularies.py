@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from report import SEPARATOR, at_least, corpora, keep, machine, middle, table
+from report import SEPARATOR, at_least, describe_machine, find_corpora, median, print_table, save_measurements
 
 import bpe
 
@@ -44,7 +44,7 @@ FRACTIONS = (16, 8, 4, 2, 1)
 def main() -> None:
     """Measure, print three tables, write JSON and plots."""
     if sys.argv[1:2] == ["--child"]:
-        print(json.dumps(child(*json.loads(sys.argv[2]))))
+        print(json.dumps(run_child(*json.loads(sys.argv[2]))))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
@@ -55,16 +55,16 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the three tables as SVG files")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        parts = [halves(path, options.held << 20, Path(folder)) for path in corpora(options.files, folder)]
-        rows = measured(parts, options.vocab_size, options.repeat)
-    print(f"{machine()}; {options.vocab_size} tokens; {options.held} MB of each corpus encoded\n")
+        parts = [split_file(path, options.held << 20, Path(folder)) for path in find_corpora(options.files, folder)]
+        rows = measure_all(parts, options.vocab_size, options.repeat)
+    print(f"{describe_machine()}; {options.vocab_size} tokens; {options.held} MB of each corpus encoded\n")
     show(rows)
-    keep(options.output, rows)
+    save_measurements(options.output, rows)
     if options.plot:
         draw(rows, options.plot)
 
 
-def halves(path: Path, n_held_out: int, folder: Path) -> tuple[str, str]:
+def split_file(path: Path, n_held_out: int, folder: Path) -> tuple[str, str]:
     """Files with the documents to train on and with those kept from training, about `held` bytes."""
     data = path.read_bytes()
     cut = data.rfind(SEPARATOR, 0, max(len(data) - n_held_out, 0))
@@ -76,7 +76,7 @@ def halves(path: Path, n_held_out: int, folder: Path) -> tuple[str, str]:
     return str(train), str(test)
 
 
-def measured(parts: list[tuple[str, str]], size: int, repeat: int) -> list[dict[str, Any]]:
+def measure_all(parts: list[tuple[str, str]], size: int, repeat: int) -> list[dict[str, Any]]:
     """The rows of all tables."""
     calls = [("kind", kind, [part], size) for part in parts for kind in KINDS]
     calls += [("sizes", "plain", [part], size) for part in parts]
@@ -91,27 +91,27 @@ def measured(parts: list[tuple[str, str]], size: int, repeat: int) -> list[dict[
     return rows
 
 
-def child(measure: str, how: str, parts: list[tuple[str, str]], size: int) -> list[dict[str, Any]]:
+def run_child(measure: str, how: str, parts: list[tuple[str, str]], size: int) -> list[dict[str, Any]]:
     """Train once, and measure each tokenizer on the text kept from training."""
     sizes = [size // fraction for fraction in FRACTIONS] if measure == "sizes" else [size]
-    began = time.perf_counter()
-    toks = shared(how, parts, size) if measure == "share" else alone(how, parts[0][0], sizes)
-    took = time.perf_counter() - began
+    start_time = time.perf_counter()
+    toks = train_shared(how, parts, size) if measure == "share" else train_alone(how, parts[0][0], sizes)
+    seconds_taken = time.perf_counter() - start_time
     rows = []
     for tok, tokens in zip(toks, sizes, strict=True):
         for train, test in parts:
             texts = Path(test).read_bytes().decode().split(SEPARATOR.decode())
             total, speeds = sum(len(text.encode()) for text in texts), []
             for _ in range(2):
-                began = time.thread_time()
+                start_time = time.thread_time()
                 ids = len(tok.encode_batch(texts, threads=1).ids)
-                speeds.append(total / (time.thread_time() - began) / 1e6)
-            row = {"what": measure, "how": how, "corpus": Path(train).stem, "size": tokens, "seconds": took}
+                speeds.append(total / (time.thread_time() - start_time) / 1e6)
+            row = {"what": measure, "how": how, "corpus": Path(train).stem, "size": tokens, "seconds": seconds_taken}
             rows.append(row | {"bytes per token": total / ids, "first": speeds[0], "second": speeds[1]})
     return rows
 
 
-def alone(kind: str, path: str, sizes: list[int]) -> list[bpe.Tokenizer]:
+def train_alone(kind: str, path: str, sizes: list[int]) -> list[bpe.Tokenizer]:
     """Tokenizers of one kind, trained on one file."""
     transition = sizes[-1] * 4 // 5
     makers: dict[str, Any] = {"lines": bpe.SuperWords, "paper": bpe.SuperWords.paper}
@@ -123,7 +123,7 @@ def alone(kind: str, path: str, sizes: list[int]) -> list[bpe.Tokenizer]:
     return tokenizers
 
 
-def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokenizer]:
+def train_shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokenizer]:
     """One tokenizer for all files: trained on their sum, on a weighted sum, or by parity.
 
     The same number of bytes is taken of each file but for `weights`, which takes them whole and weighs the words so
@@ -147,7 +147,7 @@ def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokeni
     return [bpe.train(counts=together, vocab_size=size, threads=2)]
 
 
-def chosen(rows: Iterable[dict[str, Any]], **wanted: object) -> list[dict[str, Any]]:
+def select_rows(rows: Iterable[dict[str, Any]], **wanted: object) -> list[dict[str, Any]]:
     """The rows that have these values."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
@@ -160,24 +160,32 @@ def show(rows: list[dict[str, Any]]) -> None:
     lines = []
     for name in names:
         for kind in KINDS:
-            runs = chosen(rows, what="kind", how=kind, corpus=name)
-            lines.append((name, kind, *(f"{middle(runs, field):.{digits}f}" for field, digits in fields)))
-    table(head, lines)
+            runs = select_rows(rows, what="kind", how=kind, corpus=name)
+            lines.append((name, kind, *(f"{median(runs, field):.{digits}f}" for field, digits in fields)))
+    print_table(head, lines)
     print("\nBytes per token by vocabulary size\n")
-    sizes = sorted({row["size"] for row in chosen(rows, what="sizes")})
-    table(("corpus", *(f"{size:,}" for size in sizes)), [(name, *ratios(rows, name, sizes)) for name in names])
+    sizes = sorted({row["size"] for row in select_rows(rows, what="sizes")})
+    print_table(
+        ("corpus", *(f"{size:,}" for size in sizes)), [(name, *format_ratios(rows, name, sizes)) for name in names]
+    )
     print("\nOne vocabulary for all: bytes per token\n")
     per = [
-        (how, *(f"{middle(chosen(rows, what='share', how=how, corpus=name), 'bytes per token'):.2f}" for name in names))
+        (
+            how,
+            *(
+                f"{median(select_rows(rows, what='share', how=how, corpus=name), 'bytes per token'):.2f}"
+                for name in names
+            ),
+        )
         for how in SHARES
     ]
-    table(("training", *names), per)
+    print_table(("training", *names), per)
 
 
-def ratios(rows: list[dict[str, Any]], name: str, sizes: list[int]) -> list[str]:
+def format_ratios(rows: list[dict[str, Any]], name: str, sizes: list[int]) -> list[str]:
     """Bytes per token at each size."""
-    rows_by_size = [chosen(rows, what="sizes", corpus=name, size=size) for size in sizes]
-    return [f"{middle(runs, 'bytes per token'):.2f}" for runs in rows_by_size]
+    rows_by_size = [select_rows(rows, what="sizes", corpus=name, size=size) for size in sizes]
+    return [f"{median(runs, 'bytes per token'):.2f}" for runs in rows_by_size]
 
 
 def draw(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -195,20 +203,22 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
         figure, axes = plt.subplots(figsize=(7, 3.5))
         width = 0.8 / len(ways)
         for index, how in enumerate(ways):
-            heights = [middle(chosen(rows, what=measure, how=how, corpus=name), "bytes per token") for name in names]
+            heights = [
+                median(select_rows(rows, what=measure, how=how, corpus=name), "bytes per token") for name in names
+            ]
             axes.bar([position + index * width for position in range(len(names))], heights, width, label=how)
         axes.set_xticks([position + 0.4 - width / 2 for position in range(len(names))], names)
-        finish(figure, axes, title, folder / f"{file}.svg")
+        finish_figure(figure, axes, title, folder / f"{file}.svg")
     figure, axes = plt.subplots(figsize=(7, 3.5))
-    sizes = sorted({row["size"] for row in chosen(rows, what="sizes")})
+    sizes = sorted({row["size"] for row in select_rows(rows, what="sizes")})
     for name in names:
-        axes.plot(sizes, [float(value) for value in ratios(rows, name, sizes)], marker="o", label=name)
+        axes.plot(sizes, [float(value) for value in format_ratios(rows, name, sizes)], marker="o", label=name)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    finish(figure, axes, "Bytes per token by vocabulary size", folder / "sizes.svg")
+    finish_figure(figure, axes, "Bytes per token by vocabulary size", folder / "sizes.svg")
 
 
-def finish(figure: Any, axes: Any, title: str, path: Path) -> None:
+def finish_figure(figure: Any, axes: Any, title: str, path: Path) -> None:
     """Label a figure and write it, the same bytes for the same figures."""
     axes.set_title(title)
     axes.set_ylabel("bytes per token")

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import at_least, corpora, machine, measure, middle
+from report import at_least, describe_machine, find_corpora, measure, median
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (path,) = corpora([options.file] if options.file else [], folder, ["english"])
+        (path,) = find_corpora([options.file] if options.file else [], folder, ["english"])
         size = path.stat().st_size
         rows: dict[str, list[dict[str, Any]]] = {}
         ranks = {peer: Path(folder) / f"{peer}.ranks" for peer in ("bpe", "rustbpe")}
@@ -52,13 +52,15 @@ def main() -> None:
     report(rows, size, options)
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(json.dumps({"machine": machine(), "bytes": size, "rows": rows}, indent=1) + "\n")
+        options.output.write_text(
+            json.dumps({"machine": describe_machine(), "bytes": size, "rows": rows}, indent=1) + "\n"
+        )
 
 
 def report(rows: dict[str, list[dict[str, Any]]], size: int, options: argparse.Namespace) -> None:
     """Print the medians."""
     print(
-        f"{machine()}; {size / 1e6:.0f} MB, V={options.vocab_size}, {options.threads} threads, "
+        f"{describe_machine()}; {size / 1e6:.0f} MB, V={options.vocab_size}, {options.threads} threads, "
         f"median of {options.repeat}"
     )
     print("| job | library | seconds | MB/s | peak MB | ratio to bpe |")
@@ -68,11 +70,11 @@ def report(rows: dict[str, list[dict[str, Any]]], size: int, options: argparse.N
         ("encode", "cold", "encode, cold"),
         ("encode", "warm", "encode, warm"),
     ):
-        bpe_time = middle(rows[f"{job} bpe"], field)
+        bpe_time = median(rows[f"{job} bpe"], field)
         for name, row in rows.items():
             if name.startswith(job):
-                took = middle(row, field)
-                memory = middle(row, "peak") / 1e6
+                took = median(row, field)
+                memory = median(row, "peak") / 1e6
                 library = f"{row[0]['peer']} {row[0]['version']}"
                 figures = f"{took:.2f} | {size / took / 1e6:.0f} | {memory:.0f} | {took / bpe_time:.1f}"
                 print(f"| {label} | {library} | {figures} |")

@@ -29,7 +29,7 @@ STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGI
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """A `type` for argparse: a whole number that is at least `least`."""
+    """Make a `type` for argparse: a whole number that is at least `least`."""
 
     def convert(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -39,10 +39,10 @@ def at_least(least: int) -> Callable[[str], int]:
     return convert
 
 
-def peers_parser(
+def make_peers_parser(
     doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
 ) -> argparse.ArgumentParser:
-    """A parser for benchmarks with corpora, vocabularies (`vocabs`: the default, in words) and peers.
+    """Make a parser for benchmarks with corpora, vocabularies (`vocabs`: the default, in words) and peers.
 
     `drawn` is what --plot draws; `less` is the default of --less, the megabytes for slower libraries.
     """
@@ -59,40 +59,40 @@ def peers_parser(
     return parser
 
 
-def corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str] = NAMES) -> list[Path]:
-    """The given files, or else the shared corpora, decompressed into a folder."""
+def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str] = NAMES) -> list[Path]:
+    """Return the given files, or else the shared corpora, decompressed into a folder."""
     for path in files:
         if not path.is_file():
             raise SystemExit(f"{path} is not a file")
     paths = list(files)
     for name in () if files else names:
-        packed = SHARED / f"{name}.txt.xz"
-        if not packed.exists():
-            raise SystemExit(f"{packed} is absent: give a text file")
+        packed_path = SHARED / f"{name}.txt.xz"
+        if not packed_path.exists():
+            raise SystemExit(f"{packed_path} is absent: give a text file")
         paths.append(Path(folder) / f"{name}.txt")
-        paths[-1].write_bytes(lzma.decompress(packed.read_bytes()))
+        paths[-1].write_bytes(lzma.decompress(packed_path.read_bytes()))
     return paths
 
 
-def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
+def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
     """Decompress published vocabularies into a folder, and write each as a tokenizer.json too: NAME,RANKS,JSON."""
     import bpe
 
     paths = {}
     for name in names:
-        packed = VOCABULARIES / f"{name}_base.tiktoken.gz"
-        if not packed.exists():
-            raise SystemExit(f"{packed} is absent")
+        packed_path = VOCABULARIES / f"{name}_base.tiktoken.gz"
+        if not packed_path.exists():
+            raise SystemExit(f"{packed_path} is absent")
         ranks = Path(folder) / f"{name}_base.tiktoken"
-        ranks.write_bytes(gzip.decompress(packed.read_bytes()))
-        written = Path(folder) / f"{name}.json"
-        bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(written)
-        paths[name] = f"{name},{ranks},{written}"
+        ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
+        json_path = Path(folder) / f"{name}.json"
+        bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(json_path)
+        paths[name] = f"{name},{ranks},{json_path}"
     return paths
 
 
-def superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The names of the published SuperBPE vocabularies with each way of dividing text, and a tokenizer.json of each."""
+def write_superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Write a tokenizer.json of each published SuperBPE vocabulary and way of dividing text; yield names and paths."""
     import bpe
 
     for name in ("superbpe_t180k", "superbpe_t80k"):
@@ -108,8 +108,8 @@ def superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
             yield f"{name} {kind}", path
 
 
-def beginning(path: Path, size: int, folder: str | Path) -> Path:
-    """A file with the first documents of a file, about `size` bytes; a smaller file is returned as it is."""
+def cut_file(path: Path, size: int, folder: str | Path) -> Path:
+    """Write the first documents of a file, about `size` bytes, to a file; a smaller file is returned as it is."""
     data = path.read_bytes()
     if len(data) <= size:
         return path
@@ -119,8 +119,8 @@ def beginning(path: Path, size: int, folder: str | Path) -> Path:
     return part
 
 
-def different(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
-    """The libraries whose output differs from this package's, or between their own runs."""
+def list_differences(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
+    """List the libraries whose output differs from this package's, or between their own runs."""
     outputs: dict[str, set[str]] = {}
     for row in rows:
         outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
@@ -128,7 +128,7 @@ def different(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
     return [f"{name}: {what}" for name, output in outputs.items() if output != our_output or len(output) > 1]
 
 
-def finish(missing: Iterable[str], differences: Sequence[str]) -> None:
+def finish_report(missing: Iterable[str], differences: Sequence[str]) -> None:
     """Print which libraries are not installed; fail the run if outputs differ."""
     if missing:
         print(f"\nNot installed: {', '.join(sorted(missing))}.")
@@ -174,13 +174,13 @@ def measure(job: str, peer: str, path: Path, threads: int, *more: object, limit:
     return result
 
 
-def middle(rows: list[dict[str, Any]], field: str) -> float:
-    """The median of a field."""
+def median(rows: list[dict[str, Any]], field: str) -> float:
+    """Return the median of a field."""
     return float(statistics.median(row[field] for row in rows))
 
 
-def machine() -> str:
-    """The processor, the Python version and the system."""
+def describe_machine() -> str:
+    """Name the processor, the Python version and the system."""
     cpu = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
@@ -188,7 +188,7 @@ def machine() -> str:
     return f"{cpu}, Python {platform.python_version()}, {platform.system()}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table in Markdown."""
     print(f"| {' | '.join(head)} |")
     print("|" + "---|" * len(head))
@@ -196,8 +196,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         print(f"| {' | '.join(map(str, row))} |")
 
 
-def keep(path: Path | None, rows: list[dict[str, Any]]) -> None:
+def save_measurements(path: Path | None, rows: list[dict[str, Any]]) -> None:
     """Write every measurement as JSON."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+        path.write_text(json.dumps({"machine": describe_machine(), "rows": rows}, indent=1) + "\n")

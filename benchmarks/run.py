@@ -53,13 +53,13 @@ from peers import (
     TOKENIZERS,
     TRAINERS,
     Vocab,
-    flat,
+    flatten,
 )
 from report import at_least
 
 
-def peak() -> int:
-    """The peak resident size so far, in bytes.
+def measure_peak() -> int:
+    """Measure the peak resident size so far, in bytes.
 
     Read from /proc where possible, since ru_maxrss starts at the parent's size when it started this process.
     """
@@ -72,14 +72,14 @@ def peak() -> int:
 def train(peer: Any, path: str, threads: int, vocab_size: str, ranks: str) -> dict[str, Any]:
     """Train from a file and write the tokens."""
     importlib.import_module(peer.name.split("-")[0])  # so that the import is not timed
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     tokens = peer.train(path, int(vocab_size), threads)
-    seconds = time.perf_counter() - began
-    top = peak()
-    every = [bytes([byte]) for byte in range(256)] + tokens()
-    lines = [base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(every)]
+    seconds = time.perf_counter() - start_time
+    peak_memory = measure_peak()
+    all_tokens = [bytes([byte]) for byte in range(256)] + tokens()
+    lines = [base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(all_tokens)]
     Path(ranks).write_bytes(b"".join(lines))
-    return {"seconds": seconds, "peak": top, "output": hashlib.sha256(b"".join(lines)).hexdigest()}
+    return {"seconds": seconds, "peak": peak_memory, "output": hashlib.sha256(b"".join(lines)).hexdigest()}
 
 
 def encode(peer: Any, path: str, threads: int, ranks: str) -> dict[str, Any]:
@@ -88,57 +88,64 @@ def encode(peer: Any, path: str, threads: int, ranks: str) -> dict[str, Any]:
     table = {
         base64.b64decode(token): int(rank) for token, rank in map(bytes.split, Path(ranks).read_bytes().splitlines())
     }
-    encoder = peer.encoder(table, threads)
-    before = peak()
-    took, result = twice(lambda: encoder(texts))
-    top = peak()
-    ids, lengths = flat(result)
+    encoder = peer.make_encoder(table, threads)
+    memory_before = measure_peak()
+    durations, result = time_twice(lambda: encoder(texts))
+    peak_memory = measure_peak()
+    ids, lengths = flatten(result)
     digest = hashlib.sha256(ids.tobytes() + lengths.tobytes()).hexdigest()
-    return {"cold": took[0], "warm": took[1], "peak": top, "before": before, "ids": len(ids), "output": digest}
+    return {
+        "cold": durations[0],
+        "warm": durations[1],
+        "peak": peak_memory,
+        "before": memory_before,
+        "ids": len(ids),
+        "output": digest,
+    }
 
 
-def twice(work: Callable[[], Any]) -> tuple[list[float], Any]:
-    """The seconds of a first and a second call, and the second's result. The first's is freed in between."""
-    took = []
+def time_twice(work: Callable[[], Any]) -> tuple[list[float], Any]:
+    """Return the seconds of a first and a second call, and the second's result. The first's is freed in between."""
+    durations = []
     result: Any = None
     for _ in range(2):
         result = None
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         result = work()
-        took.append(time.perf_counter() - began)
-    return took, result
+        durations.append(time.perf_counter() - start_time)
+    return durations, result
 
 
-def vocab_of(described: str) -> Vocab:
+def parse_vocab(vocab_text: str) -> Vocab:
     """Parse NAME,RANKS,JSON."""
-    return Vocab(*described.split(","))
+    return Vocab(*vocab_text.split(","))
 
 
-def absent(peer: Any) -> bool:
+def is_absent(peer: Any) -> bool:
     """Whether a library is not installed."""
     return importlib.util.find_spec(peer.name) is None
 
 
-def corpus(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
+def encode_corpus(peer: Any, path: str, threads: int, way: str, vocab_text: str) -> dict[str, Any]:
     """Encode a file's documents twice. Empty documents are not compared, since some libraries skip them."""
-    if absent(peer):
+    if is_absent(peer):
         return {"absent": True}
     texts = [] if way == "file" else Path(path).read_bytes().decode().split(SEPARATOR)
-    began = time.perf_counter()
-    tok = peer.load(vocab_of(described), threads)
-    loaded = time.perf_counter() - began
-    before = peak()
-    took, result = twice(lambda: peer.corpus(tok, way, path, texts))
-    top = peak()
-    ids, lengths = flat(result)
+    start_time = time.perf_counter()
+    tok = peer.load(parse_vocab(vocab_text), threads)
+    loaded = time.perf_counter() - start_time
+    memory_before = measure_peak()
+    durations, result = time_twice(lambda: peer.encode_corpus(tok, way, path, texts))
+    peak_memory = measure_peak()
+    ids, lengths = flatten(result)
     digest = hashlib.sha256(ids.tobytes() + lengths[lengths > 0].tobytes()).hexdigest()
     return {
         "way": way,
         "load": loaded,
-        "cold": took[0],
-        "warm": took[1],
-        "peak": top,
-        "before": before,
+        "cold": durations[0],
+        "warm": durations[1],
+        "peak": peak_memory,
+        "before": memory_before,
         "ids": len(ids),
         "output": digest,
     }
@@ -148,84 +155,84 @@ def corpus(peer: Any, path: str, threads: int, way: str, described: str) -> dict
 TEXTS, DOCUMENTS = 2000, 100_000
 
 
-def latency(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]:
+def measure_latency(peer: Any, path: str, threads: int, vocab_text: str) -> dict[str, Any]:
     """Encode one short text per call, in microseconds per call, without the time of an empty loop."""
-    if absent(peer):
+    if is_absent(peer):
         return {"absent": True}
-    data = whole_characters(Path(path).read_bytes()[: 40 << 20])
-    encode = peer.one(peer.load(vocab_of(described), threads))
+    data = cut_to_characters(Path(path).read_bytes()[: 40 << 20])
+    encode = peer.make_encoder(peer.load(parse_vocab(vocab_text), threads))
     result: dict[str, Any] = {}
     digest = hashlib.sha256()
     for size in (20, 200, 2000):
         step = max(len(data) // TEXTS, size)
         texts = [
-            whole_characters(data[position : position + size]).decode("utf-8", "ignore")
+            cut_to_characters(data[position : position + size]).decode("utf-8", "ignore")
             for position in range(0, len(data), step)
         ]
-        result[f"new {size}"] = per_call(encode, texts)
-        result[f"same {size}"] = min(per_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
+        result[f"new {size}"] = time_per_call(encode, texts)
+        result[f"same {size}"] = min(time_per_call(encode, [texts[0]] * (400_000 // size)) for _ in range(3))
         for text in texts[:200]:
             digest.update(np.array(encode(text), dtype=np.int64).tobytes())
     documents = [text for text in data.decode().split(SEPARATOR) if text.strip()][:DOCUMENTS]
     if len(documents) < 1000:  # a file of few, long documents: take its lines
         documents = [text for text in data.decode().splitlines() if text.strip()][:DOCUMENTS]
-    encode = peer.one(peer.load(vocab_of(described), threads))
-    result["each once"] = per_call(encode, documents)
+    encode = peer.make_encoder(peer.load(parse_vocab(vocab_text), threads))
+    result["each once"] = time_per_call(encode, documents)
     return result | {"documents": len(documents), "output": digest.hexdigest()}
 
 
-def load(peer: Any, path: str, threads: int, way: str, described: str) -> dict[str, Any]:
+def load(peer: Any, path: str, threads: int, way: str, vocab_text: str) -> dict[str, Any]:
     """Load the first vocabulary of the process, and encode a first text, in milliseconds."""
     del path
-    if absent(peer):
+    if is_absent(peer):
         return {"absent": True}
     importlib.import_module(peer.name)  # so that the import is not timed
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     try:
-        tok = (peer.load_json if way == "json" else peer.load)(vocab_of(described), threads)
+        tok = (peer.load_json if way == "json" else peer.load)(parse_vocab(vocab_text), threads)
     except BaseException as error:  # noqa: BLE001  # a Rust panic does not derive from Exception
         return {"way": way, "failed": repr(error)}
     loaded = time.perf_counter()
-    ids = peer.one(tok)("The first text, and what it takes: 12,345 words\n")
-    ended = time.perf_counter()
+    ids = peer.make_encoder(tok)("The first text, and what it takes: 12,345 words\n")
+    end_time = time.perf_counter()
     digest = hashlib.sha256(np.array(ids, dtype=np.int64).tobytes()).hexdigest()
-    return {"way": way, "load": (loaded - began) * 1e3, "first": (ended - loaded) * 1e3, "output": digest}
+    return {"way": way, "load": (loaded - start_time) * 1e3, "first": (end_time - loaded) * 1e3, "output": digest}
 
 
-def per_call(encode: Callable[[str], Any], texts: list[str]) -> float:
-    """Microseconds per call, without the time of an empty loop."""
-    began = time.perf_counter()
+def time_per_call(encode: Callable[[str], Any], texts: list[str]) -> float:
+    """Measure the microseconds per call, without the time of an empty loop."""
+    start_time = time.perf_counter()
     for _ in texts:
         pass
-    empty = time.perf_counter() - began
-    began = time.perf_counter()
+    empty = time.perf_counter() - start_time
+    start_time = time.perf_counter()
     for text in texts:
         encode(text)
-    return (time.perf_counter() - began - empty) / len(texts) * 1e6
+    return (time.perf_counter() - start_time - empty) / len(texts) * 1e6
 
 
-def decode(peer: Any, path: str, threads: int, described: str) -> dict[str, Any]:
+def decode(peer: Any, path: str, threads: int, vocab_text: str) -> dict[str, Any]:
     """Decode a file's ids, which this package encodes, and compare the result with the file."""
-    if absent(peer):
+    if is_absent(peer):
         return {"absent": True}
     data = Path(path).read_bytes()
-    described_vocab = vocab_of(described)
+    described_vocab = parse_vocab(vocab_text)
     ids = TOKENIZERS["bpe"]().load(described_vocab, threads).encode(data)
-    peer_ids = peer.takes(ids)
-    decoder = peer.decode(peer.load(described_vocab, threads))
-    took = []
+    peer_ids = peer.convert_ids(ids)
+    decoder = peer.make_decoder(peer.load(described_vocab, threads))
+    durations = []
     for _ in range(2):
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         result = decoder(peer_ids)
-        took.append(time.perf_counter() - began)
+        durations.append(time.perf_counter() - start_time)
         different = "" if result == data else f"{peer.name} does not decode to {Path(path).name}"
         del result
     return {
-        "cold": took[0],
-        "warm": took[1],
+        "cold": durations[0],
+        "warm": durations[1],
         "ids": len(ids),
         "bytes": len(data),
-        "peak": peak(),
+        "peak": measure_peak(),
         "different": different,
     }
 
@@ -245,69 +252,71 @@ HARD: dict[str, Callable[[int, np.random.Generator], str]] = {
 SAMPLE = 20_000
 
 
-def hard(peer: Any, path: str, threads: int, kind: str, size: str, described: str) -> dict[str, Any]:
+def encode_hard_text(peer: Any, path: str, threads: int, kind: str, size: str, vocab_text: str) -> dict[str, Any]:
     """Encode a hard text, then the beginning of the file, in nanoseconds per byte."""
-    vocab = vocab_of(described)
+    vocab = parse_vocab(vocab_text)
     text = HARD[kind](int(size), np.random.default_rng(1))
-    encode = peer.one(peer.load(vocab, threads))
+    encode = peer.make_encoder(peer.load(vocab, threads))
     encode("a few words, so that every table is built")
-    before = peak()
-    began = time.perf_counter()
+    memory_before = measure_peak()
+    start_time = time.perf_counter()
     ids = encode(text)
-    cold = time.perf_counter() - began
-    more = peak() - before - ids.nbytes
+    cold = time.perf_counter() - start_time
+    more = measure_peak() - memory_before - ids.nbytes
     different = (
-        "" if peer.decode(peer.load(vocab, threads))(ids) == text.encode() else "decoding does not return the text"
+        ""
+        if peer.make_decoder(peer.load(vocab, threads))(ids) == text.encode()
+        else "decoding does not return the text"
     )
     n_ids = len(ids)
     del ids
-    warm = seconds(encode, text, 5 if int(size) < 4e6 else 2)
+    warm = time_calls(encode, text, 5 if int(size) < 4e6 else 2)
     judge = TOKENIZERS["tiktoken"]()
     sample = text[:SAMPLE]
-    if not absent(judge) and list(judge.one(judge.load(vocab, threads))(sample)) != encode(sample).tolist():
+    if not is_absent(judge) and list(judge.make_encoder(judge.load(vocab, threads))(sample)) != encode(sample).tolist():
         different = "ids differ from tiktoken's"
-    english = whole_characters(Path(path).read_bytes()[: 16 << 20]).decode()
-    encode = peer.one(peer.load(vocab, threads))
+    english = cut_to_characters(Path(path).read_bytes()[: 16 << 20]).decode()
+    encode = peer.make_encoder(peer.load(vocab, threads))
     encode("a few words, so that every table is built")
-    english_cold = seconds(encode, english, 1)
+    english_cold = time_calls(encode, english, 1)
     per_byte, per_english = 1e9 / int(size), 1e9 / len(english.encode())
     return {
         "cold": cold * per_byte,
         "warm": warm * per_byte,
         "english_cold": english_cold * per_english,
-        "english": seconds(encode, english, 5) * per_english,
+        "english": time_calls(encode, english, 5) * per_english,
         "ids": n_ids,
         "more": more,
         "different": different,
     }
 
 
-def seconds(encode: Callable[[str], Any], text: str, times: int) -> float:
-    """The median time of so many calls, in seconds."""
-    took = []
+def time_calls(encode: Callable[[str], Any], text: str, times: int) -> float:
+    """Measure the median time of so many calls, in seconds."""
+    durations = []
     for _ in range(times):
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         encode(text)
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+        durations.append(time.perf_counter() - start_time)
+    return statistics.median(durations)
 
 
 def count(peer: Any, path: str, threads: int, words: str) -> dict[str, Any]:
     """Count the words of a file. Reading is timed separately, for libraries that take texts instead of files."""
     importlib.import_module(peer.name)  # so that the import is not timed
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     text = peer.read(path)
     read = time.perf_counter()
     counted = peer.count(text, threads)
-    ended = time.perf_counter()
-    top = peak()
-    items = sorted(peer.words(counted).items())
+    end_time = time.perf_counter()
+    peak_memory = measure_peak()
+    items = sorted(peer.list_words(counted).items())
     Path(words).write_bytes(pickle.dumps(items))
     digest = hashlib.sha256(repr(items).encode()).hexdigest()
     return {
-        "read": read - began,
-        "seconds": ended - read,
-        "peak": top,
+        "read": read - start_time,
+        "seconds": end_time - read,
+        "peak": peak_memory,
         "words": len(items),
         "total": sum(number for _, number in items),
         "output": digest,
@@ -318,50 +327,56 @@ def scan(peer: Any, path: str, threads: int, pattern: str, size: str, less: str)
     """Find the pretokens of the beginning of a file. Converting bytes to str is not timed."""
     del threads  # scanning uses one
     with open(path, "rb") as file:
-        data = whole_characters(file.read(int(size)))
-    scanner = peer.scanner(pattern)
+        data = cut_to_characters(file.read(int(size)))
+    scanner = peer.make_scanner(pattern)
     if scanner is None:
         return {}
-    text, part = peer.text(data), peer.text(whole_characters(data[: int(less)]))
+    text, part = peer.convert_text(data), peer.convert_text(cut_to_characters(data[: int(less)]))
     pretokens = scanner(part)  # also loads and compiles everything before the timed call
-    began = time.perf_counter()
-    every = scanner(text)
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "bytes": len(data), "every": every, "peak": peak(), "pretokens": pretokens}
+    start_time = time.perf_counter()
+    n_pretokens = scanner(text)
+    seconds = time.perf_counter() - start_time
+    return {
+        "seconds": seconds,
+        "bytes": len(data),
+        "every": n_pretokens,
+        "peak": measure_peak(),
+        "pretokens": pretokens,
+    }
 
 
-def shards(peer: Any, path: str, threads: int, form: str, out: str, described: str) -> dict[str, Any]:
+def encode_shards(peer: Any, path: str, threads: int, form: str, out: str, vocab_text: str) -> dict[str, Any]:
     """Encode a corpus into files. Memory is the peak of this process, or of one that it started if that is higher."""
-    if absent(peer):
+    if is_absent(peer):
         return {"absent": True}
-    for module in peer.modules(path):
+    for module in peer.list_modules(path):
         importlib.import_module(module)  # so that the import is not timed
     folder = Path(out)
-    began = time.perf_counter()
-    result = peer.write(path, form, folder, vocab_of(described), threads)
-    seconds = time.perf_counter() - began
-    top = max(peak(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
-    ids = peer.ids(folder, form, result)
+    start_time = time.perf_counter()
+    result = peer.write(path, form, folder, parse_vocab(vocab_text), threads)
+    seconds = time.perf_counter() - start_time
+    peak_memory = max(measure_peak(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+    ids = peer.read_ids(folder, form, result)
     digest = hashlib.sha256(np.asarray(ids, dtype=np.uint32).tobytes()).hexdigest()
-    return {"form": form, "seconds": seconds, "peak": top, "ids": len(ids), "output": digest}
+    return {"form": form, "seconds": seconds, "peak": peak_memory, "ids": len(ids), "output": digest}
 
 
-def whole_characters(data: bytes) -> bytes:
-    """The data without an incomplete character at its end."""
+def cut_to_characters(data: bytes) -> bytes:
+    """Cut an incomplete character off the end of the data."""
     return codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data).encode("utf-8", "surrogateescape")
 
 
 JOBS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
     "train": (train, TRAINERS),
     "encode": (encode, ENCODERS),
-    "corpus": (corpus, TOKENIZERS),
-    "latency": (latency, TOKENIZERS),
+    "corpus": (encode_corpus, TOKENIZERS),
+    "latency": (measure_latency, TOKENIZERS),
     "load": (load, TOKENIZERS),
     "decode": (decode, TOKENIZERS),
-    "hard": (hard, TOKENIZERS),
+    "hard": (encode_hard_text, TOKENIZERS),
     "count": (count, COUNTERS),
     "scan": (scan, SCANNERS),
-    "shards": (shards, PIPELINES),
+    "shards": (encode_shards, PIPELINES),
 }
 
 
@@ -388,10 +403,10 @@ def main() -> None:
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
     peer = peers[name]()
-    measured = work(peer, path, threads, *more)
-    version = "absent" if measured.get("absent") else peer.version()
-    about = {"job": job, "peer": name, "version": version, "python": platform.python_version()}
-    print(json.dumps(about | {"threads": threads} | measured))
+    measurements = work(peer, path, threads, *more)
+    version = "absent" if measurements.get("absent") else peer.get_version()
+    identity = {"job": job, "peer": name, "version": version, "python": platform.python_version()}
+    print(json.dumps(identity | {"threads": threads} | measurements))
 
 
 if __name__ == "__main__":

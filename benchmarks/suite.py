@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import HERE, beginning, corpora, machine, middle
+from report import HERE, cut_file, describe_machine, find_corpora, median
 
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
@@ -110,32 +110,34 @@ RUNS = {
 def run(name: str, only: Iterable[str], *, readme: bool, tiny: bool, again: bool) -> None:
     """Run the benchmarks that results/NAME.json lacks, and add each to it as it ends."""
     path = RESULTS / f"{name}.json"
-    stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
-    stored |= {"name": name, "date": dt.date.today().isoformat(), "machine": machine(), "tiny": tiny}
+    run_values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
+    run_values |= {"name": name, "date": dt.date.today().isoformat(), "machine": describe_machine(), "tiny": tiny}
     with tempfile.TemporaryDirectory() as folder:
-        for chosen in only or [
-            chosen for chosen, benchmark in RUNS.items() if not readme or benchmark.readme is not None
+        for benchmark_name in only or [
+            benchmark_name for benchmark_name, benchmark in RUNS.items() if not readme or benchmark.readme is not None
         ]:
-            if chosen in stored["benchmarks"] and not again:
-                print(f"{path.name} already has {chosen}; --again measures it again", file=sys.stderr)
+            if benchmark_name in run_values["benchmarks"] and not again:
+                print(f"{path.name} already has {benchmark_name}; --again measures it again", file=sys.stderr)
                 continue
-            stored["benchmarks"][chosen] = measured(RUNS[chosen], Path(folder), readme=readme, tiny=tiny)
+            run_values["benchmarks"][benchmark_name] = measure_benchmark(
+                RUNS[benchmark_name], Path(folder), readme=readme, tiny=tiny
+            )
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(stored, indent=1) + "\n")
+            path.write_text(json.dumps(run_values, indent=1) + "\n")
     print(f"wrote {path}", file=sys.stderr)
 
 
-def measured(benchmark: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[str, Any]:
+def measure_benchmark(benchmark: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[str, Any]:
     """Run one script; return its command, its rows, and the lines that it printed after the table."""
-    given = benchmark.readme if readme and benchmark.readme is not None else benchmark.arguments
-    arguments = [*given.split(), *(benchmark.tiny.split() if tiny else ())]
+    argument_text = benchmark.readme if readme and benchmark.readme is not None else benchmark.arguments
+    arguments = [*argument_text.split(), *(benchmark.tiny.split() if tiny else ())]
     files: list[str] = []
     if readme or tiny:
-        paths = corpora([], folder, benchmark.readme_names if readme else benchmark.names)
-        files = [str(beginning(path, TINY << 20, folder) if tiny else path) for path in paths]
+        paths = find_corpora([], folder, benchmark.readme_names if readme else benchmark.names)
+        files = [str(cut_file(path, TINY << 20, folder) if tiny else path) for path in paths]
     output = folder / "measured.json"
     command = [sys.executable, str(HERE / benchmark.script), *files, *arguments, "-o", str(output)]
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     process = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if not output.exists():
         raise SystemExit(f"{benchmark.script} failed:\n{process.stdout}")
@@ -144,7 +146,7 @@ def measured(benchmark: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[
     message = process.stdout.rpartition("|\n")[2].strip()
     return {
         "command": " ".join(["python", f"benchmarks/{benchmark.script}", *arguments]),
-        "seconds": round(time.perf_counter() - began),
+        "seconds": round(time.perf_counter() - start_time),
         "status": process.returncode,
         "said": message,
         "rows": rows,
@@ -155,30 +157,30 @@ def measured(benchmark: Run, folder: Path, *, readme: bool, tiny: bool) -> dict[
 
 
 def report(name: str) -> str:
-    """The results page of a run: date, machine, and each benchmark's command and table."""
-    stored = loaded(name)
+    """Write the results page of a run: date, machine, and each benchmark's command and table."""
+    run_values = load_run(name)
     parts = [
-        f"# Results: {stored['name']}",
+        f"# Results: {run_values['name']}",
         f"Made from `{name}.json` by `python benchmarks/suite.py report {name}`; do not edit.",
-        f"{stored['date']}; {stored['machine']}.",
+        f"{run_values['date']}; {run_values['machine']}.",
     ]
-    if stored["tiny"]:
+    if run_values["tiny"]:
         parts.append("**Tiny inputs, one repetition: these figures only show that the command works.**")
-    for benchmark in [name for name in RUNS if name in stored["benchmarks"]]:
-        result = stored["benchmarks"][benchmark]
+    for benchmark in [name for name in RUNS if name in run_values["benchmarks"]]:
+        result = run_values["benchmarks"][benchmark]
         parts += [
             f"## {benchmark.capitalize()}",
             RUNS[benchmark].about,
             f"`{result['command']}`",
-            table_of(benchmark, result["rows"]),
+            format_table(benchmark, result["rows"]),
         ]
         if result["said"]:
             parts.append(result["said"])
     return "\n\n".join(parts) + "\n"
 
 
-def loaded(name: str) -> dict[str, Any]:
-    """The contents of a run's file."""
+def load_run(name: str) -> dict[str, Any]:
+    """Read the file of a run."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
         raise SystemExit(f"{path} is absent; python benchmarks/suite.py run {name} makes it")
@@ -186,19 +188,19 @@ def loaded(name: str) -> dict[str, Any]:
     return values
 
 
-def table_of(chosen: str, rows: list[Row]) -> str:
-    """The table that the script prints for its rows, without the first line, which names the machine."""
-    module = importlib.import_module(RUNS[chosen].script.removesuffix(".py"))
+def format_table(benchmark_name: str, rows: list[Row]) -> str:
+    """Format the table that the script prints for its rows, without the first line, which names the machine."""
+    module = importlib.import_module(RUNS[benchmark_name].script.removesuffix(".py"))
     repeat = len({row.get("turn", 0) for row in rows})
     arguments: list[Any] = [rows]
-    if chosen in ("latency", "decode"):
+    if benchmark_name in ("latency", "decode"):
         arguments.append(argparse.Namespace(repeat=repeat, plot=None))
-    elif chosen not in ("train", "hard"):
+    elif benchmark_name not in ("train", "hard"):
         arguments.append(repeat)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         module.report(*arguments)
-    return printed.getvalue().partition("\n\n")[2].strip()
+    return output.getvalue().partition("\n\n")[2].strip()
 
 
 # README.md ------------------------------------------------------------------------------------------------------------
@@ -208,49 +210,50 @@ def table_of(chosen: str, rows: list[Row]) -> str:
 class Figure:
     """A row of README's table: which measurements it uses, and how it shows their figure.
 
-    Rows of `benchmark` count if their fields have the values in `among`. If `rate`, higher values are better.
+    Rows of `benchmark` count if their fields have the values in `filters`. If `rate`, higher values are better.
     """
 
     task: str
     benchmark: str
-    among: dict[str, Any]
+    filters: dict[str, Any]
     value: Callable[[Row], float]
-    shown: str
+    value_format: str
     rate: bool = False
 
 
-def rate(field: str, unit: float = 1e6) -> Callable[[Row], float]:
-    """Bytes per second, in millions by default."""
+def make_rate(field: str, unit: float = 1e6) -> Callable[[Row], float]:
+    """Make the function of a row's bytes per second, in millions by default."""
     return lambda row: float(row["bytes"] / row[field] / unit)
 
 
-def encoding(task: str, corpus: str, field: str) -> Figure:
-    """A row about encoding with cl100k on one core."""
-    among = {"corpus": corpus, "vocab": "cl100k", "threads": 1}
-    return Figure(f"encode, cl100k, {task}", "encode", among, rate(field), "{:.0f} MB/s", rate=True)
+def make_encoding_figure(task: str, corpus: str, field: str) -> Figure:
+    """Make a row about encoding with cl100k on one core."""
+    filters = {"corpus": corpus, "vocab": "cl100k", "threads": 1}
+    return Figure(f"encode, cl100k, {task}", "encode", filters, make_rate(field), "{:.0f} MB/s", rate=True)
 
 
-def training(corpus: str) -> Figure:
-    """A row about training on one core."""
+def make_training_figure(corpus: str) -> Figure:
+    """Make a row about training on one core."""
     task = f"train, {corpus.capitalize()} {{megabytes}} MB, 32,000 tokens"
     return Figure(task, "train", {"corpus": corpus, "threads": 1}, lambda row: float(row["seconds"]), "{:.2f} s")
 
 
 ONE = {"corpus": "english", "threads": 1}
 README_ROWS = (
-    training("english"),
-    training("korean"),
-    training("japanese"),
+    make_training_figure("english"),
+    make_training_figure("korean"),
+    make_training_figure("japanese"),
     Figure("count words, English", "count", ONE, lambda row: row["bytes"] / (row["read"] + row["seconds"]) / 1e6,
            "{:.0f} MB/s", rate=True),
-    encoding("English, first pass", "english", "cold"),
-    encoding("English, second pass", "english", "warm"),
-    encoding("Python, first pass", "python", "cold"),
-    encoding("Korean, first pass", "korean", "cold"),
-    encoding("Japanese, first pass", "japanese", "cold"),
+    make_encoding_figure("English, first pass", "english", "cold"),
+    make_encoding_figure("English, second pass", "english", "warm"),
+    make_encoding_figure("Python, first pass", "python", "cold"),
+    make_encoding_figure("Korean, first pass", "korean", "cold"),
+    make_encoding_figure("Japanese, first pass", "japanese", "cold"),
     Figure("encode one new text of 200 bytes", "latency", {"corpus": "english"}, lambda row: float(row["new 200"]),
            "{:.2f} µs"),
-    Figure("decode, cl100k, English", "decode", {"corpus": "english"}, rate("cold", 1e9), "{:.2f} GB/s", rate=True),
+    Figure("decode, cl100k, English", "decode", {"corpus": "english"}, make_rate("cold", 1e9), "{:.2f} GB/s",
+           rate=True),
     Figure("load the cl100k rank file", "load", {"vocab": "cl100k", "way": "ranks"}, lambda row: float(row["load"]),
            "{:.0f} ms"),
 )  # fmt: skip
@@ -258,30 +261,30 @@ README_ROWS = (
 HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python benchmarks/…` |\n|---|---|---|---|---|"
 
 
-def readme_table(name: str) -> str:
-    """The table of README.md for a run, and the line below it."""
-    stored = loaded(name)
-    results = stored["benchmarks"]
+def format_readme_table(name: str) -> str:
+    """Format the table of README.md for a run, and the line below it."""
+    run_values = load_run(name)
+    results = run_values["benchmarks"]
     versions: dict[str, str] = {}
     figures = [figure for figure in README_ROWS if figure.benchmark in results]
-    lines = [HEAD, *(readme_row(figure, results[figure.benchmark]["rows"], versions) for figure in figures)]
+    lines = [HEAD, *(format_readme_row(figure, results[figure.benchmark]["rows"], versions) for figure in figures)]
     libraries = ", ".join(f"{peer} {version}" for peer, version in sorted(versions.items()))
-    day = dt.date.fromisoformat(stored["date"])
+    day = dt.date.fromisoformat(run_values["date"])
     when = f"{day.day} {day:%B %Y}"
-    return "\n".join([*lines, "", textwrap.fill(f"Measured {when}: {libraries}; {stored['machine']}.", 100)])
+    return "\n".join([*lines, "", textwrap.fill(f"Measured {when}: {libraries}; {run_values['machine']}.", 100)])
 
 
-def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
-    """One row: the medians of this package and of the fastest other library, each used in its fastest way."""
+def format_readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
+    """Format one row: the medians of this package and of the fastest other library, each used in its fastest way."""
     rows_by_peer: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         is_figure = all(
-            Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.among.items()
+            Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.filters.items()
         )
         if is_figure and "gave_up" not in row:
             rows_by_peer.setdefault((row["peer"], row.get("way", "")), []).append(row)
     values = {
-        key: middle([{"value": figure.value(row)} for row in peer_rows], "value")
+        key: median([{"value": figure.value(row)} for row in peer_rows], "value")
         for key, peer_rows in rows_by_peer.items()
     }
     better = max if figure.rate else min
@@ -294,15 +297,15 @@ def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str
     task = figure.task.format(megabytes=round(next(iter(rows_by_peer.values()))[0].get("bytes", 0) / 1e6))
     cells = (
         task,
-        figure.shown.format(our_value),
-        f"{peer_name} {figure.shown.format(peer_value)}",
+        figure.value_format.format(our_value),
+        f"{peer_name} {figure.value_format.format(peer_value)}",
         f"{times:.1f}" if times < 10 else f"{times:.0f}",
         f"`{RUNS[figure.benchmark].script}`",
     )
     return f"| {' | '.join(cells)} |"
 
 
-def into_readme(table: str) -> None:
+def replace_readme_table(table: str) -> None:
     """Replace the text between the two comments in README.md."""
     text = README.read_text(encoding="utf-8")
     before, begin, after_begin = text.partition("<!-- made by benchmarks/suite.py -->\n")
@@ -331,7 +334,7 @@ def main() -> None:
         return
     (RESULTS / "RESULTS.md").write_text(report(options.name), encoding="utf-8")
     if options.readme:
-        into_readme(readme_table(options.name))
+        replace_readme_table(format_readme_table(options.name))
 
 
 if __name__ == "__main__":

@@ -27,18 +27,18 @@ RANGES = (
 )
 
 
-def moved(text: bytes, variation: int) -> bytes:
+def shift_letters(text: bytes, variation: int) -> bytes:
     """A text in variation `number`.
 
     >>> moved(b"abc XYZ, 12", 1), moved("한 か".encode(), 2).decode()
     (b'fgh CDE, 12', '깐 ち')
     """
     codes = np.frombuffer(text.decode().encode("utf-32-le"), dtype=np.uint32)
-    return _table(variation)[codes].tobytes().decode("utf-32-le").encode()
+    return _make_table(variation)[codes].tobytes().decode("utf-32-le").encode()
 
 
 @cache
-def _table(variation: int) -> NDArray[np.uint32]:
+def _make_table(variation: int) -> NDArray[np.uint32]:
     """What each code point becomes."""
     table = np.arange(0x110000, dtype=np.uint32)
     for first_code, last_code, step in RANGES:
@@ -46,12 +46,12 @@ def _table(variation: int) -> NDArray[np.uint32]:
     return table
 
 
-def documents(path: Path, variation: int) -> Iterator[bytes]:
+def vary_documents(path: Path, variation: int) -> Iterator[bytes]:
     """The documents of a corpus in variation `number`."""
     texts = path.read_bytes().split(SEPARATOR)
     begin = variation * len(texts) // 7 % len(texts)
     for text in texts[begin:] + texts[:begin]:
-        yield moved(text, variation) if variation else text
+        yield shift_letters(text, variation) if variation else text
 
 
 def write_large(paths: Sequence[Path], output: Path, size: int) -> None:
@@ -60,11 +60,11 @@ def write_large(paths: Sequence[Path], output: Path, size: int) -> None:
     with output.open("wb") as file:
         while written < size:
             for path in paths:
-                written += _copy(documents(path, variation), file, size - written)
+                written += _copy_texts(vary_documents(path, variation), file, size - written)
             variation += 1
 
 
-def _copy(texts: Iterable[bytes], file: BinaryIO, max_bytes: int) -> int:
+def _copy_texts(texts: Iterable[bytes], file: BinaryIO, max_bytes: int) -> int:
     written = 0
     for text in texts:
         if written >= max_bytes:

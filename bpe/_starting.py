@@ -1,6 +1,7 @@
 """Ctrl-C while the command `bpe` imports its modules: the process ends as by default, without a traceback.
 
-`bpe/__init__.py` imports this module before any room, and the command calls `end`. In other programs, both do nothing.
+`bpe/__init__.py` imports this module before any room, and the command calls `restore_interrupts`. In other programs,
+both do nothing.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 
-_has_default_handler = False
+_interrupts_end_process = False
 
 
-def _begin() -> None:
+def _let_interrupts_end_process() -> None:
     """Let Ctrl-C end a process that was started as the command `bpe`, or as `python -m bpe`."""
-    global _has_default_handler
+    global _interrupts_end_process
     if not is_command():
         return
     import signal
@@ -21,7 +22,7 @@ def _begin() -> None:
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            _has_default_handler = True
+            _interrupts_end_process = True
     except ValueError:  # not the main thread
         pass
 
@@ -32,14 +33,14 @@ def is_command() -> bool:
     return name == "-m" or os.path.splitext(os.path.basename(name))[0] == "bpe"
 
 
-def end() -> None:
+def restore_interrupts() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again, which the command answers."""
-    global _has_default_handler
-    if _has_default_handler:
+    global _interrupts_end_process
+    if _interrupts_end_process:
         import signal
 
-        _has_default_handler = False
+        _interrupts_end_process = False
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_begin()
+_let_interrupts_end_process()

@@ -77,7 +77,7 @@ class TokenBatch:
         return cls(ids, offsets)
 
     def __len__(self) -> int:
-        """The number of texts."""
+        """Return the number of texts."""
         return len(self.offsets) - 1
 
     @overload
@@ -87,7 +87,7 @@ class TokenBatch:
     def __getitem__(self, index: slice) -> TokenBatch: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[Any] | TokenBatch:
-        """The ids of one text, or, for a slice, a batch of consecutive texts. Both are views, not copies.
+        """Return the ids of one text, or, for a slice, a batch of consecutive texts. Both are views, not copies.
 
         >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
         >>> batch[-1], batch[1:].to_list()
@@ -125,17 +125,17 @@ class TokenBatch:
         return f"TokenBatch({pluralize(len(self), 'text')}, {pluralize(len(self.ids), 'id')}, {self.ids.dtype})"
 
     def _repr_html_(self) -> str:
-        """A card with the first rows, for notebooks."""
+        """Draw a card with the first rows, for notebooks."""
         from bpe.show.html import Html, make_card, make_table
 
         rows = [
             [i, len(self[i]), " ".join(map(str, self[i][:_SHOWN_IDS].tolist())) + " …" * (len(self[i]) > _SHOWN_IDS)]
             for i in range(min(len(self), _SHOWN_ROWS))
         ]
-        facts = {"texts": len(self), "ids": len(self.ids), "dtype": str(self.ids.dtype)}
+        properties = {"texts": len(self), "ids": len(self.ids), "dtype": str(self.ids.dtype)}
         remainder = f"<p>and {pluralize(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
         return make_card(
-            "bpe.TokenBatch", facts, Html(make_table(["text", "length", "ids"], rows) + remainder) if rows else ""
+            "bpe.TokenBatch", properties, Html(make_table(["text", "length", "ids"], rows) + remainder) if rows else ""
         )
 
     @property
@@ -148,13 +148,13 @@ class TokenBatch:
         return np.diff(self.offsets)
 
     def to_list(self) -> list[list[int]]:
-        """The ids as a list of lists of int.
+        """Return the ids as a list of lists of int.
 
         >>> TokenBatch.from_lists([[1, 2], [3]]).to_list()
         [[1, 2], [3]]
         """
-        flat, bounds = self.ids.tolist(), self.offsets.tolist()
-        return [flat[start:end] for start, end in pairwise(bounds)]
+        all_ids, bounds = self.ids.tolist(), self.offsets.tolist()
+        return [all_ids[start:end] for start, end in pairwise(bounds)]
 
     def padded(
         self,
@@ -163,7 +163,7 @@ class TokenBatch:
         side: Literal["right", "left"] = "right",
         truncate: bool = False,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids as a padded rectangular array, and the length of each row without its padding.
+        """Return the ids as a padded rectangular array, and the length of each row without its padding.
 
         Args:
             length: the number of columns; None means the length of the longest text.
@@ -203,14 +203,14 @@ class TokenBatch:
             lengths = np.minimum(lengths, width)
         columns = np.arange(width)
         rows = np.full((len(self), width), pad_id, dtype=self.ids.dtype)
-        filled = columns < lengths[:, None] if side == "right" else columns >= width - lengths[:, None]
+        is_filled = columns < lengths[:, None] if side == "right" else columns >= width - lengths[:, None]
         starts = np.repeat(self.offsets[:-1], lengths)
         offset_in_row = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows[filled] = self.ids[starts + offset_in_row]
+        rows[is_filled] = self.ids[starts + offset_in_row]
         return rows, lengths
 
     def to_arrow(self) -> pa.LargeListArray:
-        """The ids as an Arrow large_list array, without a copy (needs the extra `arrow`).
+        """Return the ids as an Arrow large_list array, without a copy (needs the extra `arrow`).
 
         Raises:
             ModuleNotFoundError: without pyarrow.
@@ -229,7 +229,7 @@ def _check_offsets(offsets: NDArray[np.int64], n: int) -> None:
 
 
 def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
-    """A sequence of ids as a 1-D array of an integer type.
+    """Return a sequence of ids as a 1-D array of an integer type.
 
     Raises:
         TypeError: for floats, objects, bools, or more than one dimension.
@@ -266,12 +266,12 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, or a copy if its numbers do not lie at addresses that kernels may read them from."""
+    """Return the array, or a copy if its numbers do not lie at addresses that kernels may read them from."""
     return array if array.flags.aligned else array.copy()
 
 
 def load_pyarrow(user: str = "to_arrow") -> ModuleType:
-    """The pyarrow module.
+    """Import pyarrow.
 
     Args:
         user: the name of what needs it, for the error.

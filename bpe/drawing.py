@@ -28,49 +28,51 @@ MAX_SHOWN_TOKENS = 10
 
 
 def show(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
-    """The tokens of a text in colours, for `Tokenizer.show`."""
-    rows = _tokens_with_ids(tokenizer, text, allowed_special)
+    """Draw the tokens of a text in colours, for `Tokenizer.show`."""
+    rows = _list_tokens_with_ids(tokenizer, text, allowed_special)
     limit = check_int("max_tokens", max_tokens, 1)
     return TokenView(draw_tokens(tokenizer, rows[:limit]), len(rows), len(to_bytes(text)))
 
 
 def draw_text(tokenizer: Tokenizer, text: TextLike) -> list[Token]:
-    """The tokens of a text, to be drawn."""
-    return draw_tokens(tokenizer, _tokens_with_ids(tokenizer, text, ()))
+    """List the tokens of a text, to be drawn."""
+    return draw_tokens(tokenizer, _list_tokens_with_ids(tokenizer, text, ()))
 
 
 def draw_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> list[Token]:
-    """Tokens by their ids, to be drawn."""
+    """List tokens by their ids, to be drawn."""
     return draw_tokens(tokenizer, ((tokenizer.spec.vocabulary[token_id], token_id) for token_id in ids))
 
 
 def draw_tokens(tokenizer: Tokenizer, tokens: Iterable[tuple[bytes, int | None]]) -> list[Token]:
-    """Tokens with their ids and ranks, to be drawn; the id is None for a symbol without one."""
-    kinds, rank = tokenizer.spec.vocabulary.kinds, tokenizer._merge_tree.find_rank
-    return [Token(data) if i is None else Token(data, i, rank(i), bool(kinds[i] == SPECIAL)) for data, i in tokens]
+    """List tokens with their ids and ranks, to be drawn; the id is None for a symbol without one."""
+    kinds, find_rank = tokenizer.spec.vocabulary.kinds, tokenizer._merge_tree.find_rank
+    return [Token(data) if i is None else Token(data, i, find_rank(i), bool(kinds[i] == SPECIAL)) for data, i in tokens]
 
 
 def draw_card(tokenizer: Tokenizer) -> str:
-    """The tokenizer's facts in HTML."""
+    """Draw the properties of a tokenizer as HTML."""
     spec, lengths = tokenizer.spec, tokenizer.spec.vocabulary.lengths
     longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:MAX_SHOWN_TOKENS]
     names = [f"{name} ({token_id})" for name, token_id in spec.special_tokens.items()]
-    omitted = [f"and {len(names) - MAX_SHOWN_TOKENS} more"] if len(names) > MAX_SHOWN_TOKENS else []
-    facts = {
+    remainder = [f"and {len(names) - MAX_SHOWN_TOKENS} more"] if len(names) > MAX_SHOWN_TOKENS else []
+    properties = {
         "model": describe_model(spec),
         "vocabulary": f"{len(spec.vocabulary):,} tokens",
         "merges": describe_merges(spec),
-        "special tokens": ", ".join(names[:MAX_SHOWN_TOKENS] + omitted) or "none",
+        "special tokens": ", ".join(names[:MAX_SHOWN_TOKENS] + remainder) or "none",
         "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
         "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),
         "longest tokens": Html(format_separately(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
         "fingerprint": fingerprint(spec)[:12],
     }
-    return make_card("bpe.Tokenizer", facts)
+    return make_card("bpe.Tokenizer", properties)
 
 
-def _tokens_with_ids(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed) -> list[tuple[bytes, int | None]]:
-    """The tokens of a text with their ids; None for a symbol without an id."""
+def _list_tokens_with_ids(
+    tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed
+) -> list[tuple[bytes, int | None]]:
+    """List the tokens of a text with their ids; None for a symbol without an id."""
     vocabulary, engine = tokenizer.spec.vocabulary, tokenizer._engine
     try:
         ids = tokenizer.encode(text, allowed_special=allowed_special)

@@ -57,8 +57,8 @@ def plot_lengths(tokenizer: Tokenizer, ax: Axes | None = None) -> Axes:
     ax = get_axes(ax)
     lengths = tokenizer.token_byte_lengths
     counts = np.bincount(lengths[lengths > 0])
-    used = np.flatnonzero(counts)
-    ax.bar(used, counts[used])
+    used_lengths = np.flatnonzero(counts)
+    ax.bar(used_lengths, counts[used_lengths])
     ax.set(xlabel="bytes in a token", ylabel="tokens", title="Length of tokens")
     return ax
 
@@ -78,8 +78,8 @@ def plot_frequencies(tokenizer: Tokenizer, texts: Iterable[TextLike], ax: Axes |
     check_tokenizer(tokenizer)
     ax = get_axes(ax)
     counts = np.bincount(tokenizer.encode_batch(texts).ids)
-    ordered = np.sort(counts[counts > 0])[::-1]
-    ax.loglog(np.arange(1, len(ordered) + 1), ordered)
+    sorted_counts = np.sort(counts[counts > 0])[::-1]
+    ax.loglog(np.arange(1, len(sorted_counts) + 1), sorted_counts)
     ax.set(xlabel="rank by frequency", ylabel="occurrences", title="Frequency by rank")
     return ax
 
@@ -139,13 +139,13 @@ def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int,
         from the next larger one, which is half the work of truncating the whole one each time.
 
     """
-    size, smaller = len(to_bytes(text)), tokenizer
+    size, smaller_tokenizer = len(to_bytes(text)), tokenizer
     sizes_and_ratios: list[tuple[int, float]] = []
     with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
         for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
             if 2**power < tokenizer.vocab_size:
-                smaller, _ = smaller.truncate_vocab(2**power)
-            sizes_and_ratios.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
+                smaller_tokenizer, _ = smaller_tokenizer.truncate_vocab(2**power)
+            sizes_and_ratios.append((smaller_tokenizer.vocab_size, size / max(1, smaller_tokenizer.count_tokens(text))))
     return sizes_and_ratios[::-1]
 
 
@@ -174,10 +174,10 @@ def plot_bars(
     height = 0.8 / max(1, len(names))
     for i, name in enumerate(names):
         rows = [(row, series[name]) for row, series in enumerate(values.values()) if name in series]
-        at = [row + i * height for row, _ in rows]
+        positions = [row + i * height for row, _ in rows]
         middle = [value for _, (value, _, _) in rows]
         whiskers = [[value - low for _, (value, low, _) in rows], [high - value for _, (value, _, high) in rows]]
-        ax.barh(at, middle, height, xerr=whiskers, label=name)
+        ax.barh(positions, middle, height, xerr=whiskers, label=name)
     ax.set_yticks([row + 0.4 - height / 2 for row in range(len(values))], list(values))
     ax.invert_yaxis()
     ax.set_xlabel(label)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 
-def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
+def run_notebook(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The outputs of each code cell, in order. All cells share one namespace."""
     names: dict[str, Any] = {"__name__": "__main__"}
     return [run_cell("".join(cell["source"]), names) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -33,16 +33,16 @@ def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
     outputs: list[dict[str, Any]] = []
     if printed.getvalue():
-        outputs.append({"name": "stdout", "output_type": "stream", "text": lines(printed.getvalue())})
+        outputs.append({"name": "stdout", "output_type": "stream", "text": split_lines(printed.getvalue())})
     if value is not None:
-        data = {"text/plain": lines(repr(value))}
+        data = {"text/plain": split_lines(repr(value))}
         if hasattr(value, "_repr_html_"):
-            data["text/html"] = lines(value._repr_html_())
+            data["text/html"] = split_lines(value._repr_html_())
         outputs.append({"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"})
     return outputs
 
 
-def lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Text as the notebook format stores it."""
     return text.splitlines(keepends=True)
 
@@ -53,7 +53,7 @@ def main(paths: list[str]) -> None:
     for path in map(Path, paths):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        for index, (cell, outputs) in enumerate(zip(cells, run(notebook), strict=True), 1):
+        for index, (cell, outputs) in enumerate(zip(cells, run_notebook(notebook), strict=True), 1):
             for output in outputs:
                 if "execution_count" in output:
                     output["execution_count"] = index

@@ -343,7 +343,7 @@ def test_figures_are_those_of_the_named_run(suite: Any) -> None:
     name = text.partition("\n")[0].removeprefix("# Results: ")
     assert text == suite.report(name)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme.partition(BEGIN)[2].partition(END)[0] == suite.readme_table(name) + "\n"
+    assert readme.partition(BEGIN)[2].partition(END)[0] == suite.format_readme_table(name) + "\n"
 
 
 def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
@@ -358,7 +358,7 @@ def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
     ]  # fmt: skip
     rows += [rows[0] | {"threads": 2, "cold": 0.01}, rows[0] | {"vocab": "o200k", "cold": 0.01}]
     versions: dict[str, str] = {}
-    row = suite.readme_row(suite.encoding("English, first pass", "english", "cold"), rows, versions)
+    row = suite.format_readme_row(suite.make_encoding_figure("English, first pass", "english", "cold"), rows, versions)
     expected = "| encode, cl100k, English, first pass | 500 MB/s | gigatoken 125 MB/s | 4.0 | `bench_encode.py` |"
     assert row == expected
     assert versions == {"bpe": "1.0", "gigatoken": "1.0"}

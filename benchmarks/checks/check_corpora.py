@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, at_least, corpora, vocabularies
+from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, at_least, find_corpora, write_vocabularies
 from numpy.typing import NDArray
 
 import bpe
@@ -37,16 +37,16 @@ def main() -> None:
     options = parser.parse_args()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        vocabs = vocabularies(options.vocab or VOCAB_NAMES, folder)
-        for path in corpora(options.files, folder):
-            for name, described in vocabs.items():
-                vocab = Vocab(*described.split(","))
-                began = time.perf_counter()
+        vocabs = write_vocabularies(options.vocab or VOCAB_NAMES, folder)
+        for path in find_corpora(options.files, folder):
+            for name, vocab_text in vocabs.items():
+                vocab = Vocab(*vocab_text.split(","))
+                start_time = time.perf_counter()
                 for way, is_equal in check(path, vocab, options.threads):
                     print(f"{path.name} {name} {way}: {'the same' if is_equal else 'DIFFERENT'}", flush=True)
                     if not is_equal:
                         failures.append(f"{path.name} {name} {way}")
-                print(f"{path.name} {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+                print(f"{path.name} {name}: {time.perf_counter() - start_time:.0f} s", file=sys.stderr)
     if failures:
         raise SystemExit("different ids: " + ", ".join(failures))
 
@@ -56,7 +56,7 @@ def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
     data = path.read_bytes()
     documents = data.decode().split(SEPARATOR)
     tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, {SEPARATOR: END[vocab.name]})
-    expected, lengths = theirs(vocab, documents, threads)
+    expected, lengths = encode_by_peer(vocab, documents, threads)
     for way, batch in (
         ("encode_files", tok.encode_files(path, separator=SEPARATOR, threads=threads)),
         ("encode_batch", tok.encode_batch(documents, threads=threads)),
@@ -65,7 +65,7 @@ def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
     yield "encode", np.array_equal(np.concatenate([tok.encode(document) for document in documents]), expected)
     with_ends = np.insert(expected, np.cumsum(lengths)[:-1], END[vocab.name]).astype(np.uint32)
     for min_size, max_size in ((1 << 20, 1 << 20), (1, 200), (1, 1 << 22)):
-        arrays = tok.encode_stream(chunks(data, min_size, max_size), allowed_special="all")
+        arrays = tok.encode_stream(split_chunks(data, min_size, max_size), allowed_special="all")
         yield (
             f"encode_stream by {min_size} to {max_size} bytes",
             np.array_equal(np.concatenate(list(arrays)), with_ends),
@@ -77,7 +77,7 @@ def check(path: Path, vocab: Vocab, threads: int) -> Iterator[tuple[str, bool]]:
     yield "decode_bytes", tok.decode_bytes(with_ends) == data
 
 
-def theirs(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def encode_by_peer(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Encode all documents with tiktoken, in parts because its lists are large: the ids and how many each has."""
     peer = TOKENIZERS["tiktoken"]()
     encoding: Any = peer.load(vocab, threads)
@@ -94,7 +94,7 @@ def theirs(vocab: Vocab, documents: list[str], threads: int) -> tuple[NDArray[np
     return np.concatenate(parts), np.array(lengths, dtype=np.int64)
 
 
-def chunks(data: bytes, min_size: int, max_size: int) -> Iterator[bytes]:
+def split_chunks(data: bytes, min_size: int, max_size: int) -> Iterator[bytes]:
     """Split a file's bytes into chunks of random sizes."""
     choose = random.Random(1)
     start = 0

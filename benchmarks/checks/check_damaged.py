@@ -34,8 +34,8 @@ COMPAT = "compat"
 HERE = Path(__file__).resolve().parent
 
 
-def loaded(path: Path) -> ModuleType:
-    """A Python file as a module."""
+def load_module(path: Path) -> ModuleType:
+    """Load a Python file as a module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -44,13 +44,13 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-MUTATIONS = loaded(HERE / "check_mutations.py")
-mutated: Callable[[random.Random, bytes], bytes] = MUTATIONS.mutated
+MUTATIONS = load_module(HERE / "check_mutations.py")
+mutate: Callable[[random.Random, bytes], bytes] = MUTATIONS.mutate
 
 
-def originals() -> dict[str, dict[str, bytes]]:
-    """Format → name → content of the files of a small tokenizer."""
-    files = loaded(HERE.parents[1] / "tests" / "formats" / "sentencepiece_files.py")
+def make_originals() -> dict[str, dict[str, bytes]]:
+    """Make the files of a small tokenizer: format → name → content."""
+    files = load_module(HERE.parents[1] / "tests" / "formats" / "sentencepiece_files.py")
     texts = ["low lower lowest newer newest 12", "abc abab"] * 4
     tok = bpe.train(texts=texts, vocab_size=275, special_tokens=["<|end|>"])
     ranked = bpe.train(
@@ -69,56 +69,56 @@ def originals() -> dict[str, dict[str, bytes]]:
         "tokenizer.ggml.token_type": [3] + [1] * (len(names) - 1),
         "tokenizer.ggml.merges": [f"{names[left]} {names[right]}" for left, right in tok.merges.tolist()],
     }
-    made: dict[str, dict[str, bytes]] = {
+    files_by_format: dict[str, dict[str, bytes]] = {
         "sentencepiece": {"tokenizer.model": files.build_model(pieces)},
         "gguf": {"model.gguf": files.build_gguf(values)},
         "subword-nmt": {"codes": b"#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\nn e\na b\nab ab</w>\n"},
         "clip": {"clip.txt": b'"bpe_simple_vocab_16e6.txt#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n'},
     }
     with TemporaryDirectory() as name:
-        for index, (form, tokenizer) in enumerate((
+        for index, (format_name, tokenizer) in enumerate((
             ("huggingface", tok), ("vocab-merges", tok), ("tiktoken-folder", tok), ("tekken", ranked),
         )):  # fmt: skip
             folder = Path(name) / str(index)
             folder.mkdir()
-            target = folder / "tekken.json" if form == "tekken" else folder
-            tokenizer.save(target, format=form)
-            made[form] = {path.name: path.read_bytes() for path in folder.iterdir()}
-    made[COMPAT] = {"tokenizer.json": made["huggingface"]["tokenizer.json"]}
-    return made
+            target = folder / "tekken.json" if format_name == "tekken" else folder
+            tokenizer.save(target, format=format_name)
+            files_by_format[format_name] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files_by_format[COMPAT] = {"tokenizer.json": files_by_format["huggingface"]["tokenizer.json"]}
+    return files_by_format
 
 
 @contextmanager
-def limits() -> Iterator[None]:
+def limit_resources() -> Iterator[None]:
     """Limit the memory and the time of the block, where the system can."""
 
-    def late(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise TimeoutError(f"a file took more than {SECONDS} s")
 
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
-    old = signal.signal(signal.SIGALRM, late)
+    old_limits = resource.getrlimit(resource.RLIMIT_AS)
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY, old_limits[1]))
+    old_handler = signal.signal(signal.SIGALRM, raise_timeout)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, old)
-        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.signal(signal.SIGALRM, old_handler)
+        resource.setrlimit(resource.RLIMIT_AS, old_limits)
 
 
-def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | None:
-    """Some tokens that a file holds, by a naive reader; None for a format without one."""
-    if form == "vocab-merges":
+def read_naively(format_name: str, files: dict[str, bytes]) -> dict[bytes, int] | None:
+    """Read some tokens of a file naively; None for a format without one."""
+    if format_name == "vocab-merges":
         letters = {spell_token_in_letters(bytes([byte])): byte for byte in range(256)}
         values = json.loads(files["vocab.json"])
         return {bytes(letters[c] for c in t): i for t, i in values.items() if letters.keys() >= set(t)}
-    if form == "tekken":
+    if format_name == "tekken":
         value: dict[str, Any] = json.loads(files["tekken.json"])
         n_special = value["config"]["default_num_special_tokens"]
         size = value["config"]["default_vocab_size"] - n_special
         return {base64.b64decode(item["token_bytes"]): i + n_special for i, item in enumerate(value["vocab"][:size])}
-    if form == "tiktoken-folder":
+    if format_name == "tiktoken-folder":
         lines = [line.split() for line in files["tiktoken.model"].splitlines() if line]
         return {base64.b64decode(token): int(rank) for token, rank in lines if token != b"="}
     return None
@@ -126,47 +126,47 @@ def naive_vocabulary(form: str, files: dict[str, bytes]) -> dict[bytes, int] | N
 
 def check_compat(path: Path) -> bool:
     """Load a damaged tokenizer.json with `tokenizers`' interface; what loads is what the native reader reads."""
-    loaded = Tokenizer.from_file(str(path))
-    assert json.loads(path.read_bytes())["model"]["vocab"] == loaded.get_vocab(with_added_tokens=False)
-    native = loaded.native
+    tokenizer = Tokenizer.from_file(str(path))
+    assert json.loads(path.read_bytes())["model"]["vocab"] == tokenizer.get_vocab(with_added_tokens=False)
+    native = tokenizer.native
     if native is not None:
         for text in TEXTS:
             with suppress(ValueError):
                 ids = native.encode(text, allowed_special="all").tolist()
-                assert loaded.encode(text, add_special_tokens=False).ids == ids, (path, text)
-                assert len(loaded.encode(text, add_special_tokens=False).tokens) == len(ids)
-    assert Tokenizer.from_str(loaded.to_str()).to_str() == loaded.to_str()
+                assert tokenizer.encode(text, add_special_tokens=False).ids == ids, (path, text)
+                assert len(tokenizer.encode(text, add_special_tokens=False).tokens) == len(ids)
+    assert Tokenizer.from_str(tokenizer.to_str()).to_str() == tokenizer.to_str()
     return True
 
 
-def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: Path) -> bool:
+def check_file(rng: random.Random, format_name: str, files: dict[str, bytes], folder: Path) -> bool:
     """Damage one file of a format and load it; whether it loads. Raises AssertionError for a wrong tokenizer."""
     name = rng.choice(sorted(files))
-    damaged = {**files, name: mutated(rng, files[name])}
-    for each, data in damaged.items():
-        (folder / each).write_bytes(data)
+    damaged = {**files, name: mutate(rng, files[name])}
+    for file_name, data in damaged.items():
+        (folder / file_name).write_bytes(data)
     signal.alarm(SECONDS)
     try:
         path = folder / next(iter(files)) if len(files) == 1 else folder
-        if form == COMPAT:
+        if format_name == COMPAT:
             return check_compat(path)
-        tok = bpe.Tokenizer.load(path, format=form)
+        tok = bpe.Tokenizer.load(path, format=format_name)
     except (bpe.FormatError, FileNotFoundError):
         return False
     finally:
         signal.alarm(0)
-    expected = naive_vocabulary(form, damaged)
+    expected = read_naively(format_name, damaged)
     if expected is not None:
         special = {key.encode() for key in tok.special_tokens}
         for token, token_id in expected.items():
-            assert token in special or tok.token_bytes(token_id) == token, (form, name, token, token_id)
+            assert token in special or tok.token_bytes(token_id) == token, (format_name, name, token, token_id)
     for text in TEXTS:
         with suppress(ValueError):  # a text with a symbol that the vocabulary lost
             ids = tok.encode(text)
             if tok.model == "byte" and tok.normalizer is None and tok.spec.decoder is None:
                 tok.decode_bytes(ids)
     tok.save(folder / "again.out", format="huggingface")
-    assert bpe.Tokenizer.load(folder / "again.out", format="huggingface") == tok, (form, name)
+    assert bpe.Tokenizer.load(folder / "again.out", format="huggingface") == tok, (format_name, name)
     (folder / "again.out").unlink()
     return True
 
@@ -174,11 +174,11 @@ def check_file(rng: random.Random, form: str, files: dict[str, bytes], folder: P
 def check(count: int, seed: int) -> dict[str, int]:
     """Damage each format's files `count` times; return how many of each loaded."""
     counts = {}
-    with limits():
-        for form, files in originals().items():
-            rng = random.Random(f"{form}{seed}")
+    with limit_resources():
+        for format_name, files in make_originals().items():
+            rng = random.Random(f"{format_name}{seed}")
             with TemporaryDirectory() as folder:
-                counts[form] = sum(check_file(rng, form, files, Path(folder)) for _ in range(count))
+                counts[format_name] = sum(check_file(rng, format_name, files, Path(folder)) for _ in range(count))
     return counts
 
 
@@ -186,6 +186,6 @@ if __name__ == "__main__":
     import logging
 
     logging.getLogger("bpe").setLevel(logging.ERROR)
-    options = MUTATIONS.arguments(__doc__, 2000)
+    options = MUTATIONS.parse_arguments(__doc__, 2000)
     read = check(options.count, options.seed)
     print(f"{options.count} damaged files of each format; loaded: {read}; the others were refused")

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from check_tokenizer_json import generated
-from comparing import call_peer, count_results, files_parser, generators, reason_of, run_check
+from comparing import call_peer, count_results, get_reason, make_files_parser, make_generators, run_check
 from transformers import AutoTokenizer
 
 import bpe
@@ -39,32 +39,32 @@ FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 def check() -> Counter[str]:
     """Compare all folders."""
-    options = files_parser(__doc__).parse_args()
-    return count_results(options, map(compare, generators(options)))
+    options = make_files_parser(__doc__).parse_args()
+    return count_results(options, map(compare, make_generators(options)))
 
 
-def compare(chance: random.Random) -> str:
-    """The result for one folder."""
+def compare(rng: random.Random) -> str:
+    """Compare one folder; returns the result."""
     with TemporaryDirectory() as folder:
-        return compare_in(Path(folder), chance)
+        return compare_in(Path(folder), rng)
 
 
-def compare_in(folder: Path, chance: random.Random) -> str:
-    """The result for one folder, whose files are written."""
-    files, compares_ids = generated_files(chance)
+def compare_in(folder: Path, rng: random.Random) -> str:
+    """Write the files of one folder, and compare it; returns the result."""
+    files, compares_ids = generate_files(rng)
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     peer, problem = call_peer(lambda: AutoTokenizer.from_pretrained(folder))
     try:
         tok = bpe.Tokenizer.load(folder)
     except ValueError as error:
-        return f"refused{' by both' if problem else ''}: {reason_of(error)}"
+        return f"refused{' by both' if problem else ''}: {get_reason(error)}"
     if problem:
         return f"refused by transformers alone: {problem}"
     added = files.get("tokenizer.json", {}).get("added_tokens", [])
     added += files["tokenizer_config.json"].get("added_tokens_decoder", {}).values()
     special = {token["content"] for token in added if token["special"]}
-    for kind, result, expected in results(chance, tok, peer, special if compares_ids else None):
+    for kind, result, expected in list_results(rng, tok, peer, special if compares_ids else None):
         if result != expected:
             shown = {name: content for name, content in files.items() if name.endswith("n") and name[:3] != "voc"}
             shown.get("tokenizer.json", {}).pop("model", None)
@@ -73,10 +73,10 @@ def compare_in(folder: Path, chance: random.Random) -> str:
     return "same"
 
 
-def results(
-    chance: random.Random, tok: bpe.Tokenizer, peer: Any, special: set[str] | None
+def list_results(
+    rng: random.Random, tok: bpe.Tokenizer, peer: Any, special: set[str] | None
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(what, the result of this package, the result of transformers).
+    """Yield (what, the result of this package, the result of transformers).
 
     `special` has the tokens that are special where they are listed first, which transformers skips in decoding
     whatever follows; None for a model of sentencepiece.
@@ -105,7 +105,7 @@ def results(
     yield "added tokens", our_tokens, expected_tokens
     roles = {role: token for role, token in peer.special_tokens_map.items() if role in ROLES}
     yield "roles", {role: tok.roles.get(role) for role in roles}, roles
-    for text in (generated.text(chance, [*NAMES, "É"]) for _ in range(0 if special is None else 4)):
+    for text in (generated.draw_text(rng, [*NAMES, "É"]) for _ in range(0 if special is None else 4)):
         ids = peer.encode(text, add_special_tokens=False)
         yield f"ids of {text!r}", tok.encode(text, allowed_special="all").tolist(), ids
         for skip in (False, True):
@@ -114,20 +114,20 @@ def results(
 
 
 def _flags_of(flags: frozenset[str]) -> frozenset[str]:
-    """The flags by their names in transformers."""
+    """Return the flags by their names in transformers."""
     return (flags - {"ordinary"}) | ({"special"} if "ordinary" not in flags else set())
 
 
-def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
-    """(name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
-    kind = chance.choice(["json", "json", "pair", "model"])
+def generate_files(rng: random.Random) -> tuple[dict[str, Any], bool]:
+    """Return (name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
+    kind = rng.choice(["json", "json", "pair", "model"])
     vocab = {token: index for index, token in enumerate([*generated.BYTE_LETTERS, *WORDS])}
     files: dict[str, Any] = {}
     classes: list[str | None] = ["LlamaTokenizer", "LlamaTokenizerFast"]
     objects = False
     if kind == "json":
-        files["tokenizer.json"] = tokenizer_json(chance, vocab)
-        objects = chance.random() < 0.7  # other classes do not keep the flags of such tokens, and added_tokens
+        files["tokenizer.json"] = generate_tokenizer_json(rng, vocab)
+        objects = rng.random() < 0.7  # other classes do not keep the flags of such tokens, and added_tokens
         if not objects:
             files["tokenizer.json"] |= {"added_tokens": [], "normalizer": None}
         classes = [None, "PreTrainedTokenizerFast", "LlamaTokenizerFast"] if objects else ["GPT2Tokenizer", None]
@@ -136,12 +136,12 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
         files["merges.txt"] = "".join(["#version: 0.2\n", *(f"{a} {b}\n" for a, b in MERGES)]).encode()
         classes = ["GPT2Tokenizer", "GPT2TokenizerFast", "Qwen2Tokenizer"]
     else:
-        files["tokenizer.model"] = sentencepiece_model()
-    files["tokenizer_config.json"] = configuration(chance, chance.choice(classes), len(vocab), objects)
+        files["tokenizer.model"] = train_sentencepiece()
+    files["tokenizer_config.json"] = generate_configuration(rng, rng.choice(classes), len(vocab), objects)
     if kind == "model":
         return files, False
-    if chance.random() < 0.4:
-        files["special_tokens_map.json"] = mapped = fields(chance, objects)
+    if rng.random() < 0.4:
+        files["special_tokens_map.json"] = mapped = generate_fields(rng, objects)
         if not isinstance(mapped.get("extra_special_tokens"), dict):
             mapped["extra_special_tokens"] = [
                 {flag: entry[flag] for flag in ("content", *FLAGS[:-1])} if isinstance(entry, dict) else entry
@@ -149,65 +149,65 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
             ]
         for entry in (entry for entry in mapped.values() if isinstance(entry, dict)):
             entry.pop("__type", None)  # as save_pretrained writes them
-    if chance.random() < 0.4:
-        names = dict.fromkeys(chance.choice(NAMES) for _ in range(chance.randint(0, 3)))
-        first_id = len(vocab) + chance.choice([0, 1, 20])
+    if rng.random() < 0.4:
+        names = dict.fromkeys(rng.choice(NAMES) for _ in range(rng.randint(0, 3)))
+        first_id = len(vocab) + rng.choice([0, 1, 20])
         files["added_tokens.json"] = {name: first_id + i for i, name in enumerate(names)}
     return files, True
 
 
-def tokenizer_json(chance: random.Random, vocab: dict[str, int]) -> dict[str, Any]:
-    """A tokenizer.json with some added tokens."""
-    added = [entry for entry in generated.added_tokens(chance, vocab, MERGES) if chance.random() < 0.5]
+def generate_tokenizer_json(rng: random.Random, vocab: dict[str, int]) -> dict[str, Any]:
+    """Generate a tokenizer.json with some added tokens."""
+    added = [entry for entry in generated.draw_added_tokens(rng, vocab, MERGES) if rng.random() < 0.5]
     following = len(vocab)
     for entry in sorted(added, key=lambda entry: entry["id"]):
         if entry["content"] not in vocab:
             entry["id"], following = following, following + 1
-    normalizer = chance.choice([None, None, LOWER])
-    tokenizer: dict[str, Any] = generated.file_of(vocab, MERGES, added, normalizer=normalizer)
+    normalizer = rng.choice([None, None, LOWER])
+    tokenizer: dict[str, Any] = generated.make_file(vocab, MERGES, added, normalizer=normalizer)
     return tokenizer
 
 
-def token(chance: random.Random, objects: bool) -> Any:
-    """A token as a str, or as an object with flags."""
-    name = chance.choice(NAMES)
-    if not objects or chance.random() < 0.5:
+def generate_token(rng: random.Random, objects: bool) -> Any:
+    """Generate a token: a str, or an object with flags."""
+    name = rng.choice(NAMES)
+    if not objects or rng.random() < 0.5:
         return name
     return {
         "__type": "AddedToken",
         "content": name,
-        **{flag: chance.random() < 0.3 for flag in FLAGS[:-1]},
+        **{flag: rng.random() < 0.3 for flag in FLAGS[:-1]},
         "special": True,
     }
 
 
-def fields(chance: random.Random, objects: bool) -> dict[str, Any]:
-    """Fields with special tokens."""
-    values: dict[str, Any] = {role: token(chance, objects) for role in ROLES if chance.random() < 0.2}
-    if chance.random() < 0.2:
-        values["additional_special_tokens"] = [chance.choice(NAMES) for _ in range(chance.randint(0, 3))]
-    elif chance.random() < 0.2:
-        values["extra_special_tokens"] = [token(chance, objects) for _ in range(chance.randint(0, 3))]
-    elif chance.random() < 0.2:
-        values["extra_special_tokens"] = {f"{i}_token": token(chance, objects) for i in "xy"}
-    if chance.random() < 0.1:
-        values["image_token"] = token(chance, objects)
+def generate_fields(rng: random.Random, objects: bool) -> dict[str, Any]:
+    """Generate fields with special tokens."""
+    values: dict[str, Any] = {role: generate_token(rng, objects) for role in ROLES if rng.random() < 0.2}
+    if rng.random() < 0.2:
+        values["additional_special_tokens"] = [rng.choice(NAMES) for _ in range(rng.randint(0, 3))]
+    elif rng.random() < 0.2:
+        values["extra_special_tokens"] = [generate_token(rng, objects) for _ in range(rng.randint(0, 3))]
+    elif rng.random() < 0.2:
+        values["extra_special_tokens"] = {f"{i}_token": generate_token(rng, objects) for i in "xy"}
+    if rng.random() < 0.1:
+        values["image_token"] = generate_token(rng, objects)
     return values
 
 
-def configuration(chance: random.Random, kind: str | None, first_id: int, objects: bool) -> dict[str, Any]:
-    """A tokenizer_config.json."""
+def generate_configuration(rng: random.Random, kind: str | None, first_id: int, objects: bool) -> dict[str, Any]:
+    """Generate a tokenizer_config.json."""
     values: dict[str, Any] = {"tokenizer_class": kind} if kind is not None else {}
-    values |= fields(chance, objects)
-    values |= {role: None for role in ROLES if chance.random() < 0.05}
-    if chance.random() < 0.4:
+    values |= generate_fields(rng, objects)
+    values |= {role: None for role in ROLES if rng.random() < 0.05}
+    if rng.random() < 0.4:
         entries = [
-            entry for entry in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(entry, dict)
+            entry for entry in (generate_token(rng, True) for _ in range(rng.randint(0, 6))) if isinstance(entry, dict)
         ]
-        if chance.random() < 0.8:
+        if rng.random() < 0.8:
             entries = list({entry["content"]: entry for entry in entries}.values())
-        entries = [{**entry, "special": chance.random() < 0.5} for entry in entries]
-        ids = chance.sample(range(first_id + 3), len(entries))
+        entries = [{**entry, "special": rng.random() < 0.5} for entry in entries]
+        ids = rng.sample(range(first_id + 3), len(entries))
         values["added_tokens_decoder"] = {
             str(token_id): {
                 "content": entry["content"],
@@ -220,8 +220,8 @@ def configuration(chance: random.Random, kind: str | None, first_id: int, object
 
 
 @cache
-def sentencepiece_model() -> bytes:
-    """A small model of sentencepiece."""
+def train_sentencepiece() -> bytes:
+    """Train a small model of sentencepiece."""
     import sentencepiece
 
     data = io.BytesIO()

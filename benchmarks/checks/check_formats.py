@@ -42,14 +42,14 @@ SUPERBPE_PATTERN = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 Reference = Callable[[str], list[int]]
 
 
-def documents(name: str, size: int) -> list[str]:
+def read_documents(name: str, size: int) -> list[str]:
     """The first documents of a corpus."""
     with lzma.open(SHARED / f"{name}.txt.xz") as file:
         text = file.read(size).decode("utf-8", "ignore")
     return text.split("<|endoftext|>")
 
 
-def contents(folder: Path) -> Iterator[tuple[str, Path]]:
+def write_contents(folder: Path) -> Iterator[tuple[str, Path]]:
     """(name, path) of each shared file, decompressed."""
     for path in sorted(VOCABULARIES.iterdir()):
         name = path.name.removesuffix(".gz")
@@ -58,12 +58,12 @@ def contents(folder: Path) -> Iterator[tuple[str, Path]]:
         yield name, target
 
 
-def vocabularies(folder: Path, beginning: str) -> Iterator[tuple[str, bpe.Tokenizer, Reference]]:
+def load_vocabularies(folder: Path, beginning: str) -> Iterator[tuple[str, bpe.Tokenizer, Reference]]:
     """(name, tokenizer, function of the reference library) of each shared vocabulary."""
     import tiktoken
     import tokenizers
 
-    files = dict(contents(folder))
+    files = dict(write_contents(folder))
     for name, path in files.items():
         if not name.startswith(beginning):
             continue
@@ -84,13 +84,13 @@ def vocabularies(folder: Path, beginning: str) -> Iterator[tuple[str, bpe.Tokeni
             hf.pre_tokenizer = steps
             if name.startswith("superbpe"):
                 hf = tokenizers.Tokenizer.from_file(str(folder / "superbpe.json"))
-            yield name, tok, partial(ids_of, hf)
+            yield name, tok, partial(get_ids, hf)
         elif name.startswith("bpe_simple_vocab"):
             tok = bpe.Tokenizer.from_clip(path, ftfy=False)
-            yield name, tok, clip_reference(path)
+            yield name, tok, load_clip_reference(path)
 
 
-def ids_of(peer: Any, text: str) -> list[int]:
+def get_ids(peer: Any, text: str) -> list[int]:
     """The ids that `tokenizers` gives."""
     return list(peer.encode(text, add_special_tokens=False).ids)
 
@@ -103,7 +103,7 @@ def save_with_steps(tok: bpe.Tokenizer, steps: dict[str, object], folder: Path) 
     (folder / "superbpe.json").write_text(json.dumps(value))
 
 
-def clip_reference(path: Path) -> Reference:
+def load_clip_reference(path: Path) -> Reference:
     """CLIP's own rule, in Python: all occurrences of the best pair at once."""
     import html
     from itertools import pairwise
@@ -150,13 +150,13 @@ def compare(tok: bpe.Tokenizer, reference: Reference, size: int) -> int:
     """How many documents have other ids than the reference gives."""
     n_wrong = 0
     for corpus in CORPORA:
-        texts = documents(corpus, size)
+        texts = read_documents(corpus, size)
         for text, ids in zip(texts, tok.encode_batch(texts), strict=True):
             n_wrong += not np.array_equal(ids, np.array(reference(text), dtype=np.uint32))
     return n_wrong
 
 
-def there_and_back(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
+def save_and_load(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
     """Format → "same", "same ids" or what is in the way."""
     fingerprints = {}
     for form, file_format in FORMATS.items():
@@ -189,10 +189,10 @@ def main() -> int:
     options = parser.parse_args()
     bad = False
     with TemporaryDirectory() as name:
-        for vocabulary, tok, reference in vocabularies(Path(name), options.name):
+        for vocabulary, tok, reference in load_vocabularies(Path(name), options.name):
             n_wrong = compare(tok, reference, options.size)
             with TemporaryDirectory() as folder:
-                formats = there_and_back(tok, Path(folder))
+                formats = save_and_load(tok, Path(folder))
             bad |= n_wrong > 0 or any(result.startswith("WRONG") for result in formats.values())
             print(f"{vocabulary}: {tok}\n  documents with other ids than the reference: {n_wrong}")
             for form, result in formats.items():

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import tokenizers
-from comparing import count_results, files_parser, generators, reason_of, run_check
+from comparing import count_results, get_reason, make_files_parser, make_generators, run_check
 from generated_models import (
     BYTE,
     BYTES,
@@ -57,7 +57,7 @@ TEXTS = 10
 Values = dict[str, Any]
 
 
-def with_specials(rng: random.Random, tokens: list[str]) -> list[int]:
+def add_specials(rng: random.Random, tokens: list[str]) -> list[int]:
     """Add special tokens to a vocabulary, and give all tokens types."""
     types = [BYTE if token in BYTES else NORMAL for token in tokens]
     for name in rng.sample(NAMES, rng.choice((0, 1, 2, 4, 8, 12))):
@@ -74,7 +74,7 @@ def with_specials(rng: random.Random, tokens: list[str]) -> list[int]:
     return types
 
 
-def settings(rng: random.Random, values: Values, tokens: list[str], types: list[int]) -> Values:
+def add_settings(rng: random.Random, values: Values, tokens: list[str], types: list[int]) -> Values:
     """The file's values, with some optional ones."""
     values_of_file: Values = {"general.architecture": "llama", **values, "tokens": tokens}
     if rng.random() < 0.05:
@@ -91,12 +91,12 @@ def settings(rng: random.Random, values: Values, tokens: list[str], types: list[
     }
 
 
-def sample_of(rng: random.Random) -> str:
+def draw_sample(rng: random.Random) -> str:
     """The text that a vocabulary is made of."""
     return "".join(random_texts(rng, 12)).replace("\0", "\0" if rng.random() < 0.05 else "")
 
 
-def listed_merges(rng: random.Random, pairs: list[tuple[str, str]], tokens: list[str]) -> list[str]:
+def list_merges(rng: random.Random, pairs: list[tuple[str, str]], tokens: list[str]) -> list[str]:
     """Merges with their products as new tokens; some of them unusual."""
     for left, right in pairs:
         if left + right not in tokens:
@@ -109,7 +109,7 @@ def listed_merges(rng: random.Random, pairs: list[tuple[str, str]], tokens: list
     return merges
 
 
-def byte_level_file(rng: random.Random) -> Values:
+def make_byte_level_file(rng: random.Random) -> Values:
     """A model of bytes."""
     tokens = rng.sample(LETTERS, 256)
     if rng.random() < 0.2:
@@ -121,19 +121,19 @@ def byte_level_file(rng: random.Random) -> Values:
     elif rng.random() < 0.03:
         del values["pre"]
     count = rng.choice((0, 5, 20, 60))
-    known_tokens, pairs = set(tokens), merged_pieces(rng, spell_token_in_letters(sample_of(rng).encode()), count)
+    known_tokens, pairs = set(tokens), merged_pieces(rng, spell_token_in_letters(draw_sample(rng).encode()), count)
     if rng.random() < 0.98:
         pairs = [pair for pair in pairs if set("".join(pair)) <= known_tokens]
-    values["merges"] = listed_merges(rng, pairs, tokens) or ["a b"]
+    values["merges"] = list_merges(rng, pairs, tokens) or ["a b"]
     if values["merges"] == ["a b"]:
         tokens += [token for token in ("a", "b", "ab") if token not in tokens]
     if rng.random() < 0.3:  # whole words, with `ignore_merges`
         words = rng.sample(["Ġthe", "The", "123", "12", "ĊĊ", "ĠĠĠ", "don", "'LL", "Ã©"], 3)
         tokens += [word for word in words if word not in tokens]
-    return settings(rng, values, tokens, with_specials(rng, tokens))
+    return add_settings(rng, values, tokens, add_specials(rng, tokens))
 
 
-def characters_of(rng: random.Random, sample: str) -> list[str]:
+def list_characters(rng: random.Random, sample: str) -> list[str]:
     """Tokens of bytes and characters."""
     kept_chars = sorted(set(sample) - {" "})
     tokens = rng.sample(kept_chars, len(kept_chars) * rng.randrange(5, 11) // 10)
@@ -143,17 +143,17 @@ def characters_of(rng: random.Random, sample: str) -> list[str]:
     return [*rng.choice((["<unk>", "<s>", "</s>"], ["<pad>", "<eos>", "<bos>", "<unk>"], [])), *byte_list, *tokens]
 
 
-def scored_file(rng: random.Random) -> Values:
+def make_scored_file(rng: random.Random) -> Values:
     """A model of sentencepiece."""
-    sample = sample_of(rng).replace(" ", SPACE)
-    tokens = characters_of(rng, sample)
+    sample = draw_sample(rng).replace(" ", SPACE)
+    tokens = list_characters(rng, sample)
     known_tokens = set(tokens)
     pairs = merged_pieces(rng, sample, rng.choice((0, 10, 40, 80)))
     tokens += dict.fromkeys(
         left + right for left, right in pairs if set(left + right) <= known_tokens or rng.random() < 0.002
     )
     tokens = list(dict.fromkeys(tokens))
-    types = with_specials(rng, tokens)
+    types = add_specials(rng, tokens)
     for index, token in enumerate(tokens):
         if token in ("<s>", "</s>", "<bos>", "<eos>", "<pad>", "<unk>") and rng.random() < 0.8:
             types[index] = UNKNOWN if token == "<unk>" and rng.random() < 0.7 else CONTROL
@@ -165,24 +165,24 @@ def scored_file(rng: random.Random) -> Values:
         scores = [-float(index) for index in range(len(tokens))]
     if rng.random() < 0.9:
         values["scores"] = list(map(int, scores)) if rng.random() < 0.1 else scores
-    return settings(rng, values, tokens, types)
+    return add_settings(rng, values, tokens, types)
 
 
-def lines_file(rng: random.Random) -> Values:
+def make_line_file(rng: random.Random) -> Values:
     """A model of characters with listed merges."""
-    sample = sample_of(rng).replace(" ", SPACE)
-    tokens = characters_of(rng, sample)
+    sample = draw_sample(rng).replace(" ", SPACE)
+    tokens = list_characters(rng, sample)
     known_tokens = set(tokens)
     pairs = [pair for pair in merged_pieces(rng, sample, rng.choice((5, 40, 80))) if set("".join(pair)) <= known_tokens]
-    merges = listed_merges(rng, pairs, tokens) or ["a b"]
+    merges = list_merges(rng, pairs, tokens) or ["a b"]
     tokens += {"a", "b", "ab", "c", "bc"} - set(tokens)
     values = {"model": rng.choice(("gemma4", "gpt2")), "pre": rng.choice(NAMES_OF_LINE_PATTERNS), "merges": merges}
     if values["model"] == "gemma4" and rng.random() < 0.5:
         del values["pre"]
-    return settings(rng, values, tokens, with_specials(rng, tokens))
+    return add_settings(rng, values, tokens, add_specials(rng, tokens))
 
 
-def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
+def add_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
     """What llama.cpp decodes each token as; but tokens of unused and unknown types, which it leaves out, are kept, and
     U+2581 is a space in special tokens too, as in the tokenizers that the files are made from.
     """
@@ -223,7 +223,7 @@ class Peer:
 
 
 #: The kinds of models, and what makes a file of each.
-MODELS = {"gpt2": byte_level_file, "llama": scored_file, "gemma4": lines_file}
+MODELS = {"gpt2": make_byte_level_file, "llama": make_scored_file, "gemma4": make_line_file}
 
 
 def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) -> str:
@@ -239,7 +239,7 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
     try:
         tok = bpe.Tokenizer.load(path)
     except bpe.FormatError as error:
-        return f"refused: {reason_of(error)}"
+        return f"refused: {get_reason(error)}"
     if peer_results is None:
         return "llama.cpp ended its process"
     if "error" in peer_results:
@@ -266,7 +266,7 @@ def compare_ids(
             try:
                 ids = tok.encode(text, allowed_special=allowed).tolist()
             except ValueError as error:
-                return f"refused: {reason_of(error)}"
+                return f"refused: {get_reason(error)}"
             approximated = ids != expected and is_approximated(pre, text)
             if approximated and tok.spec.drop_unknown:
                 return "same as far as known: published pattern, which no peer has for models that lack bytes"
@@ -286,7 +286,7 @@ def compare_ids(
 
 def compare_text(tok: bpe.Tokenizer, values: Values, peer_results: dict[str, Any], rng: random.Random) -> str:
     """Compare the text of random ids; "" if it is the same."""
-    pieces = given_pieces(values, [piece.encode("latin-1") for piece in peer_results["pieces"]])
+    pieces = add_pieces(values, [piece.encode("latin-1") for piece in peer_results["pieces"]])
     strips = values["tokenizer.ggml.model"] == "llama" and values.get("tokenizer.ggml.add_space_prefix", True)
     for _ in range(TEXTS):
         ids = rng.choices(range(len(pieces)), k=rng.randrange(1, 8))
@@ -298,12 +298,12 @@ def compare_text(tok: bpe.Tokenizer, values: Values, peer_results: dict[str, Any
 
 def check(arguments: Sequence[str] | None = None) -> Counter[str]:
     """Compare all files."""
-    parser = files_parser(__doc__)
+    parser = make_files_parser(__doc__)
     parser.add_argument("--model", choices=MODELS)
     options = parser.parse_args(arguments)
     with TemporaryDirectory() as folder, closing(LlamaCpp()) as llama:
         path = Path(folder) / "model.gguf"
-        return count_results(options, (compare(rng, llama, path, options.model) for rng in generators(options)))
+        return count_results(options, (compare(rng, llama, path, options.model) for rng in make_generators(options)))
 
 
 if __name__ == "__main__":

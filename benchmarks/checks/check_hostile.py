@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from check_corpora import END, chunks
-from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, vocabularies
+from check_corpora import END, split_chunks
+from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, write_vocabularies
 
 import bpe
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, ONIGURUMA_SPELLINGS
@@ -88,21 +88,23 @@ def main() -> None:
     n_done: dict[str, int] = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
     until = time.monotonic() + options.seconds
     if options.code_points:
-        code_points(options.pattern)
+        check_code_points(options.pattern)
         return
     if options.pattern:
         words = [a + b for a in DISTINCT for b in DISTINCT]  # instead of a vocabulary's tokens
         for name in options.pattern:
             pretokens, size, seed = PretokenChecker(name), 0, options.first
             while size < options.bytes and time.monotonic() < until:
-                size += sum(pretokens.check(text, f"seed {seed}") for text in texts(random.Random(seed), words, SIZE))
+                size += sum(
+                    pretokens.check(text, f"seed {seed}") for text in draw_texts(random.Random(seed), words, SIZE)
+                )
                 seed += 1
             print(f"{name}: {size:,} bytes the same", flush=True)
         return
     with tempfile.TemporaryDirectory() as folder:
-        for name, described in vocabularies(options.vocab or VOCAB_NAMES, folder).items():
+        for name, vocab_text in write_vocabularies(options.vocab or VOCAB_NAMES, folder).items():
             key = f"{name} {options.label}".strip()
-            checker = Checker(Vocab(*described.split(",")), Path(folder))
+            checker = Checker(Vocab(*vocab_text.split(",")), Path(folder))
             while n_done.get(key, 0) * SIZE < options.bytes and time.monotonic() < until:
                 checker.check(options.first + n_done.get(key, 0))
                 n_done[key] = n_done.get(key, 0) + 1
@@ -125,7 +127,7 @@ class Checker:
     def check(self, seed: int) -> None:
         """End the run if any ids of a seed's texts differ."""
         source = random.Random(seed)
-        documents = list(texts(source, self.words, SIZE))
+        documents = list(draw_texts(source, self.words, SIZE))
         rows = [np.array(self.peer.encode_ordinary(text), dtype=np.uint32) for text in documents]
         expected = bpe.TokenBatch.from_lists(rows)
         for index, (text, row) in enumerate(zip(documents, rows, strict=True)):
@@ -136,7 +138,7 @@ class Checker:
         self.require(self.tok.encode_files(self.file, separator=SEPARATOR, threads=1) == expected, "encode_files", seed)
         with_ends = np.insert(expected.ids, expected.offsets[1:-1], self.end).astype(np.uint32)
         max_size = source.choice([3, 50, 1000, 1 << 20])
-        arrays = self.tok.encode_stream(chunks(data, 1, max_size), allowed_special="all")
+        arrays = self.tok.encode_stream(split_chunks(data, 1, max_size), allowed_special="all")
         self.require(
             np.array_equal(np.concatenate(list(arrays)), with_ends), f"encode_stream by 1 to {max_size} bytes", seed
         )
@@ -191,7 +193,7 @@ class PretokenChecker:
         return len(data)
 
 
-def code_points(names: list[str] | None) -> None:
+def check_code_points(names: list[str] | None) -> None:
     """Check every code point with some patterns, or with every pattern and normalizer that `tokenizers` has."""
     from tokenizers import normalizers
 
@@ -213,10 +215,10 @@ def code_points(names: list[str] | None) -> None:
         print(f"{name}: every code point the same", flush=True)
 
 
-def texts(source: random.Random, words: list[str], size: int) -> Iterator[str]:
+def draw_texts(source: random.Random, words: list[str], size: int) -> Iterator[str]:
     """Texts of a few to tens of thousands of characters, `size` bytes in all; none contains the separator."""
     while size > 0:
-        pieces = drawn(source, words)
+        pieces = draw_pieces(source, words)
         text = "".join(source.choices(pieces, k=source.choice([1, 3, 10, 30, 100, 300, 3000, 10000])))
         if len(text) > 40_000 or SEPARATOR in text:
             continue
@@ -224,7 +226,7 @@ def texts(source: random.Random, words: list[str], size: int) -> Iterator[str]:
         yield text
 
 
-def drawn(source: random.Random, words: list[str]) -> list[str]:
+def draw_pieces(source: random.Random, words: list[str]) -> list[str]:
     """Pieces of one random kind, of which a text is made."""
     kind = source.randrange(7)
     if kind == 0:
@@ -236,7 +238,7 @@ def drawn(source: random.Random, words: list[str]) -> list[str]:
     if kind == 3:
         return source.sample(words, 200) + source.sample(DISTINCT, 10) + source.sample(SPACES, 5) + [" "] * 40
     if kind == 4:
-        return [characters(source, 1) for _ in range(source.choice([2, 30, 500]))] + source.sample(SPACES, 2)
+        return [draw_characters(source, 1) for _ in range(source.choice([2, 30, 500]))] + source.sample(SPACES, 2)
     if kind == 5:  # runs, of lengths at which the encoder changes its method
         run = source.choice(DISTINCT + SPACES)
         return [
@@ -246,7 +248,7 @@ def drawn(source: random.Random, words: list[str]) -> list[str]:
     return [source.choice([*"etaoin shrdlu", *SPACES[:4]]) for _ in range(20)] + source.sample(words, 20)
 
 
-def characters(source: random.Random, n: int) -> str:
+def draw_characters(source: random.Random, n: int) -> str:
     """Random characters of one range of Unicode, assigned or not, but no surrogates."""
     low, high = source.choice(BLOCKS)
     codes = (source.randrange(low, high) for _ in range(n))

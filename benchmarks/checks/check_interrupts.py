@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from comparing import parser_of, run_each
+from comparing import make_parser, run_each
 from inputs import at_least
 
 import bpe
@@ -151,7 +151,7 @@ def wait_for_threads(name: str, interrupt: int) -> None:
 
 def main() -> int:
     """Run the checks."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("calls", nargs="*", help="the calls; default all")
     parser.add_argument("--interrupts", type=at_least(1), default=1000)
     parser.add_argument("--seed", type=int, default=1)

@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 import regex
-from inputs import SEPARATOR, at_least, corpora
+from inputs import SEPARATOR, at_least, find_corpora
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import bpe
@@ -39,7 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"regex {regex.__version__}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder):
+        for path in find_corpora(options.files, folder):
             with path.open("rb") as file:
                 file.seek(options.first)
                 text = file.read(options.bytes).decode("utf-8", "ignore")
@@ -52,7 +52,10 @@ def main() -> None:
 
 def compare(label: str, documents: list[str], pattern: str, vocab_size: int) -> None:
     """End the run at the first merge of a pattern that differs."""
-    our_merges, expected = merges(documents, pattern, vocab_size), peer_merges(documents, pattern, vocab_size)
+    our_merges, expected = (
+        train_merges(documents, pattern, vocab_size),
+        train_peer_merges(documents, pattern, vocab_size),
+    )
     for index, (our, their) in enumerate(zip(our_merges, expected, strict=False)):
         if our != their:
             sys.exit(f"{label}: merge {index:,} is {our} and, by tokenizers, {their}")
@@ -61,23 +64,23 @@ def compare(label: str, documents: list[str], pattern: str, vocab_size: int) -> 
     print(f"{label}: {len(our_merges):,} merges the same", flush=True)
 
 
-def merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:
+def train_merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:
     """Merges by this package, in the letters of tokenizer.json."""
     tok = bpe.train(texts=documents, vocab_size=vocab_size, pretokenizer=pattern, rules=bpe.MergeRules(tie_break="id"))
     return [tuple(spell_token_in_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()]
 
 
-def peer_merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:
+def train_peer_merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:
     """Merges by `tokenizers`."""
     tok = Tokenizer(models.BPE())
-    tok.pre_tokenizer = pre_tokenizer(pattern)
+    tok.pre_tokenizer = make_pre_tokenizer(pattern)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
     tok.train_from_iterator(documents, trainer)
     return [tuple(pair) for pair in json.loads(tok.to_str())["model"]["merges"]]
 
 
-def pre_tokenizer(pattern: str) -> pre_tokenizers.PreTokenizer:
+def make_pre_tokenizer(pattern: str) -> pre_tokenizers.PreTokenizer:
     """The steps of `tokenizers` for a pattern, as a tokenizer.json has them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")

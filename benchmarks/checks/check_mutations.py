@@ -23,7 +23,7 @@ from bpe.formats import id_files as idfiles
 TEXTS = ("low lower lowest newer newest", "abc ab abab", "\x00\xff low\n")
 
 
-def mutated(rng: random.Random, data: bytes) -> bytes:
+def mutate(rng: random.Random, data: bytes) -> bytes:
     """The data after one to four changes: a bit flipped, bytes removed, repeated or inserted, lines swapped."""
     for _ in range(rng.randint(1, 4)):
         if not data:
@@ -55,7 +55,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return data
 
 
-def naive_ranks(data: bytes) -> dict[bytes, int] | None:
+def read_naively(data: bytes) -> dict[bytes, int] | None:
     """The ranks in a file as `tiktoken` reads it; None if a line is not a token and a rank."""
     ranks: dict[bytes, int] = {}
     for line in data.splitlines():
@@ -67,7 +67,7 @@ def naive_ranks(data: bytes) -> dict[bytes, int] | None:
     return ranks
 
 
-def naive_encode(word: bytes, ranks: dict[bytes, int]) -> list[int]:
+def encode_naively(word: bytes, ranks: dict[bytes, int]) -> list[int]:
     """Encode by `tiktoken`'s rule: repeatedly merge the two adjacent parts that make the token of the lowest rank."""
     if word in ranks:
         return [ranks[word]]
@@ -82,26 +82,26 @@ def naive_encode(word: bytes, ranks: dict[bytes, int]) -> list[int]:
 
 def check_ranks(rng: random.Random, path: Path, original: bytes) -> bool:
     """Check one mutated rank file: False if it was refused, True if it was read and encodes correctly."""
-    data = mutated(rng, original)
+    data = mutate(rng, original)
     path.write_bytes(data)
     try:
         tok = bpe.Tokenizer.from_tiktoken(path, None)
     except bpe.FormatError:
         return False
-    ranks = naive_ranks(data)
+    ranks = read_naively(data)
     assert ranks is not None, data
     for text in TEXTS:
         word = text.encode("latin-1")
         if any(bytes([byte]) not in ranks for byte in word):
             continue  # encoding a word with a byte that has no token raises an error
-        assert tok.encode(word).tolist() == naive_encode(word, ranks), (data, word)
+        assert tok.encode(word).tolist() == encode_naively(word, ranks), (data, word)
         assert tok.decode_bytes(tok.encode(word)) == word
     return True
 
 
 def check_clip(rng: random.Random, path: Path, original: bytes) -> bool:
     """Check one mutated merge list; the naive twin is CLIP's own `bpe` function on the listed pairs."""
-    data = mutated(rng, original)
+    data = mutate(rng, original)
     path.write_bytes(data)
     try:
         tok = bpe.Tokenizer.from_clip(path, ftfy=False)
@@ -129,8 +129,8 @@ def check_npy(rng: random.Random, path: Path, original: bytes) -> bool:
     offsets = io.BytesIO()
     np.save(offsets, np.array([0, 3, 3, 20], dtype=np.int64))
     mutates_first = rng.random() < 0.5
-    first_data = mutated(rng, original) if mutates_first else original
-    second = offsets.getvalue() if mutates_first else mutated(rng, offsets.getvalue())
+    first_data = mutate(rng, original) if mutates_first else original
+    second = offsets.getvalue() if mutates_first else mutate(rng, offsets.getvalue())
     if not first_data.startswith(b"\x93NUMPY"):
         return False  # without the magic number, the file is read as text
     path.write_bytes(first_data)
@@ -146,7 +146,7 @@ def check_npy(rng: random.Random, path: Path, original: bytes) -> bool:
     return True
 
 
-def originals() -> dict[str, bytes]:
+def make_originals() -> dict[str, bytes]:
     """A small file of each kind."""
     tok = bpe.train(texts=[TEXTS[0]] * 3 + ["abc abab"], vocab_size=275)
     ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), token_id) for token, token_id in tok.vocab().items())
@@ -164,13 +164,13 @@ def check(count: int, seed: int) -> dict[str, int]:
     """Check `count` mutations of each kind; return how many of each were read."""
     counts = {}
     with TemporaryDirectory() as folder:
-        for name, original in originals().items():
+        for name, original in make_originals().items():
             rng = random.Random(f"{name}{seed}")
             counts[name] = sum(CHECKS[name](rng, Path(folder) / f"x.{name}", original) for _ in range(count))
     return counts
 
 
-def arguments(about: str | None, count: int) -> argparse.Namespace:
+def parse_arguments(about: str | None, count: int) -> argparse.Namespace:
     """The arguments COUNT, `count` by default, and SEED of a check."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", metavar="COUNT", type=int, nargs="?", default=count)
@@ -179,6 +179,6 @@ def arguments(about: str | None, count: int) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    options = arguments(__doc__, 20_000)
+    options = parse_arguments(__doc__, 20_000)
     read = check(options.count, options.seed)
     print(f"{options.count} mutations of each kind; read correctly: {read}; the others were refused")

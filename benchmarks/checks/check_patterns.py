@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from comparing import parser_of
+from comparing import make_parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
@@ -26,7 +26,7 @@ TEXTS, PUBLISHED_TEXTS = 4, 100
 
 def main() -> int:
     """Compare all patterns; the exit status."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--patterns", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

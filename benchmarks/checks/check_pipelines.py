@@ -45,48 +45,48 @@ SENTENCEPIECE = ("llama2", "tinyllama", "mistral", "phi3", "gemma")
 CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 
-def documents(corpus: str, size: int) -> list[str]:
+def read_documents(corpus: str, size: int) -> list[str]:
     """The documents at the beginning of a corpus."""
     with lzma.open(SHARED / f"{corpus}.txt.xz") as file:
         return file.read(size).decode("utf-8", "ignore").split("<|endoftext|>")
 
 
 @cache
-def training_texts() -> list[str]:
+def read_training_texts() -> list[str]:
     """The beginning of each corpus, in lines."""
-    lines = [line for corpus in CORPORA for text in documents(corpus, TRAINED) for line in text.splitlines(True)]
+    lines = [line for corpus in CORPORA for text in read_documents(corpus, TRAINED) for line in text.splitlines(True)]
     return [line.replace("<", "") for line in lines]
 
 
-def with_model(shell: Any, trainer: dict[str, Any]) -> dict[str, Any]:
+def train_model(shell: Any, trainer: dict[str, Any]) -> dict[str, Any]:
     """The tokenizer.json of a tokenizer that was trained on the beginning of the corpora."""
     trainer_object = tokenizers.trainers.BpeTrainer(vocab_size=VOCABULARY, show_progress=False, **trainer)
-    shell.train_from_iterator(training_texts(), trainer_object)
+    shell.train_from_iterator(read_training_texts(), trainer_object)
     values: dict[str, Any] = json.loads(shell.to_str())
     return values
 
 
 @cache
-def byte_fallback_vocabulary() -> dict[str, int]:
+def make_byte_fallback_vocabulary() -> dict[str, int]:
     """The vocabulary of the sentencepiece-like shapes."""
     shell = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     shell.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     special = [*llama.SPECIALS, *(f"<0x{byte:02X}>" for byte in range(256))]
-    vocab: dict[str, int] = with_model(shell, {"special_tokens": special, "limit_alphabet": 1000})["model"]["vocab"]
+    vocab: dict[str, int] = train_model(shell, {"special_tokens": special, "limit_alphabet": 1000})["model"]["vocab"]
     return vocab
 
 
-def of_steps(name: str) -> str:
+def check_steps(name: str) -> str:
     """The tokenizer.json of a shape of `test_tokenizer_json_pipelines.py`."""
     normalizers, step_list = steps.SHAPES[name]
     byte = any(step["type"] == "ByteLevel" for step in normalizers + step_list)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
-    shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
-    shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", step_list)
+    shell["normalizer"] = pipelines.make_sequence("normalizers", normalizers)
+    shell["pre_tokenizer"] = pipelines.make_sequence("pretokenizers", step_list)
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if byte else []
     special = ["<s>", "</s>", *([] if byte else ["<unk>"])]
     trainer = {"special_tokens": special, "initial_alphabet": alphabet}
-    values = with_model(tokenizers.Tokenizer.from_str(json.dumps(shell)), trainer)
+    values = train_model(tokenizers.Tokenizer.from_str(json.dumps(shell)), trainer)
     values["decoder"] = {"type": "ByteLevel"} | steps.LEVEL if byte else None
     values["post_processor"] = {
         "type": "RobertaProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0], "trim_offsets": byte,
@@ -95,7 +95,7 @@ def of_steps(name: str) -> str:
     return json.dumps(values)
 
 
-def of_words(name: str) -> str:
+def check_words(name: str) -> str:
     """CLIP's shape, and a BERT-like one with a prefix for the symbols within a word."""
     if name == "clip":
         shell = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
@@ -118,22 +118,22 @@ def of_words(name: str) -> str:
         shell.normalizer = tokenizers.normalizers.BertNormalizer()
         shell.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         trainer = {"continuing_subword_prefix": "##"}
-    values = with_model(shell, {"special_tokens": ["<s>", "</s>", "<unk>"], **trainer})
+    values = train_model(shell, {"special_tokens": ["<s>", "</s>", "<unk>"], **trainer})
     values["post_processor"] = {"type": "BertProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0]}
     return json.dumps(values)
 
 
-def shapes() -> dict[str, Any]:
+def list_shapes() -> dict[str, Any]:
     """Name → a function that returns the tokenizer.json."""
     by_name: dict[str, Any] = {}
     for name in steps.SHAPES:
-        by_name[f"{name}, steps" if name in SENTENCEPIECE else name] = lambda name=name: of_steps(name)
+        by_name[f"{name}, steps" if name in SENTENCEPIECE else name] = lambda name=name: check_steps(name)
     for name in SENTENCEPIECE:
-        by_name[name] = lambda name=name: llama.shape(name, byte_fallback_vocabulary()).decode()
-    return by_name | {name: lambda name=name: of_words(name) for name in ("clip", "prefix")}
+        by_name[name] = lambda name=name: llama.shape(name, make_byte_fallback_vocabulary()).decode()
+    return by_name | {name: lambda name=name: check_words(name) for name in ("clip", "prefix")}
 
 
-class Compared:
+class Comparison:
     """Both libraries' tokenizers of one file, and what was compared."""
 
     def __init__(self, text: str) -> None:
@@ -169,7 +169,7 @@ class Compared:
                 self.differences.append(f"{', '.join(wrong_columns)}: {text[:60]!r}")
 
 
-def blocks(texts: list[str]) -> Iterator[list[str]]:
+def group_texts(texts: list[str]) -> Iterator[list[str]]:
     """The texts, some at a time."""
     for start in range(0, len(texts), TOGETHER):
         yield texts[start : start + TOGETHER]
@@ -183,14 +183,14 @@ def main() -> int:
     parser.add_argument("--shape", action="append")
     parser.add_argument("--corpus", action="append", choices=CORPORA)
     options = parser.parse_args()
-    makers, bad = shapes(), False
+    makers, bad = list_shapes(), False
     for name in options.shape or makers:
         data = makers[name]()
-        chance = random.Random(name)
-        cases = {"hostile": [pipelines.text(chance, 40) for _ in range(options.hostile)]}
+        rng = random.Random(name)
+        cases = {"hostile": [pipelines.draw_text(rng, 40) for _ in range(options.hostile)]}
         for case in [*cases, *(options.corpus or CORPORA)]:
-            both = Compared(data)
-            for texts in blocks(cases.get(case) or documents(case, options.bytes)):
+            both = Comparison(data)
+            for texts in group_texts(cases.get(case) or read_documents(case, options.bytes)):
                 both.compare(texts)
             bad |= bool(both.differences)
             took = ", ".join(f"{library} {seconds:.2f} s" for library, seconds in both.seconds.items())

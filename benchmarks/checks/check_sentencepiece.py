@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import sentencepiece
-from comparing import count_results, files_parser, generators, reason_of, run_check
+from comparing import count_results, get_reason, make_files_parser, make_generators, run_check
 from generated_models import (
     BYTE,
     BYTES,
@@ -40,7 +40,7 @@ TEXTS = 10
 Piece = tuple[str, float, int]
 
 
-def pieces_of(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]:
+def draw_pieces(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]:
     """Random pieces: special ones, bytes, characters and what merging makes."""
     sample = "".join(random_texts(rng, 12)).replace("\0", "")
     if escape:
@@ -71,7 +71,7 @@ def pieces_of(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]:
 
 
 @cache
-def charsmap(rules: str) -> bytes:
+def make_charsmap(rules: str) -> bytes:
     """The character map of the package's own rules."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=rules)
     proto = normalizer.serialized_model_proto()
@@ -86,10 +86,10 @@ def compare(rng: random.Random) -> str:
     """The result for one model."""
     fallback, dummy, remove = (rng.random() < 0.5 for _ in range(3))
     escape = rng.random() < 0.9
-    pieces = pieces_of(rng, fallback, escape)
+    pieces = draw_pieces(rng, fallback, escape)
     settings: dict[str, Any] = {"byte_fallback": fallback, "dummy": dummy, "remove": remove, "escape": escape}
     rules = rng.choice([None, None, None, "nmt_nfkc", "nfkc_cf"])
-    data = build_model(pieces, charsmap=b"" if rules is None else charsmap(rules), **settings)
+    data = build_model(pieces, charsmap=b"" if rules is None else make_charsmap(rules), **settings)
     peer: Any = sentencepiece.SentencePieceProcessor()
     try:
         peer.LoadFromSerializedProto(data)
@@ -98,7 +98,7 @@ def compare(rng: random.Random) -> str:
     try:
         tok = bpe.Tokenizer(read(data))
     except bpe.FormatError as error:
-        return f"refused: {reason_of(error)}"
+        return f"refused: {get_reason(error)}"
     if peer is None:
         return "refused by sentencepiece only"
     problem = find_difference(tok, peer, pieces, rng)
@@ -113,7 +113,7 @@ def find_difference(tok: bpe.Tokenizer, peer: Any, pieces: list[Piece], rng: ran
         ids = tok.encode(text).tolist()
         if ids != expected:
             return f"ids\n  {text!r}: {[pieces[i][0] for i in ids]}, not {[pieces[i][0] for i in expected]}"
-        for sample in (ids, rng.choices(decoded_ids, k=rng.randrange(1, 9)), bytes_and_spaces(pieces, rng)):
+        for sample in (ids, rng.choices(decoded_ids, k=rng.randrange(1, 9)), draw_types(pieces, rng)):
             expected_text = peer.decode(sample) if sample else ""
             decoder = tok.decoder()
             streamed = "".join(decoder.push(token_id) for token_id in sample) + decoder.flush()
@@ -123,7 +123,7 @@ def find_difference(tok: bpe.Tokenizer, peer: Any, pieces: list[Piece], rng: ran
     return None
 
 
-def bytes_and_spaces(pieces: list[Piece], rng: random.Random) -> list[int]:
+def draw_types(pieces: list[Piece], rng: random.Random) -> list[int]:
     """Ids of byte pieces, often of UTF-8, and of pieces that begin with a space."""
     by_name = {piece: token_id for token_id, (piece, _, kind) in enumerate(pieces) if kind != CONTROL}
     spaces = [token_id for piece, token_id in by_name.items() if piece.startswith(SPACE)]
@@ -136,8 +136,8 @@ def bytes_and_spaces(pieces: list[Piece], rng: random.Random) -> list[int]:
 
 def check(arguments: Sequence[str] | None = None) -> Counter[str]:
     """Compare all models."""
-    options = files_parser(__doc__).parse_args(arguments)
-    return count_results(options, map(compare, generators(options)))
+    options = make_files_parser(__doc__).parse_args(arguments)
+    return count_results(options, map(compare, make_generators(options)))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from inputs import NAMES, SEPARATOR, at_least, corpora, vocabularies
+from inputs import NAMES, SEPARATOR, at_least, find_corpora, write_vocabularies
 
 import bpe
 from bpe.data import encode_shards, verify
@@ -56,15 +56,15 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        described = vocabularies(["r50k"], folder)["r50k"].split(",")
-        ranks = bpe.Tokenizer.from_tiktoken(described[1], "gpt2", {SEPARATOR: 50256})
+        vocab_text = write_vocabularies(["r50k"], folder)["r50k"].split(",")
+        ranks = bpe.Tokenizer.from_tiktoken(vocab_text[1], "gpt2", {SEPARATOR: 50256})
         ranks.save(folder / "tokenizer.json")
         checks = {"streams": check_streams, "kills": check_kills, "memory": check_memory, "disk": check_disk}
         for check in options.checks or checks:
-            began = time.perf_counter()
+            start_time = time.perf_counter()
             for line in checks[check](folder, options):
                 print(line, flush=True)
-            print(f"{check}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+            print(f"{check}: {time.perf_counter() - start_time:.0f} s", file=sys.stderr)
 
 
 # Streams --------------------------------------------------------------------------------------------------------------
@@ -73,25 +73,25 @@ def main() -> None:
 def check_streams(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     """Every corpus in every source format to every shard format."""
     tokenizer = bpe.Tokenizer.load(folder / "tokenizer.json")
-    for path in corpora([], folder, NAMES):
-        paths = sources_of(path, options.size << 20)
+    for path in find_corpora([], folder, NAMES):
+        paths = write_sources(path, options.size << 20)
         documents = bpe.Sources(paths["txt.xz"], separator=SEPARATOR, separator_ends=True).documents()
-        expected = digest_of_batches([tokenizer.encode_batch(list(documents), threads=options.threads, append=50256)])
+        expected = hash_batches([tokenizer.encode_batch(list(documents), threads=options.threads, append=50256)])
         for kind, source in paths.items():
             for name in FORMATS:
                 out = folder / "shards"
                 stream_sources = bpe.Sources(source, separator=SEPARATOR if kind == "txt.xz" else None)
                 encode_shards(stream_sources, tokenizer, out, format=name, append=SEPARATOR, threads=options.threads)
-                is_equal = digest_of_shards(out, name) == expected
+                is_equal = hash_shards(out, name) == expected
                 defects = verify(out, samples=20) if name == "native" else []
                 yield f"{path.stem} {kind} {name}: {'the same ids' if is_equal else 'DIFFERENT'}{' '.join(defects)}"
                 if not is_equal or defects:
                     raise SystemExit("different ids")
-                remove(out)
-        remove(*paths.values(), path)
+                remove_paths(out)
+        remove_paths(*paths.values(), path)
 
 
-def sources_of(path: Path, size: int) -> dict[str, Path]:
+def write_sources(path: Path, size: int) -> dict[str, Path]:
     """A corpus as compressed text, compressed JSON Lines and Parquet."""
     import lzma
 
@@ -107,7 +107,7 @@ def sources_of(path: Path, size: int) -> dict[str, Path]:
     return paths
 
 
-def digest_of_batches(batches: list[Any]) -> str:
+def hash_batches(batches: list[Any]) -> str:
     """A hash of the ids of all documents."""
     digest = hashlib.sha256()
     for batch in batches:
@@ -115,7 +115,7 @@ def digest_of_batches(batches: list[Any]) -> str:
     return digest.hexdigest()
 
 
-def digest_of_shards(out: Path, name: str) -> str:
+def hash_shards(out: Path, name: str) -> str:
     """A hash of the ids in a folder of shards."""
     digest = hashlib.sha256()
     manifest = bpe.data.Manifest.read(out)
@@ -131,15 +131,15 @@ def digest_of_shards(out: Path, name: str) -> str:
 def check_kills(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     """Kill the command at random moments until it has been killed so many times, and compare the results."""
     rng = random.Random(0)
-    (path,) = corpora([], folder, ["english"])
-    paths = sources_of(path, options.size << 20)
+    (path,) = find_corpora([], folder, ["english"])
+    paths = write_sources(path, options.size << 20)
     for way, flags in WAYS.items():
         source = paths["jsonl.zst"] if "jsonl" in way else path
-        command = [*command_of(folder, source, "jsonl" not in way), *flags]
-        began = time.perf_counter()
+        command = [*make_command(folder, source, "jsonl" not in way), *flags]
+        start_time = time.perf_counter()
         subprocess.run([*command, "-o", str(folder / "whole"), "--threads", "2"], check=True)
-        lasts = time.perf_counter() - began
-        expected = hashes(folder / "whole")
+        lasts = time.perf_counter() - start_time
+        expected = hash_files(folder / "whole")
         kills = runs = 0
         n_kills = -(-options.kills // len(WAYS))
         while kills < n_kills:
@@ -156,21 +156,21 @@ def check_kills(folder: Path, options: argparse.Namespace) -> Iterator[str]:
                     process.kill()
                     process.wait()
                     kills += 1
-            if hashes(out) != expected:
+            if hash_files(out) != expected:
                 raise SystemExit(f"{way}: another result after a kill")
-            remove(out)
+            remove_paths(out)
         yield f"{way}: {kills} kills in {runs} runs, each with the bytes of an undisturbed run ({len(expected)} files)"
-        remove(folder / "whole")
-    remove(*paths.values(), path)
+        remove_paths(folder / "whole")
+    remove_paths(*paths.values(), path)
 
 
-def command_of(folder: Path, source: Path, separated: bool) -> list[str]:
+def make_command(folder: Path, source: Path, separated: bool) -> list[str]:
     """The command line that encodes a source."""
     command = [sys.executable, "-m", "bpe", "encode", str(source), "-t", str(folder / "tokenizer.json"), "--quiet"]
     return [*command, "--separator", SEPARATOR] if separated else command
 
 
-def hashes(folder: Path) -> dict[str, str]:
+def hash_files(folder: Path) -> dict[str, str]:
     """The hash of each file of a folder."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -184,7 +184,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def check_memory(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     """Peak memory of the command."""
-    (path,) = corpora([], folder, ["english"])
+    (path,) = find_corpora([], folder, ["english"])
     text = path.read_bytes()
     large = folder / "large.txt"
     with open(large, "wb") as file:
@@ -202,20 +202,20 @@ def check_memory(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         ("one-token documents, dolma", small, ["--separator", "\\n", "--format", "dolma"], 500),
         ("one-token documents, shuffled", small, ["--separator", "\\n", "--format", "native", "--shuffle", "1"], 500),
     ):
-        command = [*command_of(folder, source, separated=False), *flags, "--threads", str(options.threads)]
-        began = time.perf_counter()
-        peak = peak_of([*command[3:], "-o", str(folder / "out")])
-        seconds = time.perf_counter() - began
+        command = [*make_command(folder, source, separated=False), *flags, "--threads", str(options.threads)]
+        start_time = time.perf_counter()
+        peak = measure_peak([*command[3:], "-o", str(folder / "out")])
+        seconds = time.perf_counter() - start_time
         manifest = bpe.data.Manifest.read(folder / "out")
         size = source.stat().st_size
         yield (
             f"{name}: {size / 1e6:,.0f} MB, {manifest.documents:,} documents, {manifest.tokens:,} tokens in "
             f"{seconds:.0f} s ({size / 1e6 / seconds:.0f} MB/s): {peak / 1e6:.0f} MB of memory"
         )
-        remove(folder / "out")
+        remove_paths(folder / "out")
         if peak > max_memory * 1e6:
             raise SystemExit(f"{name}: more than {max_memory} MB")
-    remove(large, small, path)
+    remove_paths(large, small, path)
 
 
 #: Runs the command line and writes its peak memory in kB, which the system keeps per program and not per process.
@@ -228,7 +228,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
-def peak_of(arguments: list[str]) -> int:
+def measure_peak(arguments: list[str]) -> int:
     """Run the command line with these arguments; returns its peak memory in bytes (Linux)."""
     process = subprocess.run(
         [sys.executable, "-c", _MEASURED, *arguments], check=True, stdout=subprocess.PIPE, text=True
@@ -241,7 +241,7 @@ def peak_of(arguments: list[str]) -> int:
 
 def check_disk(folder: Path, _: argparse.Namespace) -> Iterator[str]:
     """Fill a small file system, give it more room, and compare."""
-    (path,) = corpora([], folder, ["english"])
+    (path,) = find_corpora([], folder, ["english"])
     text = folder / "some.txt"
     text.write_bytes(path.read_bytes()[:10_000_000])
     small = folder / "small"
@@ -252,7 +252,7 @@ def check_disk(folder: Path, _: argparse.Namespace) -> Iterator[str]:
     try:
         for flags in (*WAYS.values(), ["--format", "nanogpt", "--validation", "0.1"]):
             subprocess.run(["mount", "-o", "remount,size=5m", str(small)], check=True)
-            command = [*command_of(folder, text, separated=True), *flags]
+            command = [*make_command(folder, text, separated=True), *flags]
             subprocess.run([*command, "-o", str(folder / "whole")], check=True)
             command += ["-o", str(small / "out")]
             failed = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -261,21 +261,21 @@ def check_disk(folder: Path, _: argparse.Namespace) -> Iterator[str]:
                 raise SystemExit(f"{flags}: exit status {failed.returncode}, {error}")
             subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
             subprocess.run(command, check=True)
-            if hashes(folder / "whole") != hashes(small / "out"):
+            if hash_files(folder / "whole") != hash_files(small / "out"):
                 raise SystemExit(f"{flags}: another result after a full disk")
-            remove(folder / "whole", small / "out")
+            remove_paths(folder / "whole", small / "out")
             yield f"{' '.join(flags)}: {error.removeprefix('bpe: error: ')}; with room, the same bytes"
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    remove(text, path, small)
+    remove_paths(text, path, small)
 
 
-def remove(*paths: Path) -> None:
+def remove_paths(*paths: Path) -> None:
     """Remove files and folders."""
     for path in paths:
         if path.is_dir():
             for path_inside in path.iterdir():
-                remove(path_inside)
+                remove_paths(path_inside)
             path.rmdir()
         else:
             path.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import tokenizers
 from check_superwords import KINDS
-from inputs import SEPARATOR, at_least, corpora, superbpe
+from inputs import SEPARATOR, at_least, find_corpora, write_superbpe
 
 import bpe
 
@@ -55,12 +55,12 @@ def main() -> None:
     options = parser.parse_args()
     n_wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        texts = {"hostile text": hostile()}
-        for path in corpora(options.files, folder):
+        texts = {"hostile text": list_hostile_texts()}
+        for path in find_corpora(options.files, folder):
             with path.open("rb") as file:
                 texts[path.name] = file.read(options.size << 20).decode(errors="ignore").split(SEPARATOR)
-        for name, path in superbpe(Path(folder)):
-            tok, peer = loaded(path)
+        for name, path in write_superbpe(Path(folder)):
+            tok, peer = load_both(path)
             for corpus, documents in texts.items():
                 n_wrong += report(f"{name}, {corpus}", tok, peer, documents)
         for corpus, documents in texts.items():
@@ -68,20 +68,20 @@ def main() -> None:
                 superwords = make(options.transition)
                 trained = bpe.train(texts=documents, vocab_size=options.vocab_size, superwords=superwords)
                 trained.save(Path(folder) / "trained.json")
-                tok, peer = loaded(Path(folder) / "trained.json")
+                tok, peer = load_both(Path(folder) / "trained.json")
                 for text_name, sample_texts in texts.items():
                     n_wrong += report(f"{kind} of {corpus}, {text_name}", tok, peer, sample_texts)
     sys.exit(1 if n_wrong else 0)
 
 
-def hostile() -> list[str]:
+def list_hostile_texts() -> list[str]:
     """Texts of random parts, some of them long."""
     rng = random.Random(1)
     lengths = [*range(40), *[300] * 200, 30_000]
     return ["".join(rng.choices(PARTS, k=length)) for length in lengths]
 
 
-def loaded(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
+def load_both(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:
     """A saved tokenizer, as loaded by both libraries."""
     return bpe.Tokenizer.load(path), tokenizers.Tokenizer.from_file(str(path))
 

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 import tokenizers
-from inputs import SEPARATOR, at_least, corpora
+from inputs import SEPARATOR, at_least, find_corpora
 from tokenizers import models, pre_tokenizers, trainers
 
 import bpe
@@ -46,22 +46,22 @@ def main() -> None:
     options = parser.parse_args()
     n_wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder):
+        for path in find_corpora(options.files, folder):
             size = options.size << 20
             text = path.read_bytes()[: 4 * size].decode(errors="ignore")
             corpus = text[: len(text) // 4].split(SEPARATOR)
             held_out = text[len(text) // 4 :].split(SEPARATOR)
             for kind, make in KINDS.items():
                 free = make(options.transition, max_words=None, forbidden=())
-                merges = merges_agree(corpus, free, options.vocab_size, Path(folder))
-                ids = ids_agree(corpus, held_out, make(options.transition), options.vocab_size, Path(folder))
+                merges = compare_merges(corpus, free, options.vocab_size, Path(folder))
+                ids = compare_ids(corpus, held_out, make(options.transition), options.vocab_size, Path(folder))
                 n_wrong += not (merges and ids)
                 answers = ["the same" if check else "DIFFERENT" for check in (merges, ids)]
                 print(f"{path.name} {kind}: merges {answers[0]}, ids {answers[1]}", flush=True)
     sys.exit(1 if n_wrong else 0)
 
 
-def merges_agree(corpus: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path) -> bool:
+def compare_merges(corpus: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path) -> bool:
     """Whether stage 2 learns the merges that `tokenizers` learns from the same units."""
     counts = tuple(superwords.count_words(stage, texts=corpus) for stage in (1, 2))
     tok = bpe.train(counts=(counts[0], counts[1]), vocab_size=vocab_size, superwords=superwords)
@@ -92,7 +92,7 @@ def merges_agree(corpus: list[str], superwords: bpe.SuperWords, vocab_size: int,
     return bool(our_merges) and our_merges == expected
 
 
-def ids_agree(
+def compare_ids(
     corpus: list[str], held_out: list[str], superwords: bpe.SuperWords, vocab_size: int, folder: Path
 ) -> bool:
     """Whether `tokenizers` gives the same ids of other text, from the saved file."""

@@ -22,10 +22,10 @@ import time
 import traceback
 from pathlib import Path
 
-from comparing import parser_of, run_each
+from comparing import make_parser, run_each
 from inputs import at_least
 from shared_objects import CASES
-from sharing import Shared, Skipped
+from sharing import SharedObject, SkippedError
 
 #: The most seconds that a process may take longer than its threads.
 PATIENCE = 120.0
@@ -38,13 +38,13 @@ def check_object(name: str, seconds: float, seed: int, threads: int) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             shared = CASES[name](Path(folder))
-        except Skipped as reason:
+        except SkippedError as reason:
             print(f"{name}: skipped, {reason}", flush=True)
             return
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
         try:
-            calls, faults = use(shared, seconds, seed, threads)
+            calls, faults = use_object(shared, seconds, seed, threads)
         finally:
             sys.setswitchinterval(interval)
         faults += shared.finish()
@@ -56,7 +56,7 @@ def check_object(name: str, seconds: float, seed: int, threads: int) -> None:
     print(f"{name}: {calls} calls of {threads} threads, all right", flush=True)
 
 
-def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, list[str]]:
+def use_object(shared: SharedObject, seconds: float, seed: int, threads: int) -> tuple[int, list[str]]:
     """Let threads use an object: the number of calls, and what was wrong."""
     faults: list[str] = []
     counts = [0] * threads
@@ -84,7 +84,7 @@ def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, l
 
 def main() -> int:
     """Run the checks."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("objects", nargs="*", metavar="OBJECT", help=f"default all: {', '.join(CASES)}")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each object")
     parser.add_argument("--seed", type=int, default=1)

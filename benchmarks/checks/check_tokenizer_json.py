@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from comparing import call_peer, count_results, files_parser, generators, reason_of, run_check
+from comparing import call_peer, count_results, get_reason, make_files_parser, make_generators, run_check
 
 import bpe
 from bpe.compat.huggingface import DecodeStream, Tokenizer
@@ -38,13 +38,13 @@ generated = import_module("generated")
 
 def check() -> Counter[str]:
     """Compare all files."""
-    parser = files_parser(__doc__)
+    parser = make_files_parser(__doc__)
     parser.add_argument("--texts", metavar="N", type=int, default=6, help="texts for each file (default 6)")
     options = parser.parse_args()
-    return count_results(options, results_of(list(generators(options)), options.texts))
+    return count_results(options, list_results(list(make_generators(options)), options.texts))
 
 
-def results_of(chances: list[random.Random], n_texts: int) -> Iterator[str]:
+def list_results(chances: list[random.Random], n_texts: int) -> Iterator[str]:
     """The result for each file, from another process, because some decoders make `tokenizers` end the process."""
     chances.reverse()
     while chances:
@@ -55,33 +55,33 @@ def results_of(chances: list[random.Random], n_texts: int) -> Iterator[str]:
         yield "tokenizers ends the process"
 
 
-def compare(chance: random.Random, n_texts: int) -> str:
+def compare(rng: random.Random, n_texts: int) -> str:
     """The result for one file: "same", "refused: " with a reason, or "different: " with details on more lines."""
-    file = generated.tokenizer(chance)
+    file = generated.draw_tokenizer(rng)
     data = json.dumps(file, ensure_ascii=False)
     peer, problem = call_peer(lambda: tokenizers.Tokenizer.from_str(data))
     try:
         tok = bpe.Tokenizer(huggingface.read(data.encode()))
     except FormatError as error:
-        return f"refused{' by both' if problem else ''}: {reason_of(error)}"
+        return f"refused{' by both' if problem else ''}: {get_reason(error)}"
     if peer is None:
         return "refused by tokenizers alone"
     if generated.is_undecided(file, peer):
         return "tokenizers gives other ids each time"
     names = [*(token["content"] for token in file["added_tokens"]), *list(file["model"]["vocab"])[-30:]]
-    texts = [generated.text(chance, names) for _ in range(n_texts)]
-    checks = results(chance, peer, tok, Tokenizer.from_str(data), texts)
+    texts = [generated.draw_text(rng, names) for _ in range(n_texts)]
+    checks = results(rng, peer, tok, Tokenizer.from_str(data), texts)
     try:
         for kind, result, expected in checks:
             if result != expected:
                 return f"different: {kind}\n  bpe        {result!r}\n  tokenizers {expected!r}\n  {texts!r}\n  {data}"
     except Exception as error:  # noqa: BLE001  # this package raises where `tokenizers` does not
-        return f"different: {type(error).__name__} {reason_of(error)}\n  {texts!r}\n  {data}"
+        return f"different: {type(error).__name__} {get_reason(error)}\n  {texts!r}\n  {data}"
     return "same"
 
 
 def results(
-    chance: random.Random, peer: Any, tok: bpe.Tokenizer, compat: Tokenizer, texts: list[str]
+    rng: random.Random, peer: Any, tok: bpe.Tokenizer, compat: Tokenizer, texts: list[str]
 ) -> Iterator[tuple[str, Any, Any]]:
     """(what, the result of this package, the result of `tokenizers`)."""
     rows = []
@@ -118,16 +118,16 @@ def results(
         yield "special tokens as text", (encoding.ids, encoding.tokens), (as_text.ids, as_text.tokens)
     batch = tok.encode_batch([text for text, _ in rows], allowed_special="all")
     yield "batch", batch.to_list(), [ids for _, ids in rows]
-    yield from decoding_results(chance, peer, tok, compat, [ids for _, ids in rows])
+    yield from decoding_results(rng, peer, tok, compat, [ids for _, ids in rows])
     yield from writing_results(tok, rows)
 
 
 def decoding_results(
-    chance: random.Random, peer: Any, ours: bpe.Tokenizer, compat: Tokenizer, rows: list[list[int]]
+    rng: random.Random, peer: Any, ours: bpe.Tokenizer, compat: Tokenizer, rows: list[list[int]]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Decoded ids, those of texts and random ones."""
     known_ids = [token_id for token_id, _ in ours.spec.vocabulary.items()]
-    rows = [*rows, *([chance.choice(known_ids) for _ in range(chance.randint(0, 8))] for _ in range(3))]
+    rows = [*rows, *([rng.choice(known_ids) for _ in range(rng.randint(0, 8))] for _ in range(3))]
     has_decoder = peer.decoder is not None
     # One wrong byte makes a whole run of byte tokens U+FFFD, but a stream gives the characters before it at once.
     has_byte_runs = "ByteFallback" in str(peer.decoder)

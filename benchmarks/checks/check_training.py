@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from inputs import SEPARATOR, at_least, corpora
+from inputs import SEPARATOR, at_least, find_corpora
 
 import bpe
 from bpe.corpus import blocks as corpus
@@ -53,15 +53,15 @@ def main() -> None:
         return
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for path in corpora(options.files, folder):
-            began = time.perf_counter()
+        for path in find_corpora(options.files, folder):
+            start_time = time.perf_counter()
             base = {"files": str(path), "separator": SEPARATOR, "vocab_size": options.vocab_size}
             expected = in_new_process(base)
             choose = random.Random(f"{options.seed} {path.name}")
             for way, is_equal in (*threads(base), *blocks(base, expected), *budgets(base, expected)):
                 failures += report(path, way, is_equal)
             failures += report(path, *killed(base, expected, choose, Path(folder) / "checkpoint"))
-            print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+            print(f"{path.name}: {time.perf_counter() - start_time:.0f} s", file=sys.stderr)
     if failures:
         raise SystemExit("different: " + ", ".join(failures))
 
@@ -87,12 +87,12 @@ def one(arguments: dict[str, Any]) -> dict[str, Any]:
     Spill.add = recording_add  # type: ignore[assignment,method-assign]
     sources = bpe.Sources(arguments.pop("files"), separator=arguments.pop("separator"))
     rules = bpe.MergeRules(tie_break=arguments.pop("tie_break", "id"))
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     try:
         tok = bpe.train(files=sources, rules=rules, **arguments)
     except ValueError as error:
         return {"error": str(error)}
-    took = time.perf_counter() - began
+    took = time.perf_counter() - start_time
     status = Path("/proc/self/status").read_text()
     peak = int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024  # type: ignore[index]
     return {"fingerprint": tok.fingerprint, "peak": peak, "seconds": took, "spilled": bool(spilled)}

@@ -19,14 +19,14 @@ from typing import Any, NoReturn
 from bpe.errors import FormatError
 
 
-def parser_of(doc: str | None) -> argparse.ArgumentParser:
-    """The parser of a check's arguments; its help is the docstring."""
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Make the parser of a check's arguments; its help is the docstring."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def files_parser(doc: str | None) -> argparse.ArgumentParser:
-    """The arguments of a check of generated files."""
-    parser = parser_of(doc)
+def make_files_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Make the parser of a check of generated files."""
+    parser = make_parser(doc)
     parser.add_argument("--files", metavar="N", type=int, default=10_000)
     parser.add_argument("--seed", metavar="S", type=int, default=0)
     parser.add_argument("--first", metavar="I", type=int, default=0, help="number of the first file (default 0)")
@@ -34,8 +34,8 @@ def files_parser(doc: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def generators(options: argparse.Namespace) -> Iterator[random.Random]:
-    """A generator for each file."""
+def make_generators(options: argparse.Namespace) -> Iterator[random.Random]:
+    """Make a generator of random numbers for each file."""
     for index in range(options.first, options.first + options.files):
         yield random.Random(f"{options.seed} {index}")
 
@@ -61,7 +61,7 @@ def run_check(check: Callable[[], Counter[str]]) -> NoReturn:
 
 
 def call_peer(call: Callable[[], Any]) -> tuple[Any, str]:
-    """(the result, "") or (None, the name of the error); `tokenizers` raises a BaseException where its Rust panics."""
+    """Return (result, "") or (None, name of the error); `tokenizers` raises a BaseException where its Rust panics."""
     try:
         return call(), ""
     except (KeyboardInterrupt, SystemExit):
@@ -70,8 +70,8 @@ def call_peer(call: Callable[[], Any]) -> tuple[Any, str]:
         return None, type(error).__name__
 
 
-def reason_of(error: Exception) -> str:
-    """The part of a file and the rule of a refusal, without what differs from file to file."""
+def get_reason(error: Exception) -> str:
+    """Return the part of a file and the rule of a refusal, without what differs from file to file."""
     where = re.sub(r"\[.*?\]|'.*'", "", getattr(error, "where", None) or "").split(" ")[0]
     message = (error.message if isinstance(error, FormatError) else str(error)).partition(" of the text")[0]
     words = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[.*?\]|\{.*?\}|\d+", "…", message)

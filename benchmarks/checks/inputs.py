@@ -10,9 +10,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from peers import SEPARATOR, TOKENIZERS, Vocab
-from report import NAMES, SHARED, VOCAB_NAMES, VOCABULARIES, at_least, corpora, superbpe, vocabularies
+from report import NAMES, SHARED, VOCAB_NAMES, VOCABULARIES, at_least, find_corpora, write_superbpe, write_vocabularies
 
 __all__ = [
-    "NAMES", "SEPARATOR", "SHARED", "TOKENIZERS", "VOCABULARIES", "VOCAB_NAMES", "Vocab", "at_least", "corpora",
-    "superbpe", "vocabularies",
+    "NAMES", "SEPARATOR", "SHARED", "TOKENIZERS", "VOCABULARIES", "VOCAB_NAMES", "Vocab", "at_least", "find_corpora",
+    "write_superbpe", "write_vocabularies",
 ]  # fmt: skip

@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sharing import Calls, Shared, Skipped, by_copies, copies_of, methods_of, outcome, plain, repeated, uses_of
+from sharing import (
+    Calls,
+    SharedObject,
+    SkippedError,
+    get_outcome,
+    make_copies,
+    make_method_calls,
+    make_uses,
+    share_calls,
+    to_plain,
+    use_copies,
+)
 
 import bpe
 from bpe.compat import huggingface, subword_nmt
@@ -62,7 +73,7 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
         decoder = tok.decoder()
         return "".join(map(decoder.push, rows[3])) + decoder.flush()
 
-    return methods_of(
+    return make_method_calls(
         tok,
         *(("encode", text) for text in (*GIVEN[:12], "", "low")), ("encode_batch", GIVEN),
         ("encode", all_text.encode(), {"allowed_special": "all"}), ("encode_batch", GIVEN * 20, {"threads": 3}),
@@ -83,19 +94,19 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
         "with_tokens": lambda: tok.with_tokens(added=["<new>"]).encode("low<new>"),
         "save and load": loaded,
         "map_function": lambda: map_function(tok, "t")({"t": GIVEN[:4]}),
-        "copies": lambda: [(copied == tok, copied.encode(GIVEN[5])) for copied in copies_of(tok)],
+        "copies": lambda: [(copied == tok, copied.encode(GIVEN[5])) for copied in make_copies(tok)],
     }  # fmt: skip
 
 
-def tokenizer(folder: Path, cache_memory: str | None = "64K", **options: Any) -> Shared:
+def tokenizer(folder: Path, cache_memory: str | None = "64K", **options: Any) -> SharedObject:
     """A trained tokenizer; its word cache is so small that words leave it."""
     options = {"vocab_size": 700, "special_tokens": ["<|end|>"], **options}
     learned: Any = bpe.train(texts=texts(0, 200), **options)
     shared = bpe.Tokenizer(learned.spec, cache_memory=cache_memory)
-    return repeated(tokenizer_calls(shared, folder))
+    return share_calls(tokenizer_calls(shared, folder))
 
 
-def pretokenizers(_: Path) -> Shared:
+def pretokenizers(_: Path) -> SharedObject:
     """Pretokenizers by scanner and by regular expression, and normalizers."""
     pretokenizer = [bpe.Pretokenizer(name) for name in ("gpt2", "o200k", "cl100k", "whitespace")]
     pretokenizer.append(bpe.Pretokenizer.from_regex(r"\w+|\W"))
@@ -106,16 +117,16 @@ def pretokenizers(_: Path) -> Shared:
     uses: dict[str, Callable[[Any], object]] = {
         "split": lambda pretokenizer: pretokenizer.split(text),
         "split_bytes": lambda pretokenizer: pretokenizer.split_bytes(text),
-        "split by copies": by_copies(lambda pretokenizer: pretokenizer.split(text)),
+        "split by copies": use_copies(lambda pretokenizer: pretokenizer.split(text)),
     }
     normalize: Callable[[Any], object] = lambda pretokenizer: pretokenizer(text)  # noqa: E731
-    return repeated(
-        uses_of(pretokenizer, uses)
-        | uses_of(changing, {"normalize": normalize, "normalize by copies": by_copies(normalize)})
+    return share_calls(
+        make_uses(pretokenizer, uses)
+        | make_uses(changing, {"normalize": normalize, "normalize by copies": use_copies(normalize)})
     )
 
 
-def decoders(_: Path) -> Shared:
+def decoders(_: Path) -> SharedObject:
     """Copies of a decoder in the middle of a character; and one decoder in all threads, which must not crash."""
     tok = bpe.train(texts=texts(0, 50), vocab_size=300)
     begun = tok.decoder()
@@ -130,13 +141,13 @@ def decoders(_: Path) -> Shared:
         parts = [used.push(ids[:9]), used.push(ids[9]), copy.copy(used).flush(), used.flush()]
         return all(type(part) is str for part in parts)
 
-    return repeated({"copies": lambda: [rest(copied) for copied in copies_of(begun)], "one for all": use})
+    return share_calls({"copies": lambda: [rest(copied) for copied in make_copies(begun)], "one for all": use})
 
 
 # What threads change --------------------------------------------------------------------------------------------------
 
 
-def callers_values(folder: Path) -> Shared:
+def callers_values(folder: Path) -> SharedObject:
     """Lists, bytearrays and arrays of the caller, which thread 0 changes while the others pass them."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<|end|>"], pretokenizer="gpt2")
     ranks = {tok.token_bytes(number): number for number in range(1, tok.n_vocab)}
@@ -186,7 +197,7 @@ def callers_values(folder: Path) -> Shared:
         (lambda: [encoding.ids for encoding in hf.encode_batch(shared_texts, add_special_tokens=False)], possible),
     ]
     other_calls = [
-        *methods_of(
+        *make_method_calls(
             tok, ("count_tokens", shared_texts), ("decode_bytes", ids), ("decode", ids), ("decode", array),
             ("decode", signed, {"skip_invalid": True}), ("decode", array, {"skip_special": True}),
             ("decode_batch", batch), ("decode_batch", batch, {"skip_special": True}), ("decode_batch", nested),
@@ -194,11 +205,11 @@ def callers_values(folder: Path) -> Shared:
             ("encode_with_offsets", buffer),
         ).values(),
         lambda: stochastok(tok, array, 0.5, seed=1),
-        *methods_of(
+        *make_method_calls(
             enc, ("decode", ids), ("decode_bytes", ids), ("decode_tokens_bytes", ids), ("decode_batch", nested)
         ).values(),
-        *methods_of(hf, ("decode", ids), ("decode_batch", nested)).values(),
-        *methods_of(
+        *make_method_calls(hf, ("decode", ids), ("decode_batch", nested)).values(),
+        *make_method_calls(
             bpe, ("train", {"texts": shared_texts, "vocab_size": 280}), ("train", {"counts": words, "vocab_size": 258}),
             ("count_words", {"texts": shared_texts, "threads": 2}),
             ("evaluate", tok, {"texts": shared_texts, "resamples": 0, "threads": 2}),
@@ -229,10 +240,10 @@ def callers_values(folder: Path) -> Shared:
             other_calls[index - len(encoding)]()
         return None
 
-    return Shared(step)
+    return SharedObject(step)
 
 
-def word_counts(folder: Path) -> Shared:
+def word_counts(folder: Path) -> SharedObject:
     """One `WordCounts`: each call is atomic, so "low" and "lower" always have the same count."""
     counts, once, expected = bpe.WordCounts(), bpe.WordCounts(), bpe.WordCounts()
     text = "low lower low lower" + "".join(f" word{index}" for index in range(30))
@@ -270,7 +281,7 @@ def word_counts(folder: Path) -> Shared:
             repr(counts)
             bpe.train(counts=counts, vocab_size=262, threads=2)
             return "" if counts["low"] <= len(added) + 8 and len(counts) <= len(once) else "too many"
-        copies = [counts] if kind == 6 else [*copies_of(counts), *([saved()] if kind == 7 else [])]
+        copies = [counts] if kind == 6 else [*make_copies(counts), *([saved()] if kind == 7 else [])]
         return next(filter(None, map(check, copies)), "")
 
     def finish() -> Iterable[str]:
@@ -280,25 +291,25 @@ def word_counts(folder: Path) -> Shared:
 
     counts.add(text)
     added.append(1)
-    return Shared(step, finish)
+    return SharedObject(step, finish)
 
 
-def token_batch(_: Path) -> Shared:
+def token_batch(_: Path) -> SharedObject:
     """A `TokenBatch`, which does not change."""
     batch = bpe.TokenBatch.from_lists([list(range(n)) for n in range(40)])
-    return repeated(methods_of(
+    return share_calls(make_method_calls(
         batch, *(("__getitem__", key) for key in (5, slice(3, 9), -1)), ("__len__",), ("to_list",), ("lengths",),
         ("padded", 16, {"side": "left", "truncate": True}), ("__repr__",), ("_repr_html_",),
     ) | {
         "iterate": lambda: list(batch),
-        "copies": lambda: [copied == batch and copied for copied in copies_of(batch)],
+        "copies": lambda: [copied == batch and copied for copied in make_copies(batch)],
     })  # fmt: skip
 
 
 # Corpora and loaders --------------------------------------------------------------------------------------------------
 
 
-def sources(folder: Path) -> Shared:
+def sources(folder: Path) -> SharedObject:
     """One `Sources`, read by all; the skipped records are counted together."""
     path = folder / "records.jsonl"
     lines = [f'{{"text": "low lower {index}"}}\n' for index in range(2000)]
@@ -325,7 +336,7 @@ def sources(folder: Path) -> Shared:
         return counting[name]()
 
     calls: Calls = {name: partial(counted, name) for name in counting}
-    checked = repeated(
+    checked = share_calls(
         calls | {"size": lambda: [shared_sources.size, shared_sources.plan(), len(shared_sources.units())]}
     )
     assert shared_sources.skipped == 2 * len(read), (
@@ -336,7 +347,7 @@ def sources(folder: Path) -> Shared:
         if shared_sources.skipped != 2 * len(read):
             yield f"{shared_sources.skipped} records were skipped in {len(read)} passes, of 2 each"
 
-    return Shared(checked.step, finish)
+    return SharedObject(checked.step, finish)
 
 
 def made_shards(folder: Path) -> TokenShards:
@@ -348,18 +359,18 @@ def made_shards(folder: Path) -> TokenShards:
     return TokenShards(folder / "tokens")
 
 
-def token_shards(folder: Path) -> Shared:
+def token_shards(folder: Path) -> SharedObject:
     """One `TokenShards`."""
     shards = made_shards(folder)
     positions = np.arange(0, shards.n_tokens, 17)
-    return repeated(methods_of(
+    return share_calls(make_method_calls(
         shards, ("tokens", 10, 90), ("tokens", 2900, 6100), ("masks", 2900, 6100), ("document", 7), ("document", 600),
         ("document_at", 3456), ("documents_at", positions), ("document_starts", np.arange(600)),
         ("document_bounds", 0, 600),
     ) | {
         "slice": lambda: shards.documents[3:9][2],
         "iterate": lambda: [document.sum() for document in shards.documents],
-        "copies": lambda: [copied.tokens(0, 99) for copied in copies_of(shards)],
+        "copies": lambda: [copied.tokens(0, 99) for copied in make_copies(shards)],
     })  # fmt: skip
 
 
@@ -371,45 +382,45 @@ def rows_calls(rows: Any, epochs: int = 9) -> Calls:
         for _ in range(index):
             next(begun)
         state = begun.state_dict()
-        copies = [next(copied) for copied in copies_of(begun)]
+        copies = [next(copied) for copied in make_copies(begun)]
         return [state, copies, next(begun), next(rows.batches(4, epochs=3, state=state))]
 
     def epoch(number: int) -> object:
         return rows.__getitems__([(number, index) for index in range(0, len(rows), 5)])
 
-    return uses_of(range(epochs), {"epoch": epoch}) | methods_of(
+    return make_uses(range(epochs), {"epoch": epoch}) | make_method_calls(
         rows, *(("__getitem__", key) for key in (0, len(rows) - 1, (3, 2), len(rows))), ("__len__",), ("fingerprint",),
         ("seed",), ("fields",), ("__repr__",),
     ) | {
         "batches": lambda: list(rows.batches(8, rank=1, world=2))[:5],
         "resumed": lambda: resumed(3),
-        "copies": lambda: [copied[1, 2] for copied in copies_of(rows)],
+        "copies": lambda: [copied[1, 2] for copied in make_copies(rows)],
     }  # fmt: skip
 
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids")
 
 
-def blocks(folder: Path) -> Shared:
+def blocks(folder: Path) -> SharedObject:
     """`Blocks`."""
-    return repeated(rows_calls(Blocks(made_shards(folder), length=16, seed=3, fields=FIELDS)))
+    return share_calls(rows_calls(Blocks(made_shards(folder), length=16, seed=3, fields=FIELDS)))
 
 
-def packed(folder: Path) -> Shared:
+def packed(folder: Path) -> SharedObject:
     """`Packed`, with more windows and epochs than it keeps."""
     rows = Packed(made_shards(folder), length=64, seed=3, window=30, fields=FIELDS, strategy="best-fit-crop")
-    return repeated(rows_calls(rows) | {"statistics": lambda: rows.statistics})
+    return share_calls(rows_calls(rows) | {"statistics": lambda: rows.statistics})
 
 
-def mixture(folder: Path) -> Shared:
+def mixture(folder: Path) -> SharedObject:
     """`Mixture`, with more rounds than it keeps."""
     shards = made_shards(folder)
     mixed = Mixture([Blocks(shards, length=16, seed=1), Packed(shards, length=16, seed=2, window=50)], [3, 1], seed=4)
     far = [np.arange(round_number << 14, (round_number << 14) + 8) for round_number in range(9)]
-    return repeated(rows_calls(mixed, 3) | uses_of(far, {"round": mixed.read}))
+    return share_calls(rows_calls(mixed, 3) | make_uses(far, {"round": mixed.read}))
 
 
-def iterators(folder: Path) -> Shared:
+def iterators(folder: Path) -> SharedObject:
     """One iterator of batches in all threads: each batch is given out once."""
     rows = Blocks(made_shards(folder), length=16, seed=3)
     tok = bpe.train(texts=texts(0, 50), vocab_size=300)
@@ -423,19 +434,19 @@ def iterators(folder: Path) -> Shared:
         if rng.random() < 0.2:
             state = shared[iterator_index].state_dict()
             return "" if isinstance(state, dict) else "no state"
-        taken_texts[iterator_index].append(repr(plain(next(shared[iterator_index]))))
+        taken_texts[iterator_index].append(repr(to_plain(next(shared[iterator_index]))))
         return ""
 
     def finish() -> Iterable[str]:
         for make, got in zip(makers, taken_texts, strict=True):
-            expected = [repr(plain(next(batches))) for batches in [make()] for _ in got]
+            expected = [repr(to_plain(next(batches))) for batches in [make()] for _ in got]
             if sorted(expected) != sorted(got):
                 yield f"batches were lost or given out twice: {len(set(expected) - set(got))} of {len(got)} are missing"
 
-    return Shared(step, finish)
+    return SharedObject(step, finish)
 
 
-def streaming_encoder(folder: Path) -> Shared:
+def streaming_encoder(folder: Path) -> SharedObject:
     """One `StreamingEncoder` of texts and one of files, each thread with iterators of its own."""
     tok = bpe.train(texts=texts(0, 50), vocab_size=300, special_tokens=["<|end|>"])
     path = folder / "lines"
@@ -456,15 +467,15 @@ def streaming_encoder(folder: Path) -> Shared:
         "rows": list,
         "part": lambda encoder: list(encoder.batches(4, rank=0, world=2)),
         "resumed": resumed,
-        "copies": by_copies(lambda encoder: next(encoder.batches(2))),
+        "copies": use_copies(lambda encoder: next(encoder.batches(2))),
     }
-    return repeated(uses_of(encoders, uses))
+    return share_calls(make_uses(encoders, uses))
 
 
 # compat ---------------------------------------------------------------------------------------------------------------
 
 
-def compat_encoding(_: Path) -> Shared:
+def compat_encoding(_: Path) -> SharedObject:
     """`compat.tiktoken.Encoding`."""
     learned = bpe.train(texts=texts(0, 100), vocab_size=500, pretokenizer="gpt2")
     ranks = {learned.token_bytes(index): index for index in range(500)}
@@ -474,7 +485,7 @@ def compat_encoding(_: Path) -> Shared:
     )
     text = "<|end|>".join(GIVEN[:6])
     ids = enc.encode(text, allowed_special="all")
-    return repeated(methods_of(
+    return share_calls(make_method_calls(
         enc, ("encode", text, {"allowed_special": "all"}), ("encode", text), *(("encode", word) for word in WORDS),
         ("encode", text, {"allowed_special": {"<|end|>"}, "disallowed_special": ()}), ("encode_ordinary", text),
         ("encode_batch", GIVEN), ("encode_ordinary_batch", GIVEN * 9, {"num_threads": 3}),
@@ -482,10 +493,10 @@ def compat_encoding(_: Path) -> Shared:
         ("decode_batch", [ids, ids[:5]]), ("decode_with_offsets", ids), ("decode_single_token_bytes", 9),
         ("encode_single_token", b"lo"), ("eot_token",), ("decode", [600]), ("special_tokens_set",),
         ("token_byte_values",), ("n_vocab",), ("is_special_token", 500),
-    ) | {"copies": lambda: [copied.encode(text, allowed_special="all") for copied in copies_of(enc)]})  # fmt: skip
+    ) | {"copies": lambda: [copied.encode(text, allowed_special="all") for copied in make_copies(enc)]})  # fmt: skip
 
 
-def compat_tokenizer(_: Path) -> Shared:
+def compat_tokenizer(_: Path) -> SharedObject:
     """`compat.huggingface.Tokenizer` while its settings change."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
     compat_tok = huggingface.Tokenizer(tok)
@@ -512,7 +523,7 @@ def compat_tokenizer(_: Path) -> Shared:
         settings.append(
             [lambda: setattr(compat_tok, "normalizer", lower), lambda: setattr(compat_tok, "normalizer", None)]
         )
-    calls = methods_of(
+    calls = make_method_calls(
         compat_tok, ("encode", text), ("encode", other_text), ("encode", text, other_text),
         ("encode", ["low", "lower"], {"is_pretokenized": True}), ("encode_batch", [text, other_text, ""]),
         ("encode_batch", [(text, other_text), (other_text, text)]), ("decode", ids),
@@ -525,10 +536,10 @@ def compat_tokenizer(_: Path) -> Shared:
         "deepcopy": lambda: copy.deepcopy(compat_tok).encode_batch([text]),
         "pickle": lambda: pickle.loads(pickle.dumps(compat_tok)).encode(other_text),
     }
-    return repeated(calls, settings)
+    return share_calls(calls, settings)
 
 
-def added_tokens(_: Path) -> Shared:
+def added_tokens(_: Path) -> SharedObject:
     """`compat.huggingface.Tokenizer` to which all threads add tokens: none is lost, and ids have no gap."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=300, special_tokens=["<s>"], pretokenizer="gpt2")
     compat_tok = huggingface.Tokenizer(tok)
@@ -564,28 +575,28 @@ def added_tokens(_: Path) -> Shared:
         if pickle.loads(pickle.dumps(compat_tok)).get_vocab() != compat_tok.get_vocab():
             yield "the pickled copy has other tokens"
 
-    return Shared(step, finish)
+    return SharedObject(step, finish)
 
 
-def subword_nmt_segmenter(folder: Path) -> Shared:
+def subword_nmt_segmenter(folder: Path) -> SharedObject:
     """`compat.subword_nmt.BPE`, with glossaries."""
     path = folder / "codes"
     path.write_text("#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\nn e\nne w\n")
     segmenter = subword_nmt.BPE(path, glossaries=["USA", r"\d+"])
     lines = [" ".join(f"{word}{n % 97}" for n in range(k, k + 40) for word in ("low", "newer")) for k in range(20)]
-    return repeated(uses_of(lines, {"line": lambda line: segmenter.process_line(line + "\n")}) | {
+    return share_calls(make_uses(lines, {"line": lambda line: segmenter.process_line(line + "\n")}) | {
         "tokens": lambda: segmenter.segment_tokens(["low", "lower", "USA1", "newer"]),
-        "copies": lambda: [copied.segment(lines[3]) for copied in copies_of(segmenter)],
+        "copies": lambda: [copied.segment(lines[3]) for copied in make_copies(segmenter)],
     })  # fmt: skip
 
 
-def transformers_tokenizer(_: Path) -> Shared:
+def transformers_tokenizer(_: Path) -> SharedObject:
     """An accelerated tokenizer of transformers, called with different options."""
     try:
         import tokenizers
         import transformers
     except ModuleNotFoundError as error:
-        raise Skipped(f"needs {error.name}") from None
+        raise SkippedError(f"needs {error.name}") from None
     learned = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
     backend = tokenizers.Tokenizer.from_str(huggingface.Tokenizer(learned).to_str())
     kind: Any = transformers.PreTrainedTokenizerFast
@@ -602,9 +613,9 @@ def transformers_tokenizer(_: Path) -> Shared:
     uses: dict[str, Callable[[Any], object]] = {
         "call": lambda rng: dict(fast(text, **rng)),
         "batch": lambda rng: dict(fast([text, long, ""], **rng)),
-        "copies": lambda rng: [dict(copied(text, **rng)) for copied in copies_of(fast)],
+        "copies": lambda rng: [dict(copied(text, **rng)) for copied in make_copies(fast)],
     }
-    return repeated(uses_of(options, uses) | {
+    return share_calls(make_uses(options, uses) | {
         "encode": lambda: fast.encode(long),
         "decode": lambda: [fast.decode(ids), fast.decode(ids, skip_special_tokens=True), fast.batch_decode([ids])],
         "names": lambda: [fast.vocab_size, len(fast), fast.convert_ids_to_tokens(ids[:4]), fast.all_special_tokens],
@@ -614,16 +625,16 @@ def transformers_tokenizer(_: Path) -> Shared:
 # Functions ------------------------------------------------------------------------------------------------------------
 
 
-def named_encodings(folder: Path) -> Shared:
+def named_encodings(folder: Path) -> SharedObject:
     """`get_encoding` of both interfaces, and a folder for the cache that is filled and emptied meanwhile."""
     from inputs import VOCABULARIES  # here, since tests have another module `peers`, which it imports
 
     packed_file = VOCABULARIES / "r50k_base.tiktoken.gz"
     if not packed_file.exists():
-        raise Skipped("needs r50k_base.tiktoken.gz")
+        raise SkippedError("needs r50k_base.tiktoken.gz")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
     (folder / "r50k_base.tiktoken").write_bytes(gzip.decompress(packed_file.read_bytes()))
-    return repeated({
+    return share_calls({
         "get_encoding": lambda: bpe.get_encoding("r50k_base").encode("low lower"),
         "one object": lambda: bpe.get_encoding("r50k_base") is bpe.get_encoding("r50k_base"),
         "tiktoken": lambda: compat_tiktoken.get_encoding("r50k_base").encode("low lower"),
@@ -633,7 +644,7 @@ def named_encodings(folder: Path) -> Shared:
     })  # fmt: skip
 
 
-def functions(_: Path) -> Shared:
+def functions(_: Path) -> SharedObject:
     """Functions with shared arguments: train with `on_merge`, extend, prune, evaluate, diff."""
     text_list = texts(3, 60)
     counts = bpe.count_words(texts=text_list)
@@ -649,7 +660,7 @@ def functions(_: Path) -> Shared:
         tokenizer: Any = bpe.train(counts=counts, vocab_size=300, on_merge=on_merge, threads=2)
         return [tokenizer.fingerprint, watched_values]
 
-    return repeated({
+    return share_calls({
         "on_merge": watched,
         "train": lambda: bpe.train(texts=text_list, vocab_size=320, threads=2).fingerprint,
         "extend": lambda: bpe.extend(tok, counts=counts, vocab_size=420).fingerprint,
@@ -660,7 +671,7 @@ def functions(_: Path) -> Shared:
     })  # fmt: skip
 
 
-def first_uses(folder: Path) -> Shared:
+def first_uses(folder: Path) -> SharedObject:
     """Objects that are made anew again and again, so that threads compute together what a first use computes."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<|end|>"], pretokenizer="gpt2")
     shards = made_shards(folder)
@@ -704,14 +715,14 @@ def first_uses(folder: Path) -> Shared:
         (Mixture([Blocks(shards, length=16), Packed(shards, length=16)]), lambda subject: [subject[3], subject[2, 5]]),
     ]
     pickled = [pickle.dumps(subject) for subject, _ in uses]
-    expected = [outcome(partial(use, pickle.loads(data))) for data, (_, use) in zip(pickled, uses, strict=True)]
+    expected = [get_outcome(partial(use, pickle.loads(data))) for data, (_, use) in zip(pickled, uses, strict=True)]
     shared = [pickle.loads(data) for data in pickled]
 
     def step(_: int, rng: random.Random) -> object:
         use_index = rng.randrange(len(uses))
         if rng.random() < 0.1:
             shared[use_index] = pickle.loads(pickled[use_index])
-        got = outcome(partial(uses[use_index][1], shared[use_index]))
+        got = get_outcome(partial(uses[use_index][1], shared[use_index]))
         return (
             ""
             if got == expected[use_index]
@@ -719,11 +730,11 @@ def first_uses(folder: Path) -> Shared:
         )
 
     assert not any(result.startswith("TypeError") for result in expected), expected
-    return Shared(step)
+    return SharedObject(step)
 
 
 #: The objects by name.
-CASES: dict[str, Callable[[Path], Shared]] = {
+CASES: dict[str, Callable[[Path], SharedObject]] = {
     "byte": partial(tokenizer, pretokenizer="o200k"),
     "uncached": partial(tokenizer, cache_memory=None, pretokenizer="gpt2"),
     "char": partial(tokenizer, model="char", unk_token="<unk>"),

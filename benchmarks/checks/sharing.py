@@ -18,11 +18,11 @@ from bpe.compat import huggingface
 Calls = dict[str, Callable[[], object]]
 
 
-class Skipped(Exception):  # noqa: N818
+class SkippedError(Exception):
     """A package or a file that an object needs is missing."""
 
 
-class Shared(NamedTuple):
+class SharedObject(NamedTuple):
     """An object that threads share.
 
     Attributes:
@@ -35,49 +35,49 @@ class Shared(NamedTuple):
     finish: Callable[[], Iterable[str]] = tuple
 
 
-def plain(value: object) -> object:
-    """A value without types and identity, so that its repr says whether two are equal."""
+def to_plain(value: object) -> object:
+    """Convert a value to one without types and identity, so that its repr says whether two are equal."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.tolist()
     if isinstance(value, bpe.TokenBatch):
         return "batch", value.to_list()
     if isinstance(value, huggingface.Encoding):
-        more_columns = value.attention_mask, value.type_ids, value.special_tokens_mask, plain(value.overflowing)
+        more_columns = value.attention_mask, value.type_ids, value.special_tokens_mask, to_plain(value.overflowing)
         return value.ids, value.tokens, value.offsets, value.word_ids, more_columns
     if hasattr(value, "items"):
-        return [(plain(key), plain(each)) for key, each in value.items()]
+        return [(to_plain(key), to_plain(item)) for key, item in value.items()]
     if isinstance(value, (set, frozenset)):
         return sorted(map(repr, value))
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [to_plain(item) for item in value]
     return value
 
 
-def outcome(call: Callable[[], object]) -> str:
-    """The result of a call, or its error."""
+def get_outcome(call: Callable[[], object]) -> str:
+    """Return the result of a call, or its error, as text."""
     try:
-        return repr(plain(call()))
+        return repr(to_plain(call()))
     except (ImportError, LookupError, RuntimeError, TypeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
 
 
-def copies_of(shared: Any) -> list[Any]:
-    """Three copies of an object."""
+def make_copies(shared: Any) -> list[Any]:
+    """Make three copies of an object."""
     return [copy.copy(shared), copy.deepcopy(shared), pickle.loads(pickle.dumps(shared))]
 
 
-def by_copies(use: Callable[[Any], object]) -> Callable[[Any], object]:
-    """The same use of three copies of an object."""
-    return lambda shared: [use(copied) for copied in copies_of(shared)]
+def use_copies(use: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Make the function that uses three copies of an object alike."""
+    return lambda shared: [use(copy_) for copy_ in make_copies(shared)]
 
 
-def uses_of(objects: Iterable[Any], uses: Mapping[str, Callable[[Any], object]]) -> Calls:
-    """The calls for each use of each object."""
-    return {f"{name} {n}": partial(use, each) for n, each in enumerate(objects) for name, use in uses.items()}
+def make_uses(objects: Iterable[Any], uses: Mapping[str, Callable[[Any], object]]) -> Calls:
+    """Make the calls for each use of each object."""
+    return {f"{name} {n}": partial(use, item) for n, item in enumerate(objects) for name, use in uses.items()}
 
 
-def methods_of(shared: Any, *rows: tuple[Any, ...]) -> Calls:
-    """Calls of methods, each a row: the name, arguments, and last, if there are options, a dict of them.
+def make_method_calls(shared: Any, *rows: tuple[Any, ...]) -> Calls:
+    """Make calls of methods, each a row: the name, arguments, and last, if there are options, a dict of them.
 
     An attribute is a row with its name alone.
     """
@@ -93,8 +93,8 @@ def methods_of(shared: Any, *rows: tuple[Any, ...]) -> Calls:
     return calls
 
 
-def repeated(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = ()) -> Shared:
-    """Calls whose results depend on nothing but settings.
+def share_calls(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = ()) -> SharedObject:
+    """Share calls whose results depend on nothing but settings.
 
     Args:
         calls: the calls by name.
@@ -106,7 +106,7 @@ def repeated(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = 
         for change in changes:
             change()
         for name, call in calls.items():
-            result = outcome(call)
+            result = get_outcome(call)
             assert not result.startswith("TypeError"), f"{name}: {result}"
             expected[name].add(result)
     names = list(calls)
@@ -116,10 +116,10 @@ def repeated(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = 
             rng.choice(rng.choice(settings))()
             return None
         name = rng.choice(names)
-        result, expected_results = outcome(calls[name]), expected[name]
+        result, expected_results = get_outcome(calls[name]), expected[name]
         if result not in expected_results:
             some_expected = [result_text[:300] for result_text in sorted(expected_results)[:4]]
             return f"{name} gave {result[:300]}, expected one of {some_expected}"
         return None
 
-    return Shared(step)
+    return SharedObject(step)

@@ -6,7 +6,7 @@ was just trained (`encoders.py`), encoding and decoding with a published vocabul
 library's fastest way that gives the right result.
 """
 
-from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab, flat
+from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab, flatten
 from peers.counters import COUNTERS
 from peers.encoders import ENCODERS
 from peers.pipelines import PIPELINES
@@ -16,5 +16,5 @@ from peers.trainers import TRAINERS
 
 __all__ = [
     "COUNTERS", "ENCODERS", "PIPELINES", "SCANNERS", "SEPARATOR", "THREAD_VARIABLES", "TOKENIZERS", "TRAINERS", "Vocab",
-    "flat",
+    "flatten",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ class Vocab:
         return "gpt2" if self.name == "r50k" else self.name
 
     def table(self) -> Ranks:
-        """The ranks as a dict."""
+        """Read the ranks to a dict."""
         lines = Path(self.ranks).read_bytes().splitlines()
         return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
 
@@ -48,31 +48,31 @@ class Peer:
 
     name: str
 
-    def version(self) -> str:
-        """The version measured."""
+    def get_version(self) -> str:
+        """Return the version measured."""
         return importlib.metadata.version(self.name)
 
 
-class Own(Peer):
+class BpeBase(Peer):
     """This package."""
 
     name = "bpe"
 
-    def version(self) -> str:
-        """The version measured."""
+    def get_version(self) -> str:
+        """Return the version measured."""
         import bpe
 
         return bpe.__version__
 
 
-def documents(path: str) -> list[str]:
-    """The documents of a file."""
+def read_documents(path: str) -> list[str]:
+    """Read the documents of a file."""
     with open(path, encoding="utf-8", newline="") as file:
         return file.read().split(SEPARATOR)
 
 
-def flat(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """An encoder's result as int64 ids and lengths."""
+def flatten(result: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Convert an encoder's result to int64 ids and lengths."""
     if isinstance(result, tuple):
         return result[0].astype(np.int64), result[1].astype(np.int64)
     if hasattr(result, "offsets") and hasattr(result, "ids"):

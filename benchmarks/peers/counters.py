@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from peers.common import SEPARATOR, Own, Peer, Ranks, documents
+from peers.common import SEPARATOR, BpeBase, Peer, Ranks, read_documents
 
 
-class Ours(Own):
+class BpePeer(BpeBase):
     """This package."""
 
     def read(self, path: str) -> str:
@@ -20,7 +20,7 @@ class Ours(Own):
 
         return bpe.count_words(files=bpe.Sources(path, separator=SEPARATOR), threads=threads)
 
-    def words(self, counted: Any) -> Ranks:
+    def list_words(self, counted: Any) -> Ranks:
         """The counts as a dict."""
         return dict(counted.items())
 
@@ -42,7 +42,7 @@ class Gigatoken(Peer):
 
         return gigatoken_rs.pretokenized_counts(data, SEPARATOR.encode())
 
-    def words(self, counted: Any) -> Ranks:
+    def list_words(self, counted: Any) -> Ranks:
         """The counts as a dict; counts of a word that is listed twice are added."""
         counts: Ranks = {}
         for word, count in counted:
@@ -57,7 +57,7 @@ class FFBPE(Peer):
 
     def read(self, path: str) -> list[str]:
         """The documents as str."""
-        return documents(path)
+        return read_documents(path)
 
     def count(self, texts: list[str], threads: int) -> Any:
         """Counts in ffbpe's table."""
@@ -68,9 +68,9 @@ class FFBPE(Peer):
         counter.add_batch(texts)
         return counter
 
-    def words(self, counted: Any) -> Ranks:
+    def list_words(self, counted: Any) -> Ranks:
         """The counts as a dict."""
         return {word.encode(): count for word, count in counted.words().items()}
 
 
-COUNTERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Gigatoken, FFBPE)}
+COUNTERS: dict[str, Any] = {peer.name: peer for peer in (BpePeer, Gigatoken, FFBPE)}

@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from peers.common import PATTERN, Own, Peer, Ranks
+from peers.common import PATTERN, BpeBase, Peer, Ranks
 
 
-class Ours(Own):
+class BpePeer(BpeBase):
     """This package."""
 
-    def encoder(self, ranks: Ranks, threads: int) -> Any:
+    def make_encoder(self, ranks: Ranks, threads: int) -> Any:
         """A function from texts to (ids, lengths)."""
         import bpe
         from bpe.formats import tiktoken
@@ -34,7 +34,7 @@ class Tiktoken(Peer):
 
     name = "tiktoken"
 
-    def encoder(self, ranks: Ranks, threads: int) -> Any:
+    def make_encoder(self, ranks: Ranks, threads: int) -> Any:
         """A function from texts to lists of ids, which are not converted to arrays."""
         import tiktoken
 
@@ -47,4 +47,4 @@ class Tiktoken(Peer):
         return encode
 
 
-ENCODERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Tiktoken)}
+ENCODERS: dict[str, Any] = {peer.name: peer for peer in (BpePeer, Tiktoken)}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peers.common import SEPARATOR, Own, Peer, Vocab
+from peers.common import SEPARATOR, BpeBase, Peer, Vocab
 from peers.published import TOKENIZERS
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when datasets and datatrove are imported
@@ -27,12 +27,12 @@ Ids = NDArray[np.unsignedinteger[Any]]
 END = "<|endoftext|>"
 
 
-class Ours(Own):
+class BpePeer(BpeBase):
     """This package; "array" is `encode_files`, which writes nothing."""
 
     forms = ("array", "native", "megatron", "nanogpt", "datatrove")
 
-    def modules(self, path: str) -> tuple[str, ...]:
+    def list_modules(self, path: str) -> tuple[str, ...]:
         """The modules that encoding a source needs."""
         return ("bpe.data.encoding", *(("pyarrow.parquet",) if path.endswith(".parquet") else ()))
 
@@ -50,7 +50,7 @@ class Ours(Own):
         encode_shards(sources, tok, out, format=form, threads=threads)
         return None
 
-    def ids(self, out: Path, form: str, result: Any) -> Ids:
+    def read_ids(self, out: Path, form: str, result: Any) -> Ids:
         """The ids of all shards."""
         if form == "array":
             array: Ids = result
@@ -67,7 +67,7 @@ class Gigatoken(Peer):
     name = "gigatoken"
     forms = ("native",)
 
-    def modules(self, path: str) -> tuple[str, ...]:
+    def list_modules(self, path: str) -> tuple[str, ...]:
         """The modules that it needs."""
         del path
         return ("gigatoken", "awkward")
@@ -78,12 +78,12 @@ class Gigatoken(Peer):
 
         del form
         peer = TOKENIZERS["gigatoken"]()
-        rows = peer.corpus(peer.load(vocab, threads), "file", path, [])
+        rows = peer.encode_corpus(peer.load(vocab, threads), "file", path, [])
         out.mkdir()
         np.save(out / "ids.npy", np.asarray(awkward.flatten(rows), dtype=np.uint16))
         np.save(out / "offsets.npy", np.cumsum(np.asarray(awkward.num(rows), dtype=np.int64)))
 
-    def ids(self, out: Path, form: str, result: Any) -> Ids:
+    def read_ids(self, out: Path, form: str, result: Any) -> Ids:
         """The array."""
         del form, result
         array: Ids = np.load(out / "ids.npy")
@@ -96,7 +96,7 @@ class Datasets(Peer):
     name = "datasets"
     forms = ("nanogpt",)
 
-    def modules(self, path: str) -> tuple[str, ...]:
+    def list_modules(self, path: str) -> tuple[str, ...]:
         """The modules that it needs."""
         del path
         return ("datasets", "tiktoken")
@@ -128,7 +128,7 @@ class Datasets(Peer):
             offset += len(part)
         array.flush()
 
-    def ids(self, out: Path, form: str, result: Any) -> Ids:
+    def read_ids(self, out: Path, form: str, result: Any) -> Ids:
         """The file."""
         del form, result
         return np.fromfile(out / "train.bin", dtype=np.uint16)
@@ -140,7 +140,7 @@ class Datatrove(Peer):
     name = "datatrove"
     forms = ("datatrove",)
 
-    def modules(self, path: str) -> tuple[str, ...]:
+    def list_modules(self, path: str) -> tuple[str, ...]:
         """The modules that it needs."""
         del path
         return ("datatrove.executor", "datatrove.pipeline.readers", "datatrove.pipeline.tokens")
@@ -158,16 +158,16 @@ class Datatrove(Peer):
         )
         LocalPipelineExecutor([reader, writer], tasks=1, logging_dir=str(out / "logs")).run()
 
-    def ids(self, out: Path, form: str, result: Any) -> Ids:
+    def read_ids(self, out: Path, form: str, result: Any) -> Ids:
         """The file."""
         del form, result
         (path,) = (out / "ids").glob("*.ds")
         return np.fromfile(path, dtype=np.uint16)
 
 
-def installed(peer: Peer) -> bool:
+def is_installed(peer: Peer) -> bool:
     """Whether a library can be imported."""
     return importlib.util.find_spec(peer.name) is not None
 
 
-PIPELINES: dict[str, Any] = {peer.name: peer for peer in (Ours, Gigatoken, Datasets, Datatrove)}
+PIPELINES: dict[str, Any] = {peer.name: peer for peer in (BpePeer, Gigatoken, Datasets, Datatrove)}

@@ -2,7 +2,7 @@
 
 `load` makes a tokenizer from a `Vocab`. `ways` are the ways in which a library takes a corpus: "file" (it reads the
 documents itself) or any other name (a list of str); `corpus` encodes it in one of them. `one` returns a function from a
-str to its ids, and `decode` a function from ids to bytes; `takes` converts an array to the ids that it accepts.
+str to its ids, and `decode` a function from ids to bytes; `convert_ids` converts an array to the ids that it accepts.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peers.common import SEPARATOR, Own, Peer, Vocab
+from peers.common import SEPARATOR, BpeBase, Peer, Vocab
 
 
-class Ours(Own):
+class BpePeer(BpeBase):
     """This package."""
 
     ways = ("file", "batch")
@@ -37,21 +37,21 @@ class Ours(Own):
         self._threads = threads
         return bpe.Tokenizer.load(vocab.json)
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A batch of flat arrays."""
         if way == "file":
             return tok.encode_files(path, separator=SEPARATOR, threads=self._threads)
         return tok.encode_batch(texts, threads=self._threads)
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """An array."""
         return tok.encode
 
-    def takes(self, ids: NDArray[np.uint32]) -> Any:
+    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
         """The array."""
         return ids
 
-    def decode(self, tok: Any) -> Any:
+    def make_decoder(self, tok: Any) -> Any:
         """Bytes."""
         return tok.decode_bytes
 
@@ -76,7 +76,7 @@ class Gigatoken(Peer):
         self._parallel = threads > 1
         return gigatoken.Tokenizer(vocab.json)
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A ragged array of the library awkward; a list of lists by gigatoken's tiktoken interface."""
         if way == "file":
             from gigatoken import TextFileSource
@@ -86,15 +86,15 @@ class Gigatoken(Peer):
             return tok.as_tiktoken().encode_ordinary_batch(texts, num_threads=8 if self._parallel else 1)
         return tok.encode_batch(texts, parallel=self._parallel)
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """An array."""
         return tok.encode
 
-    def takes(self, ids: NDArray[np.uint32]) -> Any:
+    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
         """The array."""
         return ids
 
-    def decode(self, tok: Any) -> Any:
+    def make_decoder(self, tok: Any) -> Any:
         """Bytes."""
         return tok.decode
 
@@ -119,20 +119,20 @@ class Tiktoken(Peer):
             special_tokens={},
         )
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of lists."""
         del way, path
         return tok.encode_ordinary_batch(texts, num_threads=self._threads)
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """A list."""
         return tok.encode_ordinary
 
-    def takes(self, ids: NDArray[np.uint32]) -> Any:
+    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
         """A list."""
         return ids.tolist()
 
-    def decode(self, tok: Any) -> Any:
+    def make_decoder(self, tok: Any) -> Any:
         """Bytes."""
         return tok.decode_bytes
 
@@ -151,7 +151,7 @@ class Riptoken(Tiktoken):
 
         return riptoken.CoreBPE(vocab.table(), {}, PATTERNS[vocab.pattern].expression)
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of lists."""
         del way, path
         return tok.encode_ordinary_batch(texts)
@@ -176,12 +176,12 @@ class Wordchipper(Tiktoken):
         options.set_accelerated_lexers(True)
         return wordchipper.Tokenizer.from_pretrained(name, options)
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of lists."""
         del way, path
         return tok.encode_batch(texts)
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """A list."""
         return tok.encode
 
@@ -198,16 +198,16 @@ class RsBpe(Tiktoken):
         self._threads = threads
         return getattr(openai, f"{vocab.name}_base")()
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of lists."""
         del way, path
         return tok.encode_batch(texts)[0]
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """A list."""
         return tok.encode
 
-    def decode(self, tok: Any) -> Any:
+    def make_decoder(self, tok: Any) -> Any:
         """A str, encoded."""
         return lambda ids: tok.decode(ids).encode()
 
@@ -227,20 +227,20 @@ class HuggingFace(Peer):
 
     load_json = load
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A list of encodings."""
         del way, path
         return tok.encode_batch_fast(texts, add_special_tokens=False)
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """A list, taken from an Encoding."""
         return lambda text: tok.encode(text, add_special_tokens=False).ids
 
-    def takes(self, ids: NDArray[np.uint32]) -> Any:
+    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
         """A list."""
         return ids.tolist()
 
-    def decode(self, tok: Any) -> Any:
+    def make_decoder(self, tok: Any) -> Any:
         """A str, encoded."""
         return lambda ids: tok.decode(ids, skip_special_tokens=False).encode()
 
@@ -257,13 +257,13 @@ class Fastokens(HuggingFace):
 
         return Tokenizer.from_tiktoken(vocab.ranks, encoding=f"{vocab.name}_base")
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """Ids and offsets, from two buffers."""
         del way, path
         ids, offsets = tok.encode_batch_flat(texts)
         return np.frombuffer(ids, dtype=np.uint32), np.diff(np.frombuffer(offsets, dtype=np.uint64))
 
-    def one(self, tok: Any) -> Any:
+    def make_encoder(self, tok: Any) -> Any:
         """A list, taken from an Encoding."""
         return lambda text: tok.encode(text).ids
 
@@ -281,18 +281,19 @@ class Tokie(HuggingFace):
 
         return tokie.Tokenizer.from_json(vocab.json)
 
-    def corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """Flat arrays from a file, a list of encodings from texts."""
         if way == "file":
             ids, offsets = tok.encode_files([path], SEPARATOR.encode())
             return ids, np.diff(offsets)
         return tok.encode_batch(texts, add_special_tokens=False)
 
-    def decode(self, tok: Any) -> Any:
+    def make_decoder(self, tok: Any) -> Any:
         """Bytes."""
         return tok.decode_bytes
 
 
 TOKENIZERS: dict[str, Any] = {
-    peer.name: peer for peer in (Ours, Gigatoken, Tiktoken, HuggingFace, Riptoken, Wordchipper, Fastokens, Tokie, RsBpe)
+    peer.name: peer
+    for peer in (BpePeer, Gigatoken, Tiktoken, HuggingFace, Riptoken, Wordchipper, Fastokens, Tokie, RsBpe)
 }

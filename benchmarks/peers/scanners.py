@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from peers.common import PATTERN, Own, Peer
+from peers.common import PATTERN, BpeBase, Peer
 
 # Hugging Face's spellings: Oniguruma interprets `{1,3}+` and `$` differently from tiktoken's engine.
 HUGGINGFACE = {
@@ -20,14 +20,14 @@ HUGGINGFACE = {
 }
 
 
-class Ours(Own):
+class BpePeer(BpeBase):
     """This package."""
 
-    def text(self, data: bytes) -> bytes:
+    def convert_text(self, data: bytes) -> bytes:
         """The bytes as they are."""
         return data
 
-    def scanner(self, pattern: str) -> Callable[[Any], int]:
+    def make_scanner(self, pattern: str) -> Callable[[Any], int]:
         """The scanner's count of pretokens, without an object for each."""
         from bpe.pretokenize import _scanner as scan
         from bpe.pretokenize.patterns import PATTERNS
@@ -44,11 +44,11 @@ class Regex(Peer):
 
     name = "regex"
 
-    def text(self, data: bytes) -> str:
+    def convert_text(self, data: bytes) -> str:
         """A str."""
         return data.decode()
 
-    def scanner(self, pattern: str) -> Callable[[Any], int]:
+    def make_scanner(self, pattern: str) -> Callable[[Any], int]:
         """All matches as a list."""
         import regex
 
@@ -63,11 +63,11 @@ class HuggingFace(Peer):
 
     name = "tokenizers"
 
-    def text(self, data: bytes) -> str:
+    def convert_text(self, data: bytes) -> str:
         """A str."""
         return data.decode()
 
-    def scanner(self, pattern: str) -> Callable[[Any], int]:
+    def make_scanner(self, pattern: str) -> Callable[[Any], int]:
         """`Split` by the pattern, as in tokenizer.json files; a list of str with offsets."""
         from tokenizers import Regex as Expression
         from tokenizers.pre_tokenizers import Split
@@ -83,11 +83,11 @@ class Gigatoken(Peer):
 
     name = "gigatoken"
 
-    def text(self, data: bytes) -> bytes:
+    def convert_text(self, data: bytes) -> bytes:
         """The bytes as they are."""
         return data
 
-    def scanner(self, pattern: str) -> Callable[[Any], int] | None:
+    def make_scanner(self, pattern: str) -> Callable[[Any], int] | None:
         """An iterator of bytes objects run to its end."""
         if pattern != "gpt2":
             return None
@@ -100,4 +100,4 @@ class Gigatoken(Peer):
         return count
 
 
-SCANNERS: dict[str, Any] = {peer.name: peer for peer in (Ours, Regex, HuggingFace, Gigatoken)}
+SCANNERS: dict[str, Any] = {peer.name: peer for peer in (BpePeer, Regex, HuggingFace, Gigatoken)}

@@ -9,10 +9,10 @@ import os
 from typing import Any
 
 from peers import counters
-from peers.common import PATTERN, SEPARATOR, Own, Peer, Tokens, documents
+from peers.common import PATTERN, SEPARATOR, BpeBase, Peer, Tokens, read_documents
 
 
-class Ours(Own):
+class BpePeer(BpeBase):
     """This package."""
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
@@ -28,7 +28,7 @@ class Ours(Own):
         return lambda: [tok.token_bytes(index) for index in range(256, tok.vocab_size)]
 
 
-class OursByLetters(Ours):
+class BpePeerByLetters(BpePeer):
     """This package with the alphabet in the order of GPT-2's letters, as in `tokenizers`; ties break differently."""
 
     name = "bpe-letters"
@@ -69,7 +69,7 @@ class FFBPE(counters.FFBPE):
         trainer.add_word_counter(self.count(self.read(path), threads))
         trainer.train(vocab_size)
         model = trainer.validate_model()
-        return lambda: tokens_by_id(model.vocab)
+        return lambda: list_tokens_by_id(model.vocab)
 
 
 class RustBPE(Peer):
@@ -83,7 +83,7 @@ class RustBPE(Peer):
 
         os.environ["RAYON_NUM_THREADS"] = str(threads)
         tok = rustbpe.Tokenizer()
-        tok.train_from_iterator(iter(documents(path)), vocab_size, pattern=PATTERN)
+        tok.train_from_iterator(iter(read_documents(path)), vocab_size, pattern=PATTERN)
         return lambda: [bytes(token) for token, rank in tok.get_mergeable_ranks() if rank >= 256]
 
 
@@ -98,8 +98,8 @@ class BPEasy(Peer):
         import bpeasy
 
         longest = 1 << 20  # bpeasy requires a limit
-        vocab = bpeasy.train_bpe(iter(documents(path)), PATTERN, longest, vocab_size)
-        return lambda: tokens_by_id(vocab)
+        vocab = bpeasy.train_bpe(iter(read_documents(path)), PATTERN, longest, vocab_size)
+        return lambda: list_tokens_by_id(vocab)
 
 
 class HuggingFace(Peer):
@@ -118,9 +118,9 @@ class HuggingFace(Peer):
         tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
-        tok.train_from_iterator(documents(path), trainer)
+        tok.train_from_iterator(read_documents(path), trainer)
         read_byte = map_letters_to_bytes()
-        return lambda: tokens_by_id(
+        return lambda: list_tokens_by_id(
             {bytes(read_byte[letter] for letter in token): token_id for token, token_id in tok.get_vocab().items()}
         )
 
@@ -176,7 +176,7 @@ class MinBPE(Peer):
 
     name = "minbpe"
 
-    def version(self) -> str:
+    def get_version(self) -> str:
         """The source is used, since minbpe has no release."""
         return "source"
 
@@ -186,11 +186,11 @@ class MinBPE(Peer):
         import minbpe
 
         tok = minbpe.RegexTokenizer(PATTERN)
-        tok.train("".join(documents(path)), vocab_size)
+        tok.train("".join(read_documents(path)), vocab_size)
         return lambda: [tok.vocab[index] for index in range(256, len(tok.vocab))]
 
 
-def tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
+def list_tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
     """The tokens of a vocabulary in the order of their ids, without the 256 bytes."""
     return [token for token, token_id in sorted(vocab.items(), key=lambda item: item[1]) if token_id >= 256]
 
@@ -198,6 +198,6 @@ def tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
 TRAINERS: dict[str, Any] = {
     peer.name: peer
     for peer in (
-        Ours, OursByLetters, Gigatoken, FFBPE, RustBPE, BPEasy, HuggingFace, SentencePiece, YouTokenToMe, MinBPE,
+        BpePeer, BpePeerByLetters, Gigatoken, FFBPE, RustBPE, BPEasy, HuggingFace, SentencePiece, YouTokenToMe, MinBPE,
     )
 }  # fmt: skip

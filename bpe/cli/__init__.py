@@ -36,10 +36,10 @@ from bpe.cli.arguments import COMMANDS, build_parser, build_program_parser
 from bpe.cli.files import (
     Stdout,
     flush_stderr,
-    identify,
     list_outputs,
-    open_closed_streams,
     print_error,
+    read_identity,
+    replace_closed_streams,
     silence_stdout,
 )
 from bpe.cli.parsing import replace_with_flags
@@ -50,7 +50,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command of `argv`, None for the process's own without the program's name; return the exit status."""
-    open_closed_streams()
+    replace_closed_streams()
     try:
         with _interrupt_on_signals() as signal_numbers:
             status = _run(argv, signal_numbers)
@@ -67,13 +67,13 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     """Run the command; `signal_numbers` has the number of a signal that has ended the command."""
     identities: dict[str, object] = {}
     try:
-        _starting.end()
+        _starting.restore_interrupts()
         arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
         if arguments[0] not in COMMANDS:
             build_program_parser().parse_args(arguments)  # prints help or the version, or refuses
         command, parser = COMMANDS[arguments[0]], build_parser(arguments[0])
         args = parser.parse_args(arguments[1:])
-        identities.update((path, identify(path)) for path in list_outputs(args))
+        identities.update((path, read_identity(path)) for path in list_outputs(args))
         with _log_to_stderr(args.quiet):
             status = command.run(args)
             Stdout().flush()
@@ -81,7 +81,7 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     except SystemExit as exit_:  # argparse: --help, --version, bad use
         return _flush_stdout(exit_.code if isinstance(exit_.code, int) else 1)
     except KeyboardInterrupt as interrupt:
-        saved_paths = [path for path, identity in identities.items() if identify(path) != identity]
+        saved_paths = [path for path, identity in identities.items() if read_identity(path) != identity]
         details = [f"{' and '.join(saved_paths)} saved"] if saved_paths else list(map(str, interrupt.args))
         cause = f"ended by {signal.Signals(signal_numbers[0]).name}" if signal_numbers else "interrupted"
         return _fail(": ".join([cause, *(details or ["nothing was saved"] * bool(identities))]), 130)

@@ -19,9 +19,9 @@ from bpe._version import __version__
 from bpe.base.memory_limits import check_memory
 from bpe.cli.parsing import (
     Group,
-    InsteadOf,
     Option,
     Parser,
+    ReplacePositional,
     add_arguments,
     at_least,
     either,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 
 
-def import_later(name: str) -> Callable[[str], Any]:
+def make_lazy_type(name: str) -> Callable[[str], Any]:
     """Make a type of a function that is imported when it is used: "module:function"."""
     return lambda text: resolve_name(f"bpe.{name}")(text)
 
@@ -159,7 +159,7 @@ RANK_PATTERN = either(
         "--pattern RE",
         "the same as a regular expression, which is read as tiktoken does",
         dest="pretokenizer",
-        type=import_later("formats.tiktoken:parse_pattern"),
+        type=make_lazy_type("formats.tiktoken:parse_pattern"),
     ),
 )
 #: The options of `bpe encode` for shards.
@@ -184,12 +184,12 @@ SHARD_OPTIONS = (
 )
 
 
-def output_option(name: str, help_text: str = "the file to write", **keywords: Any) -> Option:
+def make_output_option(name: str, help_text: str = "the file to write", **keywords: Any) -> Option:
     """Describe the option that names a file to write."""
     return option(f"-o --output {name}", help_text, **{"type": parse_path, "required": True, **keywords})
 
 
-def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
+def make_word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
     """Describe the options that split texts into words; `defaults` says for which models a pretokenizer is the default.
 
     A pretokenizer that is not given is absent from the result, since None means that a text is one word.
@@ -207,7 +207,7 @@ def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
                 "--pattern RE",
                 "a regular expression (of Python's regex package) that finds the pretokens",
                 dest="pretokenizer",
-                type=import_later("pretokenize.pretokenizer:Pretokenizer.from_regex"),
+                type=make_lazy_type("pretokenize.pretokenizer:Pretokenizer.from_regex"),
                 default=argparse.SUPPRESS,
             ),
         ),
@@ -229,7 +229,7 @@ def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             f"{', '.join(NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
             dest="normalizers",
             action="append",
-            type=import_later("text.normalizers:create_by_name"),
+            type=make_lazy_type("text.normalizers:create_by_name"),
             default=[],
         ),
         option(
@@ -237,7 +237,7 @@ def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             "remove what the regular expression matches",
             dest="normalizers",
             action="append",
-            type=import_later("text.normalizers:Remove"),
+            type=make_lazy_type("text.normalizers:Remove"),
         ),
     )
 
@@ -247,10 +247,10 @@ def word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
 #: The options of `bpe train`, which are at most 35.
 _TRAIN_OPTIONS = (
     group("corpus", *ANY_FILES, COUNTS, *DOCUMENTS),
-    group("words", *word_options({"gpt2": "default of byte models", "whitespace": "default of character models"})),
+    group("words", *make_word_options({"gpt2": "default of byte models", "whitespace": "default of character models"})),
     group(
         "vocabulary",
-        output_option("tokenizer.json"),
+        make_output_option("tokenizer.json"),
         either(
             option(
                 "--vocab-size N",
@@ -332,8 +332,8 @@ COMMANDS: dict[str, Command] = {
     "count-words": Command(
         "training:count_words",
         *FILES,
-        output_option("words.counts"),
-        *word_options({"gpt2": "default"}),
+        make_output_option("words.counts"),
+        *make_word_options({"gpt2": "default"}),
         *DOCUMENTS,
         PART,
         THREADS,
@@ -341,7 +341,7 @@ COMMANDS: dict[str, Command] = {
     "merge-counts": Command(
         "training:merge_counts",
         option("counts A", "files that bpe count-words made", nargs="+"),
-        output_option("C"),
+        make_output_option("C"),
         option(
             "--weights W,W,…",
             "what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
@@ -357,7 +357,7 @@ COMMANDS: dict[str, Command] = {
         *FILES,
         TOKENIZER,
         TIMEOUT,
-        output_option(
+        make_output_option(
             "OUT",
             "the file to write, default stdout; of shards, the folder",
             type=parse_path_or_stdout,
@@ -379,7 +379,7 @@ COMMANDS: dict[str, Command] = {
         "encoding:decode",
         option("file FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin"),
         TOKENIZER,
-        output_option("OUT", "the file to write; default stdout", type=parse_path_or_stdout, required=False),
+        make_output_option("OUT", "the file to write; default stdout", type=parse_path_or_stdout, required=False),
         option("--separator S", "written between documents", type=unescape),
         option("--skip-invalid", "leave out ids that are no token"),
     ),
@@ -397,7 +397,7 @@ COMMANDS: dict[str, Command] = {
     "convert-shards": Command(
         "encoding:convert_shards",
         option("folder IN", "a folder of shards, or one file"),
-        output_option("OUT", "the folder to write"),
+        make_output_option("OUT", "the folder to write"),
         option("--format", "the format to write", choices=SHARD_FORMATS, required=True),
         option(
             "--end-of-text ID_OR_TOKEN",
@@ -419,7 +419,7 @@ COMMANDS: dict[str, Command] = {
     "merge-manifests": Command(
         "encoding:merge_manifests",
         option("parts PART", "the folders of all parts, which lie in OUT", nargs="+"),
-        output_option("OUT", "the folder to write"),
+        make_output_option("OUT", "the folder to write"),
     ),
     "info": Command(
         "tokenizers:info",
@@ -435,7 +435,7 @@ COMMANDS: dict[str, Command] = {
     "edit": Command(
         "tokenizers:edit",
         option("input IN", "tokenizer.json"),
-        output_option("OUT", "the tokenizer.json to write"),
+        make_output_option("OUT", "the tokenizer.json to write"),
         *(
             option(f"{flag} T", help_text, nargs="+", action="extend", default=[])
             for flag, help_text in (
@@ -448,7 +448,7 @@ COMMANDS: dict[str, Command] = {
         "training:prune",
         *ANY_FILES,
         TOKENIZER,
-        output_option("OUT", "the tokenizer.json to write"),
+        make_output_option("OUT", "the tokenizer.json to write"),
         option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
         COUNTS,
         option(
@@ -463,7 +463,7 @@ COMMANDS: dict[str, Command] = {
         "tokenizers:convert",
         option("input IN", "the tokenizer: a file, or a folder"),
         option("output OUT", "the file to write; for formats of several files, the folder", type=parse_path),
-        output_option("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
+        make_output_option("OUT", "OUT, named", dest="named_output", action=ReplacePositional, required=False),
         option(
             "--from FORMAT",
             f"the format of IN, by default detected: {', '.join(list_format_names())}",
@@ -533,7 +533,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command(
         "comparing:report",
         *PATHS,
-        output_option("report.html", "the page to write"),
+        make_output_option("report.html", "the page to write"),
         PARALLEL,
         *INPUT_FORMAT,
         *DOCUMENTS,
@@ -552,7 +552,7 @@ COMMANDS: dict[str, Command] = {
     "demo": Command(
         "demo:main",
         option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
-        output_option("tokenizer.json", "keep the tokenizer here", required=False),
+        make_output_option("tokenizer.json", "keep the tokenizer here", required=False),
         THREADS,
     ),
     "completion": Command("manual:print_script", option("shell SHELL", ", ".join(SHELLS), choices=SHELLS)),

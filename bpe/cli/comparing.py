@@ -80,7 +80,7 @@ def _choose_output(args: argparse.Namespace) -> tuple[str, str | None]:
             continue
         if value == "-":
             return output_format, None
-        if os.path.exists(value) and (not value.endswith(f".{output_format}") or holds_tokenizer(value)):
+        if os.path.exists(value) and (not value.endswith(f".{output_format}") or is_tokenizer(value)):
             args.paths.append(value)
             return output_format, None
         return output_format, value
@@ -183,19 +183,19 @@ def divide_paths(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     text_paths: list[str] = []
     for argument in args.paths:
         if argument not in args.tokenizers:
-            (tokenizer_paths if holds_tokenizer(split_name(argument)[1]) else text_paths).append(argument)
+            (tokenizer_paths if is_tokenizer(split_name(argument)[1]) else text_paths).append(argument)
     if not tokenizer_paths:
         args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
     return tokenizer_paths, text_paths
 
 
-def holds_tokenizer(path: str) -> bool:
+def is_tokenizer(path: str) -> bool:
     """Whether a file's or a folder's content is a tokenizer that this package loads."""
     if os.path.isdir(path):
         return detect_folder_format(sorted(os.listdir(path))) is not None
     if path == "-" or not os.path.isfile(path):
         return False  # a pipe, a glob or a path with a scheme
-    if not _may_hold_tokenizer(path):
+    if not _may_be_tokenizer(path):
         return False
     try:
         bpe.Tokenizer.load(path)
@@ -204,7 +204,7 @@ def holds_tokenizer(path: str) -> bool:
     return True
 
 
-def _may_hold_tokenizer(path: str) -> bool:
+def _may_be_tokenizer(path: str) -> bool:
     """Whether the first bytes of a file are those of some tokenizer's format, so that a large text is not read."""
     if path.endswith((".jsonl", ".ndjson")):
         return False

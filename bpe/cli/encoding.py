@@ -65,17 +65,17 @@ def encode(args: argparse.Namespace) -> None:
         flag = option.names[0]
         if getattr(args, flag[2:].replace("-", "_")) is not None:
             args.parser.error(f"{flag} is for training shards; give --format {', '.join(FORMATS)}")
-    as_npy = _is_npy(args)
+    is_npy = _is_npy(args)
     sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
-    _log_separator_advice(tokenizer, args, as_npy=as_npy)
+    _log_separator_advice(tokenizer, args, is_npy=is_npy)
     batches = ((batch, continues) for _, _, batch, continues in _encode_groups(tokenizer, sources, args, warn=True))
-    if as_npy:
+    if is_npy:
         write_npy(args.output, batches)
     else:
         with open_output(args.output) as out:
             write_lines(out, batches)
-    if args.output is not None and args.format is None and not as_npy:
+    if args.output is not None and args.format is None and not is_npy:
         log.info("%s: ids as text, a line for each document; --format writes training shards", args.output)
     log_skipped(sources)
 
@@ -115,10 +115,10 @@ def _parse_token(tokenizer: bpe.Tokenizer, text: str) -> int | str:
     return int(text) if text.isdecimal() and text not in tokenizer.special_tokens else text
 
 
-def _log_separator_advice(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
+def _log_separator_advice(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, is_npy: bool) -> None:
     """Log that the separator, if it is a special token, gives no id: users may expect one."""
     if args.separator in tokenizer.special_tokens and args.append is None and args.prepend is None:
-        boundary_note = f"{offsets_path(args.output)} says" if as_npy else "line ends say"
+        boundary_note = f"{offsets_path(args.output)} says" if is_npy else "line ends say"
         log.info(
             "the separator %s gives no id: only %s where documents end; add --append '%s' to write its id after each",
             args.separator,
@@ -139,10 +139,10 @@ def _is_npy(args: argparse.Namespace) -> bool:
         args.parser.error(
             f"the output {args.output} would hold lines of ids, not {extension}; name it .txt or .npy, or say --format"
         )
-    as_npy = args.format == "npy" or (args.format is None and extension == ".npy")
-    if as_npy and args.output is None:
+    is_npy = args.format == "npy" or (args.format is None and extension == ".npy")
+    if is_npy and args.output is None:
         args.parser.error("--format npy needs -o ids.npy: the document boundaries go beside it, to ids.offsets.npy")
-    return as_npy
+    return is_npy
 
 
 def _encode_groups(

@@ -128,7 +128,7 @@ def list_checkpoint_files(args: argparse.Namespace) -> list[str]:
     return [f"{stage}{extension}" for stage in stages for extension in ("", ".counts")]
 
 
-def identify(path: str) -> tuple[int, ...] | None:
+def read_identity(path: str) -> tuple[int, ...] | None:
     """Return a value that changes when the file is replaced; None if there is no file."""
     with suppress(OSError):
         status = os.stat(path)
@@ -177,7 +177,7 @@ def open_documents(args: argparse.Namespace, path: str) -> Sources:
     return open_sources(args, [path])
 
 
-def holds_counts(path: str) -> bool:
+def is_counts_file(path: str) -> bool:
     """Whether a path is a file of word counts."""
     from bpe.count.files import COUNTS_FORMAT
 
@@ -245,7 +245,7 @@ def _silence(stream: TextIO) -> None:
     os.close(null_device)
 
 
-def open_closed_streams() -> None:
+def replace_closed_streams() -> None:
     """Open replacements for a closed stdin, stdout or stderr, so that no output file is given descriptor 0, 1 or 2.
 
     Writing to this stdout is an error, and what is written to this stderr is lost.

@@ -89,7 +89,7 @@ def add_arguments(container: argparse._ActionsContainer, items: Iterable[Option 
             add_arguments(container.add_argument_group(item.title), item.items)
 
 
-class InsteadOf(argparse.Action):
+class ReplacePositional(argparse.Action):
     """An option `named_x`, which can be given instead of the argument x.
 
     argparse itself does not find an argument with nargs="?" after another option.

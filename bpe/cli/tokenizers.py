@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import bpe
-from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, open_sources, print_line
+from bpe.cli.files import check_files, check_inputs, check_output, is_counts_file, log_skipped, open_sources, print_line
 from bpe.converting import spec_with, text_difference
 from bpe.errors import FormatError, get_log, pluralize, printable
 from bpe.formats.loading import FORMATS, is_rank_file
@@ -21,18 +21,18 @@ from bpe.formats.saving import check_name_has_format, choose_format, compare_all
 log = get_log("bpe.cli")
 
 #: The number of special tokens, and of the longest tokens, that `bpe info` shows.
-_MAX_LISTED = 10
+_MAX_LISTED_NAMES = 10
 
 
 def info(args: argparse.Namespace) -> None:
     """Describe a tokenizer or a file of word counts."""
-    if args.plot and holds_counts(args.file):
+    if args.plot and is_counts_file(args.file):
         args.parser.error(f"{args.file} has word counts; --plot draws the training of a tokenizer")
     if args.plot:
         _plot(args.file)
         return
-    facts = _describe_counts(args.file) if holds_counts(args.file) else _describe_tokenizer(args.file)
-    for name, value in facts.items():
+    properties = _describe_counts(args.file) if is_counts_file(args.file) else _describe_tokenizer(args.file)
+    for name, value in properties.items():
         print_line(f"{name + ':':<18}{printable(str(value))}")
 
 
@@ -54,7 +54,7 @@ def _describe_counts(path: str) -> dict[str, Any]:
     from bpe.show.terminal import plain
 
     counts = WordCounts.load(path)
-    words = counts.most_common(_MAX_LISTED)
+    words = counts.most_common(_MAX_LISTED_NAMES)
     return {
         "file": "word counts",
         "distinct words": len(counts),
@@ -77,7 +77,7 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
     end_of_word = tokenizer.spec.end_of_word
     attachment = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
     specials, added_names = tokenizer.special_tokens, tokenizer._engine.specials.always
-    longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED]
+    longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED_NAMES]
     return {
         "model": describe_model(tokenizer.spec),
         "vocabulary": f"{pluralize(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
@@ -114,8 +114,8 @@ def _describe_pretokenizer(pretokenizer: bpe.Pretokenizer | None) -> str:
 
 
 def _list_few(names: list[str]) -> str:
-    remainder = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
-    return ", ".join(names[:_MAX_LISTED] + remainder) or "none"
+    remainder = [f"and {len(names) - _MAX_LISTED_NAMES} more"] if len(names) > _MAX_LISTED_NAMES else []
+    return ", ".join(names[:_MAX_LISTED_NAMES] + remainder) or "none"
 
 
 def _describe_component(value: object) -> str:
@@ -128,10 +128,10 @@ def edit(args: argparse.Namespace) -> None:
         args.parser.error("give the tokens to add, with --add-special or --add")
     check_files(args, args.input)
     tokenizer = bpe.Tokenizer.load(args.input)
-    extended = tokenizer.with_tokens(special=args.add_special, added=args.add)
-    extended.save(args.output)
-    n_more = pluralize(extended.vocab_size - tokenizer.vocab_size, "more token")
-    log.info("%s, ids %d to %d: %s", n_more, tokenizer.n_vocab, extended.n_vocab - 1, args.output)
+    extended_tokenizer = tokenizer.with_tokens(special=args.add_special, added=args.add)
+    extended_tokenizer.save(args.output)
+    n_more = pluralize(extended_tokenizer.vocab_size - tokenizer.vocab_size, "more token")
+    log.info("%s, ids %d to %d: %s", n_more, tokenizer.n_vocab, extended_tokenizer.n_vocab - 1, args.output)
 
 
 def show(args: argparse.Namespace) -> None:
@@ -210,12 +210,16 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
     for file, source in zip(sources.files, file_sources, strict=True):
         batches = [tokenizer.encode_files(source) for tokenizer in (first, second)]
         n_documents = len(batches[0])
-        differing = [index for index in range(n_documents) if not np.array_equal(batches[0][index], batches[1][index])]
-        if differing:
-            index = differing[0]
+        differing_indices = [
+            index for index in range(n_documents) if not np.array_equal(batches[0][index], batches[1][index])
+        ]
+        if differing_indices:
+            index = differing_indices[0]
             name = file.name if n_documents == 1 else f"{file.name}, document {index}"
             remainder = (
-                "" if len(differing) == 1 else f"; {pluralize(len(differing), 'document')} of {n_documents} differ"
+                ""
+                if len(differing_indices) == 1
+                else f"; {pluralize(len(differing_indices), 'document')} of {n_documents} differ"
             )
             yield f"ids: {text_difference(first, second, name, batches[0][index], batches[1][index])}{remainder}"
     log_skipped(*file_sources)

@@ -42,7 +42,7 @@ def train(args: argparse.Namespace) -> None:
         options["on_merge"] = _print_merge
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
-        trained: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
+        result: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
             **_make_corpus_arguments(args, sources),
             superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
             alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
@@ -53,7 +53,7 @@ def train(args: argparse.Namespace) -> None:
             progress=progress,
         )
         with progress_note(progress, "write"):
-            tokenizers = trained if isinstance(trained, list) else [trained]
+            tokenizers = result if isinstance(result, list) else [result]
             for tokenizer, output in zip(tokenizers, outputs, strict=True):
                 tokenizer.save(output)
     except KeyboardInterrupt:
@@ -136,14 +136,14 @@ def merge_counts(args: argparse.Namespace) -> None:
     if len(weights) != len(args.counts):
         args.parser.error(f"--weights has {pluralize(len(weights), 'number')}; give one for each of the files")
     first_counts = WordCounts.load(args.counts[0])
-    merged = empty_like(first_counts)
+    total_counts = empty_like(first_counts)
     parser = build_parser("count-words")  # errors name the options of counting
     for index, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
         with error_context(path, parser=parser):
             counts = WordCounts.load(path) if index else first_counts
-            merged.merge(counts, weight, any_documents=args.any_documents)
-    merged.save(args.output)
-    _log_counts(merged, f"from {pluralize(len(args.counts), 'file')}", args.output)
+            total_counts.merge(counts, weight, any_documents=args.any_documents)
+    total_counts.save(args.output)
+    _log_counts(total_counts, f"from {pluralize(len(args.counts), 'file')}", args.output)
 
 
 def _log_counts(counts: WordCounts, origin: str, path: str) -> None:
@@ -155,10 +155,10 @@ def prune(args: argparse.Namespace) -> None:
     sources = _open_corpus(args, args.tokenizer)
     corpus = _make_corpus_arguments(args, sources)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
-    pruned, remap = bpe.prune(tokenizer, args.vocab_size, **corpus, threads=args.threads)
-    pruned.save(args.output)
+    pruned_tokenizer, remap = bpe.prune(tokenizer, args.vocab_size, **corpus, threads=args.threads)
+    pruned_tokenizer.save(args.output)
     if args.remap is not None:
         with atomic_write(args.remap) as file:
             np.save(file, remap)
     log_skipped(sources)
-    log.info("%s of %d: %s", pluralize(pruned.vocab_size, "token"), tokenizer.vocab_size, args.output)
+    log.info("%s of %d: %s", pluralize(pruned_tokenizer.vocab_size, "token"), tokenizer.vocab_size, args.output)

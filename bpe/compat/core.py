@@ -61,19 +61,19 @@ def load_tokenizers() -> Any:
 
 
 def split_additions(
-    added: Iterable[AddedTokenEntry], vocab_size: int, find_id: Callable[[str], int | None]
+    added_tokens: Iterable[AddedTokenEntry], vocab_size: int, find_id: Callable[[str], int | None]
 ) -> Iterator[list[Any]]:
     """Split added tokens, by ascending id, into the calls by which `tokenizers` gives them their ids.
 
     Args:
-        added: the added tokens.
+        added_tokens: the added tokens.
         vocab_size: the number of tokens of the model.
         find_id: returns the id of a token of the model; None for any other name.
 
     """
     token_class, next_id = load_tokenizers().AddedToken, vocab_size
     batch: list[Any] = []
-    for token in added:
+    for token in added_tokens:
         if find_id(token.content) is None:
             if token.id != next_id:
                 yield batch
@@ -92,8 +92,8 @@ class Core:
         normalizer: the JSON value, or None.
         pre_tokenizer: the JSON value, or None.
         native: the native tokenizer, if it is known.
-        special: names that decoding skips although they are no longer special; as in `tokenizers`, adding a special
-            token again without the flag does not change that.
+        skipped_names: names that decoding skips although they are no longer special; as in `tokenizers`, adding a
+            special token again without the flag does not change that.
         keep_ids: whether the ids of added tokens stay although `tokenizers` would give others when it reads them.
         base: a core that differs only in its added tokens; a core with more tokens reuses the tables of its base.
 
@@ -107,12 +107,12 @@ class Core:
         pre_tokenizer: Any,
         *,
         native: Tokenizer | None = None,
-        special: frozenset[str] = frozenset(),
+        skipped_names: frozenset[str] = frozenset(),
         keep_ids: bool = False,
         base: Core | None = None,
     ) -> None:
         self.model, self.added_rows, self.normalizer, self.pre_tokenizer = model, added_rows, normalizer, pre_tokenizer
-        self._formerly_special, self.keep_ids = special, keep_ids
+        self._formerly_special, self.keep_ids = skipped_names, keep_ids
         self._lock = make_lock(self)
         self._native: Tokenizer | None = native
         self._base: Core | None = base if base is None or base._is_prepared else base._base
@@ -120,7 +120,7 @@ class Core:
         self._is_prepared: bool = False
 
     @cached_property
-    def added(self) -> tuple[AddedTokenEntry, ...]:
+    def added_tokens(self) -> tuple[AddedTokenEntry, ...]:
         """The added tokens, by ascending id."""
         return tuple(starmap(AddedTokenEntry, self.added_rows))
 
@@ -130,16 +130,16 @@ class Core:
         return dict(zip(map(itemgetter(1), self.added_rows), map(itemgetter(0), self.added_rows), strict=True))
 
     @cached_property
-    def special(self) -> frozenset[str]:
+    def skipped_names(self) -> frozenset[str]:
         """The names that decoding skips."""
         return self._formerly_special.union(compress(self.added_ids, map(itemgetter(-1), self.added_rows)))
 
     def to_json_bytes(self, *, with_added: bool = True, with_lists: bool = True) -> bytes:
         """Write the tokenizer.json of this part alone; without its lists, with an empty vocab and no merges."""
-        added = dump_compact([token.to_json() for token in self.added] if with_added else [])
+        added_tokens = dump_compact([token.to_json() for token in self.added_tokens] if with_added else [])
         model = self.model if with_lists else replace(self.model, vocab_json=b"{}", merges_json=b"[]")
         settings = (
-            f'{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added},'
+            f'{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added_tokens},'
             f'"normalizer":{dump_compact(self.normalizer)},"pre_tokenizer":{dump_compact(self.pre_tokenizer)},'
             '"post_processor":null,"decoder":null,"model":'
         )
@@ -167,9 +167,13 @@ class Core:
     def _extend_base(self) -> Tokenizer | None:
         """Extend the native tokenizer of the base by new tokens, in 1 ms; None if more than that has changed."""
         base, native = self._base, None if self._base is None else self._base._native
-        if base is None or native is None or self.added[: len(base.added_rows)] != base.added:
+        if base is None or native is None or self.added_tokens[: len(base.added_rows)] != base.added_tokens:
             return None
-        spec, new_tokens, strings = native.spec, self.added[len(base.added_rows) :], vars(base).get("strings")
+        spec, new_tokens, spellings = (
+            native.spec,
+            self.added_tokens[len(base.added_rows) :],
+            vars(base).get("spellings"),
+        )
         limit, names = spec.vocabulary.limit, [token.content for token in new_tokens]
         if [token.id for token in new_tokens] != list(range(limit, limit + len(new_tokens))):
             return None
@@ -177,9 +181,9 @@ class Core:
             return None
         if spec.normalizer is not None and not all(map(spec.normalizer.spelling, names)):
             return None
-        if strings is not None and len(strings) == limit:
-            self.strings = [*strings, *names]
-        flags = {token.content: token.flag_names for token in self.added}
+        if spellings is not None and len(spellings) == limit:
+            self.spellings = [*spellings, *names]
+        flags = {token.content: token.flag_names for token in self.added_tokens}
         return with_specials(native, add_tokens(spec, {name: flags[name] for name in names}, flags))
 
     def _read_spec(self) -> TokenizerSpec:
@@ -201,7 +205,7 @@ class Core:
         self._always_names = specials.always
         # A normalizer may turn other text into a name.
         are_literal = not specials.always and not specials.select_normalized(names)
-        self._prefix = find_common_prefix(names) if are_literal else ""
+        self._common_prefix = find_common_prefix(names) if are_literal else ""
         keep_ints(native.n_vocab)
         self._is_token = np.append(spec.vocabulary.kinds != 0, False)
         special_names = self._all_names - self._always_names
@@ -231,7 +235,7 @@ class Core:
 
         """
         twin = load_tokenizers().Tokenizer.from_str(self.to_json_bytes(with_added=False).decode())
-        for batch in split_additions(self.added, len(self.model.vocab), self.model.vocab.get):
+        for batch in split_additions(self.added_tokens, len(self.model.vocab), self.model.vocab.get):
             twin.add_tokens(batch)
         return twin
 
@@ -268,7 +272,7 @@ class Core:
 
     def _has_no_special(self, text: str, as_text: bool) -> bool:
         """Whether it is certain that a text has no special token."""
-        prefix = self._prefix
+        prefix = self._common_prefix
         if prefix and (as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
             return True
         return not self._choose_names(as_text)
@@ -283,7 +287,7 @@ class Core:
         native = self._choose_native(as_text)
         if native is None:
             return partial(self.encode, as_text=as_text), False, ""
-        return native.encode, not self._choose_names(as_text), self._prefix
+        return native.encode, not self._choose_names(as_text), self._common_prefix
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """Encode several texts to ids."""
@@ -291,7 +295,7 @@ class Core:
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _FALSE_VALUES else None
             try:
-                if not self._choose_names(as_text) or not has_name(texts, self._prefix):
+                if not self._choose_names(as_text) or not has_name(texts, self._common_prefix):
                     return native.encode_batch(texts, threads=threads)
                 return self._engine.encode_batch(texts, resolve_threads(threads), self._choose_names(as_text))
             except ValueError:
@@ -334,42 +338,42 @@ class Core:
         ids, spans, word_ids, names_by_index = encoder.encode_untrimmed(
             text, self._choose_names(as_text), "char", "tokenizers"
         )
-        strings = self.strings
-        tokens = [strings[token_id] or "" for token_id in ids.tolist()]
+        spellings = self.spellings
+        tokens = [spellings[token_id] or "" for token_id in ids.tolist()]
         for index, name in names_by_index.items():
             tokens[index] = name
         return tokens, list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)), word_ids.tolist()
 
     @cached_property
-    def strings(self) -> list[str | None]:
+    def spellings(self) -> list[str | None]:
         """The spelling of each token, by id."""
         vocabularies = self.model.vocab, self.added_ids
-        strings: list[str | None] = [None] * (
+        spellings: list[str | None] = [None] * (
             max((token_id for ids_by_token in vocabularies for token_id in ids_by_token.values()), default=-1) + 1
         )
         for ids_by_token in vocabularies:
             for token, token_id in ids_by_token.items():
-                strings[token_id] = token
-        return strings
+                spellings[token_id] = token
+        return spellings
 
     @cached_property
-    def names(self) -> list[str | None]:
+    def decoded_names(self) -> list[str | None]:
         """What each token is decoded as, by id: the spelling, but for added tokens (`_decode_added`)."""
-        names = list(self.strings)
-        for added in self.added:
-            names[added.id] = self._decode_added(added)
+        names = list(self.spellings)
+        for token in self.added_tokens:
+            names[token.id] = self._decode_added(token)
         return names
 
-    def _decode_added(self, added: AddedTokenEntry) -> str:
+    def _decode_added(self, token: AddedTokenEntry) -> str:
         """Decode an added token: its content, normalized if the token is sought in normalized text."""
-        if self.normalizer is None or not added.normalized:
-            return added.content
+        if self.normalizer is None or not token.normalized:
+            return token.content
         native = self._native or self.native
         if native is None:
-            normalized: str = self.tokenizers_twin.normalizer.normalize_str(added.content)
+            normalized: str = self.tokenizers_twin.normalizer.normalize_str(token.content)
             return normalized
         normalizer = native.spec.normalizer
-        return added.content if normalizer is None else normalizer.spelling(added.content)
+        return token.content if normalizer is None else normalizer.spelling(token.content)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -383,7 +387,7 @@ class Core:
     def _is_skipped(self) -> NDArray[np.bool_]:
         """Whether decoding with `skip_special` leaves out an id, for each id and one more."""
         is_skipped = np.zeros(len(self._is_token), dtype=np.bool_)
-        is_skipped[[token.id for token in self.added if self._decode_added(token) in self.special]] = True
+        is_skipped[[token.id for token in self.added_tokens if self._decode_added(token) in self.skipped_names]] = True
         return is_skipped
 
     def make_short_decoder(self, decoder: Any) -> tuple[TokenTable | None, bytes, bytes]:
@@ -415,11 +419,11 @@ class Core:
         decoder_type = decoder.get("type") if isinstance(decoder, dict) else None
         if decoder_type == "ByteLevel" and self._decodes_exactly:
             return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
-        strings, skipped_names = self.names, self.special if skip_special else frozenset()
+        spellings, skipped_names = self.decoded_names, self.skipped_names if skip_special else frozenset()
         tokens = [
             token
             for token_id in _check_ids(ids)
-            if token_id < len(strings) and (token := strings[token_id]) is not None and token not in skipped_names
+            if token_id < len(spellings) and (token := spellings[token_id]) is not None and token not in skipped_names
         ]
         if decoder_type is None:
             return " ".join(tokens)
@@ -439,7 +443,7 @@ class Core:
         decode = self._decoder.decode_with_final_space
         return all(
             read_letters_or_utf8(self._decode_added(token)) == decode(np.array([token.id], dtype=np.uint32))
-            for token in self.added
+            for token in self.added_tokens
         )
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:

@@ -90,15 +90,15 @@ class Model:
             raise FormatError("merges must be a list", where="model.merges")
 
 
-def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
+def parse_document(data: bytes) -> tuple[Model, dict[str, Any]]:
     """Divide a tokenizer.json into the model and the other fields.
 
     Raises:
         FormatError: for text that is not JSON, or has no model of type BPE.
 
     """
-    divided = _try_split_off_lists(data)
-    fields = _load_json(data) if divided is None else divided[0]
+    split_file = _try_split_off_lists(data)
+    fields = _load_json(data) if split_file is None else split_file[0]
     model = fields.pop("model", None) if isinstance(fields, dict) else None
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
@@ -106,8 +106,8 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
         raise FormatError(f"the model is {short_repr(model['type'])}; it must be BPE", where="model.type")
     vocab, merges = model.pop("vocab", {}), model.pop("merges", [])
     settings = {"type": model.pop("type", "BPE")} | model
-    if divided is not None:
-        vocab_json, merges_json = (text[start:end] for text, start, end in divided[1:])
+    if split_file is not None:
+        vocab_json, merges_json = (text[start:end] for text, start, end in split_file[1:])
         return Model(settings, vocab_json, merges_json), fields
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise FormatError("vocab must be an object, and merges a list", where="model")

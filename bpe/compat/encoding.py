@@ -448,18 +448,18 @@ class Encoding(Row):
         """
         if direction not in ("left", "right"):
             raise ValueError(f"Invalid truncation direction value : {direction}")
-        limit, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
+        max_tokens, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
         length = len(self)
-        if limit >= length:
+        if max_tokens >= length:
             return
-        if limit == 0:
+        if max_tokens == 0:
             parts, overflowing = [], [*self.resolved.overflowing, self.copy()]
-        elif stride >= limit:
+        elif stride >= max_tokens:
             raise ValueError(
-                f"stride is {stride}; it must be less than max_length, which is {limit} without template tokens"
+                f"stride is {stride}; it must be less than max_length, which is {max_tokens} without template tokens"
             )
         else:
-            ranges = _split_range(length, limit, stride, direction)
+            ranges = _split_range(length, max_tokens, stride, direction)
             parts, *other_parts = [self._cut_parts(start, stop) for start, stop in ranges]
             overflowing = list(map(Encoding.from_parts, other_parts))
         self.resolved.parts, self.resolved.ranges, self.resolved.overflowing = parts, {}, overflowing
@@ -527,22 +527,22 @@ class Encoding(Row):
         []
 
         """
-        merged = Encoding.from_parts([])
+        merged_encoding = Encoding.from_parts([])
         for encoding in encodings:
-            merged = merged._append(encoding, growing_offsets)
-        return merged
+            merged_encoding = merged_encoding._append(encoding, growing_offsets)
+        return merged_encoding
 
     def _append(self, other: Encoding, shift_offsets: bool) -> Encoding:
         """Append another encoding; `overflowing` has all combinations."""
-        combined = [
-            encoding._append(tail, shift_offsets)
+        overflow_pairs = [
+            encoding._append(following, shift_offsets)
             for encoding in self.overflowing
-            for tail in (other, *other.overflowing)
+            for following in (other, *other.overflowing)
         ]
-        combined += [self._append(tail, shift_offsets) for tail in other.overflowing]
-        merged = self._append_parts(other, shift_offsets)
-        merged.resolved.overflowing = combined
-        return merged
+        overflow_pairs += [self._append(following, shift_offsets) for following in other.overflowing]
+        result = self._append_parts(other, shift_offsets)
+        result.resolved.overflowing = overflow_pairs
+        return result
 
     def _append_parts(self, other: Encoding, shift_offsets: bool) -> Encoding:
         """Append another encoding, without `overflowing`."""

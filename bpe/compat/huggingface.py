@@ -455,7 +455,7 @@ class Tokenizer(TokenizerFields):
         """Return the added tokens by id; of the class of `tokenizers`, if that is installed."""
         return {
             token.id: AddedToken(token.content, **dict(zip(FLAGS, token.flags, strict=True)))
-            for token in self._state.core.added
+            for token in self._state.core.added_tokens
         }
 
     def token_to_id(self, token: str) -> int | None:
@@ -470,7 +470,7 @@ class Tokenizer(TokenizerFields):
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
         """Return the token of an id, or None."""
-        names = self._state.core.names
+        names = self._state.core.decoded_names
         if not 0 <= id < 1 << 32:
             raise OverflowError(f"id is {id}; it must be from 0 to 2**32 - 1")
         return names[id] if id < len(names) else None
@@ -485,24 +485,24 @@ class Tokenizer(TokenizerFields):
             for token_id, token in sorted(tokens.items())
         )
         state = self._snapshot()
-        return self if rows == state.core.added else self._from_state(state.with_core(added_rows=rows))
+        return self if rows == state.core.added_tokens else self._from_state(state.with_core(added_rows=rows))
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
-        return self._add_all(tokens, special=False)
+        return self._add_tokens(tokens, special=False)
 
     def add_special_tokens(self, tokens: Iterable[Any]) -> int:
         """Add special tokens, given as str or `AddedToken`. Returns how many are new or were changed."""
-        return self._add_all(tokens, special=True)
+        return self._add_tokens(tokens, special=True)
 
-    def _add_all(self, tokens: Iterable[Any], special: bool) -> int:
+    def _add_tokens(self, tokens: Iterable[Any], special: bool) -> int:
         with _lock:
             core = self._snapshot().core
             fields = [read_added_fields(token, special) for token in tokens]
-            added, count = number_tokens(core.added, core.model.vocab, fields)
+            added, count = number_tokens(core.added_tokens, core.model.vocab, fields)
             if count:
                 names = {token_fields["content"] for token_fields in fields if token_fields["special"]} - {""}
-                self._state = self._state.with_core(added_rows=added, special=core.special | names)
+                self._state = self._state.with_core(added_rows=added, skipped_names=core.skipped_names | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------
@@ -524,14 +524,14 @@ class Tokenizer(TokenizerFields):
         )
 
     def _train(self, trainer: Any, corpus: dict[str, Any], train_peer: Any) -> None:
-        trained = training.train_natively(self._snapshot(), trainer, **corpus)
-        if trained is None:
+        trained_state = training.train_natively(self._snapshot(), trainer, **corpus)
+        if trained_state is None:
             peer = load_tokenizers().Tokenizer.from_str(self.to_str())
             train_peer(peer)
-            trained = replace(parse_state(peer.to_str().encode()), as_text=self._state.as_text)
+            trained_state = replace(parse_state(peer.to_str().encode()), as_text=self._state.as_text)
         with _lock:
             self._shared_components.clear()
-            self._state = trained
+            self._state = trained_state
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -546,7 +546,7 @@ class Tokenizer(TokenizerFields):
             file.write(self.to_str(pretty).encode())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_text, (self.to_str(),)
+        return _rebuild_tokenizer, (self.to_str(),)
 
     def __copy__(self) -> Tokenizer:
         return self._from_state(replace(self._snapshot(), as_text=False))
@@ -634,7 +634,7 @@ class DecodeStream:
 # Private --------------------------------------------------------------------------------------------------------------
 
 
-def _from_text(text: str) -> Tokenizer:
+def _rebuild_tokenizer(text: str) -> Tokenizer:
     return Tokenizer._from_state(parse_state(text.encode()))
 
 

@@ -76,8 +76,8 @@ def _read_template(processor: Any, pair: bool) -> list[Piece]:
         tokens_by_name = processor["special_tokens"]
         pieces: list[Piece] = []
         for piece in processor["pair" if pair else "single"]:
-            ((kind, content),) = piece.items()
-            if kind == "Sequence":
+            ((piece_type, content),) = piece.items()
+            if piece_type == "Sequence":
                 pieces.append((int(content["id"] != "A"), content["type_id"]))
             else:
                 token = tokens_by_name[content["id"]]
@@ -149,16 +149,16 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
 
 def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
     """Fill a template with the encodings of its texts and special tokens."""
-    filled = []
+    filled_encodings = []
     for piece in pieces:
         if not isinstance(piece, FixedPart):
             index, type_id = piece
             encodings[index].set_type_ids(type_id)
             encodings[index].set_sequence_id(index)
-            filled.append(encodings[index].copy())
+            filled_encodings.append(encodings[index].copy())
         elif add_special:
-            filled.append(Encoding.from_parts([piece]))
-    return filled
+            filled_encodings.append(Encoding.from_parts([piece]))
+    return filled_encodings
 
 
 def _surround_text(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
@@ -190,21 +190,21 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
     lengths = [len(encoding) for encoding in encodings]
     excess = sum(lengths) - limit
     if limit == 0:
-        targets = [0] * len(lengths)
+        target_lengths = [0] * len(lengths)
     elif excess <= 0:
         return
     elif rule.strategy == "LongestFirst":
-        targets = [limit] if len(lengths) == 1 else _share_length(lengths[0], lengths[1], limit)
+        target_lengths = [limit] if len(lengths) == 1 else _share_length(lengths[0], lengths[1], limit)
     else:
         index = int(rule.strategy == "OnlySecond")
         if index >= len(lengths):
             raise ValueError("Truncation error: Second sequence not provided")
         if lengths[index] <= excess:
             raise ValueError("Truncation error: Sequence to truncate too short to respect the provided max_length")
-        targets = list(lengths)
-        targets[index] -= excess
-    for encoding, target in zip(encodings, targets, strict=True):
-        encoding.truncate(target, rule.stride, rule.direction.lower())
+        target_lengths = list(lengths)
+        target_lengths[index] -= excess
+    for encoding, target_length in zip(encodings, target_lengths, strict=True):
+        encoding.truncate(target_length, rule.stride, rule.direction.lower())
 
 
 def _share_length(first: int, second: int, limit: int) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bpe.compat._rows import StateFields
 from bpe.compat.core import Core, load_tokenizers
-from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact, parse
+from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact, parse_document
 from bpe.compat.processing import Plan, Rules
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
@@ -179,9 +179,9 @@ class State(StateFields):
     def with_core(self, **changes: Any) -> State:
         """Return the state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
-        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "special")
+        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "skipped_names")
         fields = {name: getattr(core, name) for name in names} | changes
-        base = core if changes.keys() <= {"added_rows", "special"} else None
+        base = core if changes.keys() <= {"added_rows", "skipped_names"} else None
         return replace(self, core=Core(**fields, keep_ids=True, base=base))
 
     def to_json_bytes(self) -> bytes:
@@ -190,7 +190,7 @@ class State(StateFields):
             "version": "1.0",
             "truncation": write_truncation(self.rules.truncation),
             "padding": write_padding(self.rules.padding),
-            "added_tokens": [token.to_json() for token in self.core.added],
+            "added_tokens": [token.to_json() for token in self.core.added_tokens],
             "normalizer": self.core.normalizer,
             "pre_tokenizer": self.core.pre_tokenizer,
             "post_processor": self.rules.processor,
@@ -203,7 +203,7 @@ class State(StateFields):
 def read_model(state: bytes | str) -> Model:
     """Read the model from a component's JSON, as `tokenizers.models.BPE.__getstate__` returns it."""
     data = state.encode() if isinstance(state, str) else state
-    return parse(b'{"model":%b}' % data)[0]
+    return parse_document(b'{"model":%b}' % data)[0]
 
 
 def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
@@ -213,7 +213,7 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
         FormatError: for anything that is not a tokenizer.json.
 
     """
-    model, fields = parse(data)
+    model, fields = parse_document(data)
     try:
         file_rows = _read_rows(fields.get("added_tokens") or ())
         if any(type(row[0]) is not int for row in file_rows):  # such ids may have no order
@@ -234,14 +234,14 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
 
 
 def number_tokens(
-    added: tuple[AddedTokenEntry, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
+    added_tokens: tuple[AddedTokenEntry, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
 ) -> tuple[tuple[AddedTokenEntry, ...], int]:
     """Give tokens that are added the ids that `tokenizers` gives them, also when it reads a file.
 
     A token of the vocab keeps its id, whatever the file says; other tokens are numbered from the largest id + 1.
 
     Args:
-        added: the added tokens, by ascending id.
+        added_tokens: the added tokens, by ascending id.
         vocab: the tokens of the model.
         tokens: the fields of each token to add, as `read_added_fields` gives them; an id among them is ignored.
 
@@ -249,7 +249,7 @@ def number_tokens(
         The added tokens after more are added, and how many of these are new or were changed.
 
     """
-    by_id, ids = {token.id: token for token in added}, {token.content: token.id for token in added}
+    by_id, ids = {token.id: token for token in added_tokens}, {token.content: token.id for token in added_tokens}
     next_id, n_changed = max(max(by_id, default=-1) + 1, len(vocab)), 0
     for fields in tokens:
         content = fields["content"]
@@ -273,11 +273,11 @@ def _read_rows(entries: Any) -> list[tuple[Any, ...]]:
 
 def _check_rows(rows: list[tuple[Any, ...]]) -> list[AddedTokenEntry]:
     """Make added tokens of their fields; FormatError for a field of another type."""
-    added = list(starmap(AddedTokenEntry, rows))
-    for index, token in enumerate(added):
+    added_tokens = list(starmap(AddedTokenEntry, rows))
+    for index, token in enumerate(added_tokens):
         if tuple(map(type, token)) != _FIELD_TYPES or token.id < 0:
             raise FormatError(_describe_invalid_field(token), where=f"added_tokens[{index}]")
-    return added
+    return added_tokens
 
 
 def _describe_invalid_field(token: AddedTokenEntry) -> str:

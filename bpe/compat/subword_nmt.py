@@ -188,8 +188,8 @@ class BPE:
         """Encode new words together, where the tokenizer gives what subword-nmt gives."""
         if not self._has_ordered_merges:
             return
-        plain_words = [word for word in words if self._is_plain(word)]
-        for word, ids in zip(plain_words, self._word_tokenizer.encode_batch(plain_words).to_list(), strict=True):
+        single_words = [word for word in words if self._is_single_word(word)]
+        for word, ids in zip(single_words, self._word_tokenizer.encode_batch(single_words).to_list(), strict=True):
             units, start = [], 0
             for token_id in ids:
                 length = self._lengths[token_id]
@@ -198,22 +198,22 @@ class BPE:
                 start += length
             self._cache[word] = self._restrict_to_vocabulary(units, self.vocab) if self.vocab else tuple(units)
 
-    def _is_plain(self, word: str) -> bool:
+    def _is_single_word(self, word: str) -> bool:
         """Whether the tokenizer sees a segment as subword-nmt does: one word, and no match of a glossary."""
         is_special = len(word) < 2 or END_OF_WORD in word or re.search(r"[ \r\n\ud800-\udfff]", word)
         return not is_special and not (self._glossary_pattern and self._glossary_pattern.match(word))
 
     def _segment_word(self, word: str, dropout: float) -> tuple[str, ...]:
-        cached = None if dropout else self._cache.get(word)  # another thread may clear the cache meanwhile
-        if cached is not None:
-            return cached
+        cached_units = None if dropout else self._cache.get(word)  # another thread may clear the cache meanwhile
+        if cached_units is not None:
+            return cached_units
         if self._glossary_pattern and self._glossary_pattern.match(word):
             units: tuple[str, ...] = (word,)
         elif len(word) == 1:
             return (word,)
         else:
-            merged = self._merge(word, dropout)
-            units = self._restrict_to_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
+            merged_units = self._merge(word, dropout)
+            units = self._restrict_to_vocabulary(merged_units, self.vocab) if self.vocab else tuple(merged_units)
         self._cache[word] = (
             units  # with dropout too, as in subword-nmt: a later call without dropout returns these units
         )
@@ -230,12 +230,12 @@ class BPE:
             ]
             if not candidates:
                 break
-            best_rank, merged, start = min(candidates)[0], list[str](), 0
+            best_rank, merged_symbols, start = min(candidates)[0], list[str](), 0
             for rank, index in candidates:
                 if rank == best_rank and index >= start:
-                    merged += [*symbols[start:index], symbols[index] + symbols[index + 1]]
+                    merged_symbols += [*symbols[start:index], symbols[index] + symbols[index + 1]]
                     start = index + 2
-            symbols = merged + symbols[start:]
+            symbols = merged_symbols + symbols[start:]
         if symbols[-1] == END_OF_WORD:
             return symbols[:-1]
         return [*symbols[:-1], symbols[-1].removesuffix(END_OF_WORD)]

@@ -48,17 +48,17 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         is_byte_level, pretokenizer = read_pre_tokenizer(state.core.pre_tokenizer, normalizer)
     except FormatError:
         return None
-    specials: list[dict[str, Any]] = settings["special_tokens"]
-    names = [token["content"] for token in specials]
+    special_tokens: list[dict[str, Any]] = settings["special_tokens"]
+    names = [token["content"] for token in special_tokens]
     size = settings["vocab_size"] - len(names)
-    other_names = {token.content for token in state.core.added} - set(names)
+    other_names = {token.content for token in state.core.added_tokens} - set(names)
     if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(list_byte_letters()):
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
         return None  # merges might make the name of a special token, which would then have the id of the merge result
     if "files" in corpus:
         corpus["files"] = Sources(corpus["files"], per_line=True)
-    learned = train(
+    trained_tokenizer = train(
         **corpus,
         vocab_size=size,
         pretokenizer=pretokenizer,
@@ -66,18 +66,20 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         alphabet=Alphabet(sorted(list_byte_letters())),
         min_frequency=max(settings["min_frequency"], 1),
     )
-    tokens = [spell_token_in_letters(learned.token_bytes(token_id)) for token_id in range(learned.n_vocab)]
+    tokens = [
+        spell_token_in_letters(trained_tokenizer.token_bytes(token_id)) for token_id in range(trained_tokenizer.n_vocab)
+    ]
     if learned_names := set(names) & set(tokens):
         raise ValueError(f"merges made the special token {min(learned_names)!r}; give it a name that no text has")
     vocab = {name: token_id for token_id, name in enumerate([*names, *tokens])}
-    merges = [[tokens[left], tokens[right]] for left, right in learned.merges.tolist()]
+    merges = [[tokens[left], tokens[right]] for left, right in trained_tokenizer.merges.tolist()]
     fields = {**state.core.model.settings, "continuing_subword_prefix": None, "end_of_word_suffix": None}
     model = Model(fields, dump_compact(vocab).encode(), dump_compact(merges).encode())
-    added = [
+    added_rows = [
         AddedTokenEntry(vocab[token["content"]], token["content"], **{flag: token[flag] for flag in FLAGS})
-        for token in specials
+        for token in special_tokens
     ]
-    core = state.with_core(model=model, added_rows=added, special=frozenset(names)).core
+    core = state.with_core(model=model, added_rows=added_rows, skipped_names=frozenset(names)).core
     return replace(state, core=core)
 
 

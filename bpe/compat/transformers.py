@@ -85,24 +85,24 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
             f"tokenizer is {describe(tokenizer)}; it must be a fast tokenizer of transformers, such as "
             "AutoTokenizer.from_pretrained returns"
         )
-    accelerated: Any = copy.copy(tokenizer)
-    if not hasattr(type(accelerated), "_bpe_original_class"):
-        accelerated.__class__ = _make_subclass(type(tokenizer))
-    accelerated.__dict__.pop(_STATE_ATTRIBUTE, None)
-    _find_state(accelerated, _find_originals(type(accelerated)._bpe_original_class), "")
-    return accelerated  # type: ignore[no-any-return]
+    fast_tokenizer: Any = copy.copy(tokenizer)
+    if not hasattr(type(fast_tokenizer), "_bpe_original_class"):
+        fast_tokenizer.__class__ = _make_subclass(type(tokenizer))
+    fast_tokenizer.__dict__.pop(_STATE_ATTRIBUTE, None)
+    _find_state(fast_tokenizer, _find_original_methods(type(fast_tokenizer)._bpe_original_class), "")
+    return fast_tokenizer  # type: ignore[no-any-return]
 
 
 def acceleration_of(tokenizer: Any) -> Acceleration | None:
     """Return what is accelerated for a tokenizer; None if nothing was tried."""
     state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
     if state is not None and state.verification_due:
-        state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, _find_originals(type(tokenizer)))
+        state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, _find_original_methods(type(tokenizer)))
     return None if state is None else state.result
 
 
 _lock = make_lock(sys.modules[__name__])
-_patched: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
+_original_attributes: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
 
 
 def patch_transformers() -> None:
@@ -114,28 +114,28 @@ def patch_transformers() -> None:
         ModuleNotFoundError: if transformers is not installed.
 
     """
-    global _patched
+    global _original_attributes
     backend = _load_backend()
     with _lock:
-        if _patched is None:
-            methods = _make_methods(_find_originals(backend))
-            _patched = {name: backend.__dict__.get(name) for name in _REPLACED_METHODS}
+        if _original_attributes is None:
+            methods = _make_methods(_find_original_methods(backend))
+            _original_attributes = {name: backend.__dict__.get(name) for name in _REPLACED_METHODS}
             for name, method in methods.items():
                 setattr(backend, name, method)
 
 
 def unpatch_transformers() -> None:
     """Give all tokenizers of transformers their own methods back. Without `patch_transformers`, it does nothing."""
-    global _patched
+    global _original_attributes
     with _lock:
-        if _patched is not None:
+        if _original_attributes is not None:
             backend = _load_backend()
-            for name, method in _patched.items():
+            for name, method in _original_attributes.items():
                 if method is None:
                     delattr(backend, name)
                 else:
                     setattr(backend, name, method)
-            _patched = None
+            _original_attributes = None
 
 
 # Private --------------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _load_backend() -> Any:
     return TokenizersBackend
 
 
-def _find_originals(cls: Any) -> dict[str, Any]:
+def _find_original_methods(cls: Any) -> dict[str, Any]:
     """Find the methods of a class before they are overridden."""
     methods = {name: getattr(cls, name) for name in _REPLACED_METHODS}
     for name, method in methods.items():  # of a patched class, the methods before it was patched
@@ -162,14 +162,14 @@ def _find_originals(cls: Any) -> dict[str, Any]:
 
 def _make_subclass(cls: Any) -> Any:
     """Make the accelerated subclass of a class of tokenizers, with the same name, which `save_pretrained` writes."""
-    originals = _find_originals(cls)
+    original_methods = _find_original_methods(cls)
     for subclass in cls.__subclasses__():  # the subclass that was made before, so that copies have the same class
-        if subclass.__dict__.get("_bpe_original_class") is cls and subclass._bpe_originals == originals:
+        if subclass.__dict__.get("_bpe_original_class") is cls and subclass._bpe_originals == original_methods:
             return subclass
     attributes = {
-        **_make_methods(originals),
+        **_make_methods(original_methods),
         "_bpe_original_class": cls,
-        "_bpe_originals": originals,
+        "_bpe_originals": original_methods,
         "__reduce_ex__": _reduce_accelerated,
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
@@ -181,11 +181,11 @@ def _make_subclass(cls: Any) -> Any:
 def _reduce_accelerated(self: Any, protocol: Any) -> Any:
     """Copy and pickle a tokenizer as its class says, except that pickle cannot import an accelerated class."""
     original_class = type(self)._bpe_original_class
-    reduced = original_class.__reduce_ex__(self, max(protocol, 2))
+    reduce_value = original_class.__reduce_ex__(self, max(protocol, 2))
     is_subclass = "_bpe_original_class" not in type(self).__dict__  # of the accelerated class
-    if is_subclass or not isinstance(reduced, tuple):
-        return reduced
-    function, arguments, *state = reduced
+    if is_subclass or not isinstance(reduce_value, tuple):
+        return reduce_value
+    function, arguments, *state = reduce_value
     if function is copyreg.__newobj__:  # type: ignore[attr-defined]
         return _new_accelerated, (original_class, *arguments[1:]), *state
     return _make_accelerated, (function, arguments), *state
@@ -200,14 +200,14 @@ def _make_accelerated(function: Any, arguments: Any) -> Any:
     return accelerate(function(*arguments))
 
 
-def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
+def _make_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     """Make the replacements of the methods of a class, which call the original ones where they must."""
-    methods = {**_make_encoding_methods(originals), **_make_decoding_methods(originals)}
+    methods = {**_make_encoding_methods(original_methods), **_make_decoding_methods(original_methods)}
     for name, method in methods.items():
         # So that the method has the same signature too, which libraries ask for.
-        update_wrapper(method, originals[name])
-        method._bpe_original = originals[name]
-    original_property = originals["backend_tokenizer"]
+        update_wrapper(method, original_methods[name])
+        method._bpe_original = original_methods[name]
+    original_property = original_methods["backend_tokenizer"]
 
     def backend_tokenizer(self: Any) -> Any:
         state = self.__dict__.get(_STATE_ATTRIBUTE)
@@ -219,13 +219,13 @@ def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
     return {**methods, "backend_tokenizer": property(backend_tokenizer, doc=original_property.__doc__)}
 
 
-def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
+def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     from transformers.tokenization_utils_base import BatchEncoding, PreTrainedTokenizerBase
 
     original_call, original_encode, original_encode_plus = (
-        originals[name] for name in ("__call__", "encode", "_encode_plus")
+        original_methods[name] for name in ("__call__", "encode", "_encode_plus")
     )
-    original_add_tokens = originals["_add_tokens"]
+    original_add_tokens = original_methods["_add_tokens"]
     uses_standard_encode = (
         original_encode_plus.__qualname__ == "TokenizersBackend._encode_plus"
         and original_encode is PreTrainedTokenizerBase.encode
@@ -240,7 +240,7 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         if uses_standard_call and text and len(args) <= 1 and options.keys() <= SUPPORTED_OPTIONS:
             all_options = {"text_pair": args[0], **options} if args else options
             if is_supported_call(text, all_options):
-                state = _find_state(self, originals, text)
+                state = _find_state(self, original_methods, text)
                 result = encode_call(self, state, text, all_options, BatchEncoding)
                 if result is not None:
                     return result
@@ -248,7 +248,7 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
 
     def encode(self: Any, text: Any, *args: Any, **options: Any) -> Any:
         if uses_standard_encode and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
-            state = _find_state(self, originals, text)
+            state = _find_state(self, original_methods, text)
             add_special = options.get("add_special_tokens", True)
             if state.result.encoding and type(add_special) is bool:
                 plan = state.get_plan(add_special, bool(self.split_special_tokens), (), ())
@@ -259,13 +259,13 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return original_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
-        state = _find_state(self, originals, options["text"] if "text" in options else args[:1])
+        state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
         is_valid = type(options.get("add_special_tokens", True)) is bool
         is_short_call = state.result.encoding and is_short(
             options.get("text"), options.get("text_pair"), options, MAX_SHORT_CHARS_ENCODE_PLUS
         )
-        use_twin = state.verification_due or is_short_call or not is_valid
-        if use_twin and (twin := state.take_twin(self.__dict__["_tokenizer"])[0]) is not None:
+        uses_twin = state.verification_due or is_short_call or not is_valid
+        if uses_twin and (twin := state.take_twin(self.__dict__["_tokenizer"])[0]) is not None:
             try:
                 return original_encode_plus(with_backend(self, twin), *args, **options)
             finally:
@@ -298,11 +298,11 @@ def _encode_by_view(
     return encode_plus(view, *args, **options)
 
 
-def _make_decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
-    original_decode = originals["decode"]
+def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
+    original_decode = original_methods["decode"]
 
     def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
-        result = _try_decode(self, token_ids, skip_special_tokens, options, originals)
+        result = _try_decode(self, token_ids, skip_special_tokens, options, original_methods)
         return original_decode(self, token_ids, skip_special_tokens, **options) if result is None else result
 
     def batch_decode(
@@ -322,7 +322,7 @@ def _make_decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
 # Decoding -------------------------------------------------------------------------------------------------------------
 
 
-def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], originals: dict[str, Any]) -> Any:
+def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], original_methods: dict[str, Any]) -> Any:
     """Decode ids, or several rows of ids; None where the tokenizer's own method must do so."""
     cleans_up = options.get("clean_up_tokenization_spaces")
     if options.keys() - {"clean_up_tokenization_spaces"} or type(skip) is not bool:
@@ -335,7 +335,7 @@ def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], o
         ids = [ids]
     if type(ids) is not list:
         return None
-    state = _find_state(tokenizer, originals, ids, decoding=True)
+    state = _find_state(tokenizer, original_methods, ids, decoding=True)
     if not state.result.decoding:
         return None
     assert state.compat is not None
@@ -352,7 +352,7 @@ def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], o
 
 
 def _find_state(
-    tokenizer: Any, originals: dict[str, Any], text_or_ids: Any, decoding: bool = False
+    tokenizer: Any, original_methods: dict[str, Any], text_or_ids: Any, decoding: bool = False
 ) -> AccelerationState:
     """Return the state of a tokenizer, made or made again if its backend changed.
 
@@ -380,7 +380,7 @@ def _find_state(
         if _may_defer(state, text_or_ids):
             tokenizer.__dict__[_STATE_ATTRIBUTE] = state
             return state
-    state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, originals)
+    state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, original_methods)
     return state
 
 
@@ -416,7 +416,7 @@ def _make_full_signature(backend: Any) -> Any:
     return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings
 
 
-def _verify(tokenizer: Any, originals: dict[str, Any]) -> AccelerationState:
+def _verify(tokenizer: Any, original_methods: dict[str, Any]) -> AccelerationState:
     """Compare results, and return the state of the tokenizer."""
     backend = tokenizer.__dict__["_tokenizer"]
     state = AccelerationState()
@@ -425,7 +425,7 @@ def _verify(tokenizer: Any, originals: dict[str, Any]) -> AccelerationState:
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
-        _compare(tokenizer, state, originals)
+        _compare(tokenizer, state, original_methods)
     except Exception as error:  # noqa: BLE001  # whatever goes wrong, the tokenizer's own methods remain
         state.result.encoding = state.result.decoding = False
         state.result.reasons.append(f"{type(error).__name__}: {error}")
@@ -437,9 +437,9 @@ def _verify(tokenizer: Any, originals: dict[str, Any]) -> AccelerationState:
     return state
 
 
-def _compare(tokenizer: Any, state: AccelerationState, originals: dict[str, Any]) -> None:
+def _compare(tokenizer: Any, state: AccelerationState, original_methods: dict[str, Any]) -> None:
     """Set what is accelerated: whatever gives the same results as the original methods on all probe texts."""
-    original_encode_plus, compat = originals["_encode_plus"], state.compat
+    original_encode_plus, compat = original_methods["_encode_plus"], state.compat
     assert compat is not None
     names = list(compat.get_added_tokens_decoder().values())[:64]
     texts = [*_PROBE_TEXTS, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]

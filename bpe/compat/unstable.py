@@ -24,7 +24,7 @@ from bpe.vocab.special_tokens import SPACES
 from bpe.vocab.vocabulary import NO_TOKEN
 
 #: The bytes of tokens that count as white space.
-_BLANK = b" \n\t"
+_BLANK_BYTES = b" \n\t"
 
 
 class Completer:
@@ -64,35 +64,35 @@ class Completer:
         try:
             data.decode()
         except UnicodeDecodeError as error:
-            stable, unstable = self._split(data[: error.start], frozenset())
-            return stable + self.encode_piece(unstable + data[error.start :])
+            stable_ids, unstable_bytes = self._split_off_unstable(data[: error.start], frozenset())
+            return stable_ids + self.encode_piece(unstable_bytes + data[error.start :])
         ids: list[int] = self._engine.encode(data).tolist()
         return ids
 
     def encode_with_completions(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], list[list[int]]]:
         """Encode a text to stable ids, and the sequences of ids that may follow them, in ascending order."""
-        ids, unstable = self._split(text, allowed)
-        if not unstable:
+        ids, unstable_bytes = self._split_off_unstable(text, allowed)
+        if not unstable_bytes:
             return ids, []
         ids_by_token = self._engine.spec.vocabulary.ids
-        completions: set[tuple[int, ...]] = {(ids_by_token[token],) for token in self._find_by_prefix(unstable)}
+        completions: set[tuple[int, ...]] = {(ids_by_token[token],) for token in self._find_by_prefix(unstable_bytes)}
         valid_texts: list[bytes] = []
         invalid_texts: list[bytes] = []
-        for position in range(1, len(unstable)):
-            for token in self._find_by_prefix(unstable[position:]):
-                text_after = unstable[:position] + token
+        for position in range(1, len(unstable_bytes)):
+            for token in self._find_by_prefix(unstable_bytes[position:]):
+                text_after = unstable_bytes[:position] + token
                 is_valid = text_after.isascii() or find_utf8_error(text_after) is None
                 (valid_texts if is_valid else invalid_texts).append(text_after)
-        completions |= self._truncate_ids(self._engine.encode_batch(valid_texts, 1), len(unstable))
+        completions |= self._truncate_ids(self._engine.encode_batch(valid_texts, 1), len(unstable_bytes))
         if invalid_texts:
-            completions |= self._truncate_ids(self._merging_engine.encode_batch(invalid_texts, 1), len(unstable))
-        last_char = _find_last_char(unstable)
-        if last_char in SPACES and len(last_char) < len(unstable):
-            parts = unstable[: -len(last_char)], last_char
+            completions |= self._truncate_ids(self._merging_engine.encode_batch(invalid_texts, 1), len(unstable_bytes))
+        last_char = _find_last_char(unstable_bytes)
+        if last_char in SPACES and len(last_char) < len(unstable_bytes):
+            parts = unstable_bytes[: -len(last_char)], last_char
             completions.add(tuple(np.concatenate(list(map(self._merging_engine.encode, parts))).tolist()))
         return ids, [list(completion) for completion in sorted(completions)]
 
-    def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
+    def _split_off_unstable(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
         """Split a text into its stable ids and the bytes of the others."""
         ids = self._engine.encode(text, allowed).tolist()
         *_, last_segment = [None, *self._engine.prepare(text, allowed)]
@@ -110,7 +110,7 @@ class Completer:
 
     def _is_blank(self, token_id: int) -> bool:
         """Whether a token is not special and only white space."""
-        return bool(self._is_ordinary[token_id]) and not self._engine.spec.vocabulary[token_id].strip(_BLANK)
+        return bool(self._is_ordinary[token_id]) and not self._engine.spec.vocabulary[token_id].strip(_BLANK_BYTES)
 
     def _find_by_prefix(self, prefix: bytes) -> list[bytes]:
         """Find the tokens that begin with these bytes."""
@@ -121,8 +121,8 @@ class Completer:
     def _truncate_ids(self, batch: TokenBatch, n_bytes: int) -> set[tuple[int, ...]]:
         """Return the ids of each text, up to the token that reaches `n_bytes`."""
         ends = np.cumsum(self._lengths[batch.ids], dtype=np.int64)
-        begins = np.concatenate(([0], ends))[batch.offsets[:-1]]  # of each text, in the bytes of all of them
-        stops = np.minimum(np.searchsorted(ends, begins + n_bytes) + 1, batch.offsets[1:])
+        starts = np.concatenate(([0], ends))[batch.offsets[:-1]]  # of each text, in the bytes of all of them
+        stops = np.minimum(np.searchsorted(ends, starts + n_bytes) + 1, batch.offsets[1:])
         ids = batch.ids.tolist()
         bounds = zip(batch.offsets[:-1].tolist(), stops.tolist(), strict=True)
         return {tuple(ids[start:end]) for start, end in bounds}

@@ -31,7 +31,7 @@ from typing import Any
 
 from bpe.base.atomic_files import atomic_write, sync_folder
 from bpe.errors import FormatError, get_log, pluralize, short_repr
-from bpe.formats.schema import load
+from bpe.formats.schema import parse_json
 
 fcntl: Any  # None on Windows
 try:
@@ -409,7 +409,7 @@ def _format_line(record: Mapping[str, Any]) -> bytes:
 
 def _parse_record(line: bytes) -> dict[str, Any]:
     """Parse the record of a line, and check and remove its checksum."""
-    record = load(line)
+    record = parse_json(line)
     if not isinstance(record, dict):
         raise FormatError(f"the record is {short_repr(record)}; it must be an object")
     recorded_crc, expected_crc = record.pop("crc32", None), _hash_record(record)

@@ -26,7 +26,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.data.formats.files import WrittenFile
 from bpe.data.journal import JOURNAL_NAME, match_names
 from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, pluralize, short_repr
-from bpe.formats.schema import load
+from bpe.formats.schema import parse_json
 
 #: The name of the file in a folder of shards.
 MANIFEST_NAME = "manifest.json"
@@ -136,7 +136,7 @@ class Manifest:
         tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
         data = json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
-        parse_manifest(load(data))  # what cannot be opened is not written
+        parse_manifest(parse_json(data))  # what cannot be opened is not written
         with atomic_write(Path(folder) / MANIFEST_NAME) as file:
             file.write(data)
         sync_folder(folder)
@@ -155,7 +155,7 @@ class Manifest:
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_MANIFEST_BYTES:
             raise FormatError(f"it is no file of at most {_MAX_MANIFEST_BYTES} bytes; it must be a manifest", path=path)
         try:
-            return parse_manifest(load(path.read_bytes()))
+            return parse_manifest(parse_json(path.read_bytes()))
         except FormatError as error:
             raise FormatError(error.message, path=path, where=error.where) from None
 

@@ -71,17 +71,17 @@ def count(
     parts = PARTS_PER_CORE * cores if parts is None else check_int("parts", parts, 1)
     if not dataset.take(1):  # blocks without rows keep their columns, by which Ray cannot group
         return settings
-    counted = dataset.select_columns([column]).map_batches(
+    word_counts = dataset.select_columns([column]).map_batches(
         _CountActor,
         fn_constructor_args=(column, settings, parts),
         batch_format="pyarrow",
         batch_size=None,  # a whole block: the larger a batch, the fewer words are sent twice
         compute=_make_pool(concurrency, cores),
     )
-    merged = counted.groupby("part", num_partitions=parts).map_groups(
+    merged_counts = word_counts.groupby("part", num_partitions=parts).map_groups(
         _merge_part, fn_kwargs={"min_count": min_sum}, batch_format="pyarrow"
     )
-    return gather_counts(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
+    return gather_counts(merged_counts.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
 
 
 def encode(
@@ -133,9 +133,9 @@ class _CountActor:
     def __call__(self, block: Any) -> Any:
         """Count the words of a block; each has the number of the part that it belongs to."""
         pa = load_pyarrow()
-        counted = count_batch(block.column(self.column), self.settings)
-        part = hash_parts(*get_words(counted.column("word")), self.parts)
-        columns = {"word": counted.column("word"), "count": counted.column("count"), "part": pa.array(part)}
+        word_counts = count_batch(block.column(self.column), self.settings)
+        part = hash_parts(*get_words(word_counts.column("word")), self.parts)
+        columns = {"word": word_counts.column("word"), "count": word_counts.column("count"), "part": pa.array(part)}
         return pa.table(columns)
 
 

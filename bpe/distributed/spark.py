@@ -71,8 +71,8 @@ def count(
         context = TaskContext.get()
         position = 0 if context is None else context.partitionId() << PARTITION_BITS
         schema = pa.schema([("word", pa.binary()), ("count", pa.int64()), ("first", pa.int64())])
-        for counted in count_batches((batch.column(0) for batch in batches), settings, position=position):
-            yield counted.cast(schema)
+        for word_counts in count_batches((batch.column(0) for batch in batches), settings, position=position):
+            yield word_counts.cast(schema)
 
     with _use_this_python(frame):
         words = frame.select(column).mapInArrow(count_partition, "word binary, count bigint, first bigint")
@@ -80,8 +80,8 @@ def count(
     if min_sum > 1:
         sums = sums.filter(functions.col("count") >= min_sum)
     with _use_this_python(frame):
-        packed = sums.mapInArrow(_pack_batches, "packed binary")
-    rows = packed.toLocalIterator(prefetchPartitions=True)
+        packed_rows = sums.mapInArrow(_pack_batches, "packed binary")
+    rows = packed_rows.toLocalIterator(prefetchPartitions=True)
     arrow = load_pyarrow("bpe.distributed.spark")
     return gather_counts((arrow.ipc.open_stream(bytes(row[0])).read_all() for row in rows), settings)
 

@@ -32,7 +32,7 @@ cdef struct Reader:           # a text, block by block
     const byte_t* text
     Py_ssize_t size
     Py_ssize_t position       # the next character begins here
-    int mode
+    int word_rule
     bint valid                # UTF-8
     Block block               # the current one
     Block spilled             # of the next one: what the characters of this one reach into
@@ -52,7 +52,7 @@ cdef struct Reader:           # a text, block by block
 cdef class TokenTally(Visitor):
     cdef readonly object rows
     cdef double[:, ::1] row_view
-    cdef int mode
+    cdef int word_rule
     # Counts.
     cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
     cdef int64_t[::1] totals

@@ -42,8 +42,11 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
 
 follow_vector_level(bpe_use_level_tally)
 
+cdef enum WordRule:
+    WORDS_BY_SCRIPT, WORDS_BY_SPACES, WORDS_BY_CHARACTERS
+
 #: What a word is: by white space, but single characters in scripts without spaces; by white space; a character.
-BY_SCRIPT, BY_SPACES, BY_CHARACTERS = 0, 1, 2
+BY_SCRIPT, BY_SPACES, BY_CHARACTERS = WORDS_BY_SCRIPT, WORDS_BY_SPACES, WORDS_BY_CHARACTERS
 #: The columns of `TokenTally.rows`. The last five count what they say in aligned documents.
 COLUMNS = (
     "bytes",
@@ -107,7 +110,7 @@ cdef void add_character(Reader* reader, uint32_t code, int bit, Py_ssize_t lengt
     cdef Block* block = &reader.block
     if class_of_code(code) & SPACE:
         set_bits(&block.space, &reader.spilled.space, bits, bit)
-    elif reader.mode == 0 and is_single(code):
+    elif reader.word_rule == WORDS_BY_SCRIPT and is_single(code):
         set_bits(&block.single, &reader.spilled.single, bits, bit)
 
 
@@ -144,7 +147,7 @@ cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, ui
     block.tails = masks.tail
     block.space |= masks.space
     block.digit = masks.digit
-    if reader.mode == 0:
+    if reader.word_rule == WORDS_BY_SCRIPT:
         block.single |= masks.ideo | masks.ideo << 1 | masks.ideo << 2
         reader.spilled.single |= masks.ideo >> 63 | masks.ideo >> 62
     while odd:
@@ -191,10 +194,10 @@ cdef bint is_whole(const byte_t* text, Py_ssize_t size) noexcept nogil:
     return last_start + length == size
 
 
-cdef void begin_text(Reader* reader, const byte_t* text, Py_ssize_t size, int mode, bint valid) noexcept nogil:
+cdef void begin_text(Reader* reader, const byte_t* text, Py_ssize_t size, int word_rule, bint valid) noexcept nogil:
     """Start to read a text; `valid` says whether its buffer is known to be UTF-8."""
     memset(reader, 0, sizeof(Reader))
-    reader.text, reader.size, reader.mode = text, size, mode
+    reader.text, reader.size, reader.word_rule = text, size, word_rule
     reader.valid = valid and is_whole(text, size)
     reader.breaks = 1
 
@@ -227,7 +230,7 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
         if masks[i].ascii:                                 # no character reaches into such a block
             space, digits = masks[i].space, masks[i].digit
             words[i] = text_mask & ~space
-            if reader.mode != 2:
+            if reader.word_rule != WORDS_BY_CHARACTERS:
                 words[i] &= space << 1 | breaks
             breaks = space >> 63
             reader.position = base + 64 * i + 64
@@ -236,7 +239,7 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
             read_block(reader, base + 64 * i, &masks[i], text_mask)
             space, digits = reader.block.space, reader.block.digit
             words[i] = reader.block.starts & ~space
-            if reader.mode != 2:                           # a word begins after these
+            if reader.word_rule != WORDS_BY_CHARACTERS:  # a word begins after these
                 words[i] &= (space | reader.block.single) << 1 | breaks | reader.block.single
             breaks = (space | reader.block.single) >> 63
             starts[k], wide[k] = reader.block.starts, reader.block.wide
@@ -329,7 +332,7 @@ cdef class TokenTally(Visitor):
 
     Args:
         lengths: uint32, by id: the bytes of each token, counted as MAX_TOKEN_BYTES if they are more.
-        mode: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
+        word_rule: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
         max_counted: how many tokens are counted until the counts are moved to 64 bits, for tests.
 
     Attributes:
@@ -338,13 +341,13 @@ cdef class TokenTally(Visitor):
 
     """
 
-    def __cinit__(self, lengths, int mode, uint64_t max_counted=MAX_COUNT):
+    def __cinit__(self, lengths, int word_rule, uint64_t max_counted=MAX_COUNT):
         if not 0 < max_counted <= MAX_COUNT:
             raise ValueError(f"max_counted is {max_counted}; it must be from 1 to {MAX_COUNT}")
         self.table = np.minimum(lengths, MAX_TOKEN_BYTES).astype(np.uint32) << np.uint32(COUNT_BITS)
         self.totals = np.zeros(len(lengths), dtype=np.int64)
         self.n_left = self.max_counted = max_counted
-        self.mode = mode
+        self.word_rule = word_rule
         self.end()
 
     def begin(
@@ -515,7 +518,7 @@ cdef int start_text(TokenTally tally, Py_ssize_t index) noexcept nogil:
         tally.size = tally.text_sizes[index]
         if tally.size:
             text = tally.data + tally.text_starts[index]
-        begin_text(&tally.reader, text, tally.size, tally.mode, tally.valid)
+        begin_text(&tally.reader, text, tally.size, tally.word_rule, tally.valid)
     return 0
 
 

@@ -61,7 +61,7 @@ class EncodedDocuments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TokenTable:
+class TokenBytes:
     """The tokens of a vocabulary by id: token i is `blob[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
@@ -105,7 +105,7 @@ class Adapter:
     thread_safe = True
 
     @cached_property
-    def tokens(self) -> TokenTable:
+    def tokens(self) -> TokenBytes:
         """The tokens by id."""
         raise NotImplementedError
 
@@ -150,14 +150,14 @@ class NativeAdapter(Adapter):
         self.engine = tokenizer._engine
         spec = tokenizer.spec
         #: Whether each token is a part of the text, so that their lengths are positions in it if nothing is dropped.
-        self._own_bytes = (
+        self._tokens_are_text = (
             spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None and spec.normalizer is None
         )
         #: Whether the kernel takes documents in a buffer too.
-        self.takes_buffers = self.engine.kernel_takes_raw_text and self._own_bytes
+        self.kernel_takes_buffers = self.engine.kernel_takes_raw_text and self._tokens_are_text
         #: Whether ids can be counted as the kernel writes them.
         self.counts_in_kernel = (
-            self.takes_buffers
+            self.kernel_takes_buffers
             and not self.engine.specials.always
             and spec.vocabulary.lengths.max(initial=0) <= MAX_TOKEN_BYTES
         )
@@ -166,12 +166,12 @@ class NativeAdapter(Adapter):
         return type(self), (self.tokenizer, self.name)
 
     @cached_property
-    def tokens(self) -> TokenTable:
+    def tokens(self) -> TokenBytes:
         """The tokens by id."""
         spec = self.tokenizer.spec
         is_ordinary = spec.vocabulary.kinds == ORDINARY
         is_ordinary[list(spec.special_tokens.values())] = False
-        return TokenTable(spec.vocabulary.blob, spec.vocabulary.offsets, is_ordinary)
+        return TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets, is_ordinary)
 
     @cached_property
     def lengths(self) -> NDArray[np.uint32]:
@@ -181,13 +181,13 @@ class NativeAdapter(Adapter):
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
         """Encode documents in one buffer."""
         specials = self.engine.specials
-        if self._own_bytes:
+        if self._tokens_are_text:
             if specials.always and specials.may_occur(text, specials.always):
                 documents = [bytes(text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
                 batch = self.engine.encode_batch(documents, 1, specials.always)
             else:
                 batch = self.engine.encode_documents(text, starts, ends, 1)
-            if self.takes_buffers or self._is_aligned(batch, ends - starts):
+            if self.kernel_takes_buffers or self._is_aligned(batch, ends - starts):
                 return EncodedDocuments(batch.ids, batch.offsets, self.look_up_sizes(batch.ids))
         rows, sizes = [], []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -233,11 +233,11 @@ class HuggingFaceAdapter(Adapter):
         self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
 
     @cached_property
-    def tokens(self) -> TokenTable:
+    def tokens(self) -> TokenBytes:
         """The tokens by id; byte-level ones are spelled in GPT-2's letters."""
         steps = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
         special = {n for n, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
-        return index_tokens(self._vocab, self.limit, letters="ByteLevel" in steps, without=special)
+        return index_tokens(self._vocab, self.limit, in_letters="ByteLevel" in steps, special_ids=special)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
         """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
@@ -287,10 +287,10 @@ class SimpleAdapter(Adapter):
         self.limit, self.vocab_size = max(vocab.values(), default=-1) + 1, len(vocab)
 
     @cached_property
-    def tokens(self) -> TokenTable:
+    def tokens(self) -> TokenBytes:
         """The tokens by id."""
         special = getattr(self.tokenizer, "_special_tokens", {})
-        return index_tokens(self._vocab, self.limit, without=set(special.values()) if special else set())
+        return index_tokens(self._vocab, self.limit, special_ids=set(special.values()) if special else set())
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
         """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
@@ -363,19 +363,21 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     )
 
 
-def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> TokenTable:
-    """Arrange the tokens of a mapping by id, spelled in GPT-2's letters with `letters`; `without` has special ids."""
+def index_tokens(
+    vocab: Mapping[Any, int], limit: int, *, in_letters: bool = False, special_ids: set[int]
+) -> TokenBytes:
+    """Arrange the tokens of a mapping by id; with `in_letters`, they are spelled in GPT-2's letters."""
     tokens: list[bytes] = [b""] * limit
     is_ordinary = np.zeros(limit, dtype=np.bool_)
     for token, token_id in vocab.items():
         if isinstance(token, bytes):
             tokens[token_id] = token
-        elif letters and token_id not in without:
+        elif in_letters and token_id not in special_ids:
             tokens[token_id] = read_letters_or_utf8(token)
         else:
             tokens[token_id] = str(token).encode("utf-8", "surrogatepass")
-        is_ordinary[token_id] = token_id not in without
-    return TokenTable(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
+        is_ordinary[token_id] = token_id not in special_ids
+    return TokenBytes(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
 
 
 def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:

@@ -120,7 +120,7 @@ def find_common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
     for adapter in adapters:
         if not (
             isinstance(adapter, NativeAdapter)
-            and adapter.takes_buffers
+            and adapter.kernel_takes_buffers
             and adapter.engine.can_split_documents(frozenset())
         ):
             return None

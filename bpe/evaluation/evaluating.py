@@ -42,8 +42,8 @@ class Evaluation(Sequence[TokenizerResult]):
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
-    >>> found = bpe.evaluate(tok, texts=["low lowest", "slow"])
-    >>> found["bytes_per_token"], found["fertility"], found.to_dict()["continued_words"]
+    >>> evaluation = bpe.evaluate(tok, texts=["low lowest", "slow"])
+    >>> evaluation["bytes_per_token"], evaluation["fertility"], evaluation.to_dict()["continued_words"]
     (2.3333333333333335, 2.0, 0.6666666666666666)
 
     """
@@ -190,8 +190,8 @@ def evaluate(
     >>> import bpe
     >>> small = bpe.train(texts=["low lower lowest 낮은"] * 3, vocab_size=260)
     >>> large = bpe.train(texts=["low lower lowest 낮은"] * 3, vocab_size=270)
-    >>> found = bpe.evaluate([small, large], {"en": ["low", "slower"], "ko": ["낮은", "높은"]})
-    >>> [result["ko"]["bytes_per_token"] for result in found]
+    >>> evaluation = bpe.evaluate([small, large], {"en": ["low", "slower"], "ko": ["낮은", "높은"]})
+    >>> [result["ko"]["bytes_per_token"] for result in evaluation]
     [1.0, 1.7142857142857142]
 
     """
@@ -201,7 +201,7 @@ def evaluate(
     names = [corpus.name for corpus in named_corpora]
     if reference is not None and reference not in names:
         raise ValueError(f"reference is {short_repr(reference)}; it must be one of the corpora, {', '.join(names)}")
-    mode = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
+    word_rule = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
     settings = Settings(
         alpha=_check_number("alpha", alpha, 0, math.inf),
         rare=check_int("rare", rare, 1),
@@ -211,23 +211,25 @@ def evaluate(
         reference=reference,
         parallel=parallel,
     )
-    segments = None if morphemes is None else check_morphemes(morphemes)
+    word_morphemes = None if morphemes is None else check_morphemes(morphemes)
     sizes = [corpus.size for corpus in named_corpora]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
-        tallies = [tally_corpus(corpus, adapters, mode, resolve_threads(threads), advance) for corpus in named_corpora]
+        tallies = [
+            tally_corpus(corpus, adapters, word_rule, resolve_threads(threads), advance) for corpus in named_corpora
+        ]
     if parallel:
         _check_parallel(
-            {name: corpus_tally[0].groups.documents for name, corpus_tally in zip(names, tallies, strict=True)}
+            {name: corpus_tally[0].sums.documents for name, corpus_tally in zip(names, tallies, strict=True)}
         )
-    resampled = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
+    resampled_sums = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
     results = []
     for index, adapter in enumerate(adapters):
         corpus_tallies = {
             name: (corpus_tally[index], sums)
-            for name, corpus_tally, sums in zip(names, tallies, resampled, strict=True)
+            for name, corpus_tally, sums in zip(names, tallies, resampled_sums, strict=True)
         }
-        alignment = None if segments is None else compare_boundaries(adapter, segments)
+        alignment = None if word_morphemes is None else compare_boundaries(adapter, word_morphemes)
         results.append(TokenizerResult(adapter, index, corpus_tallies, settings, alignment))
     return Evaluation(results, settings)
 

@@ -15,7 +15,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.errors import pluralize
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
-from bpe.evaluation.tallying import INDEX, Tally
+from bpe.evaluation.tallying import COLUMN_INDEX, Tally
 from bpe.evaluation.vocabulary_metrics import Alignment, Reachability, Shapes, find_shapes, measure_reachability
 
 #: Metrics that are quotients of two sums over documents and so have intervals: (numerator, denominator) in COLUMNS.
@@ -57,7 +57,7 @@ class ResampledSums:
     """Resampled sums of a corpus for all tokenizers at once, so that they are compared on the same documents."""
 
     def __init__(self, tallies: Sequence[Tally], settings: Settings) -> None:
-        self.rows = [tally.groups.to_array() for tally in tallies]
+        self.rows = [tally.sums.to_array() for tally in tallies]
         self._settings = settings
 
     @cached_property
@@ -114,7 +114,7 @@ class CorpusResult:
         settings: Settings,
     ) -> None:
         self.name, self.counts = name, counts
-        self.sums = {column: float(totals[index]) for column, index in INDEX.items()}
+        self.sums = {column: float(totals[index]) for column, index in COLUMN_INDEX.items()}
         self.documents = documents
         self._draws = draws
         self._vocab, self._settings = vocab, settings
@@ -136,7 +136,7 @@ class CorpusResult:
         """Find the interval of a metric in RATIOS; None where there are too few documents."""
         if self.draws is None:
             return None
-        numerator, denominator = (self.draws[:, INDEX[column]] for column in RATIOS[name])
+        numerator, denominator = (self.draws[:, COLUMN_INDEX[column]] for column in RATIOS[name])
         if not denominator.all():
             return None
         return metrics.percentile_interval(numerator / denominator, self._settings.confidence)
@@ -165,7 +165,7 @@ class CorpusResult:
         """Divide the number of tokens by that of the first tokenizer; the ratio with its interval."""
         draws, baseline_draws = self.draws, self._baseline.draws
         relative = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
-        column, interval = INDEX["tokens"], None
+        column, interval = COLUMN_INDEX["tokens"], None
         if (
             relative is not None
             and draws is not None
@@ -289,7 +289,7 @@ def _add_draws(
     parts = [result.draws for result in results]
     if all(part is None for part in parts):
         return None
-    sums = np.zeros((settings.resamples, len(INDEX)))
+    sums = np.zeros((settings.resamples, len(COLUMN_INDEX)))
     for part, total in zip(parts, totals, strict=True):
         sums += total if part is None else part
     return sums
@@ -326,7 +326,7 @@ class TokenizerResult:
             totals.append(draws.rows[index].sum(axis=0))
             draw = partial(draws.get_sums, index)
             results.append(
-                CorpusResult(name, tally.counts, totals[-1], tally.groups.documents, draw, self.vocab, settings)
+                CorpusResult(name, tally.counts, totals[-1], tally.sums.documents, draw, self.vocab, settings)
             )
         counts = np.sum([result.counts for result in results], axis=0)
         documents = sum(result.documents for result in results)

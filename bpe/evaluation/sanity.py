@@ -38,11 +38,11 @@ PROBES = (
     "\x00\x01\x7f\x80\ufffd\U0010ffff",
 )
 #: How many numbers of each length are tried, and the longest.
-_NUMBERS, _MAX_DIGITS = 200, 9
+_NUMBERS_PER_LENGTH, _MAX_DIGITS = 200, 9
 #: The share of tokens whose text may be encoded otherwise without that being a failure.
-_MAX_MISSED = 0.01
+_MAX_UNREACHABLE_SHARE = 0.01
 #: How many examples a finding shows.
-_MAX_LISTED = 5
+_MAX_EXAMPLES = 5
 
 Level = Literal["ok", "warning", "failure"]
 
@@ -83,7 +83,7 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
-    >>> [found.check for found in bpe.evaluation.sanity_check(tok) if found.level != "ok"]
+    >>> [finding.check for finding in bpe.evaluation.sanity_check(tok) if finding.level != "ok"]
     []
 
     """
@@ -106,25 +106,25 @@ def has_failure(findings: Iterable[Finding]) -> bool:
 
 
 def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
-    tested = measure_reachability(adapter, find_shapes(adapter.tokens).is_whole)
-    missed = tested.unreachable
-    if not missed:
-        return "ok", f"encoding gives each of {pluralize(tested.tested, 'token')} back"
-    never = _find_never_merged(adapter, missed)
-    examples = _list_tokens(adapter, never or missed)
+    reachability = measure_reachability(adapter, find_shapes(adapter.tokens).is_whole)
+    unreachable_ids = reachability.unreachable
+    if not unreachable_ids:
+        return "ok", f"encoding gives each of {pluralize(reachability.tested, 'token')} back"
+    never_merged_ids = _find_never_merged(adapter, unreachable_ids)
+    examples = _list_tokens(adapter, never_merged_ids or unreachable_ids)
     message = (
-        f"{pluralize(len(missed), 'token')} of {tested.tested} are not what their text is encoded as: it is another "
-        f"token ({len(tested.as_one)}) or several ({len(tested.as_several)}); "
+        f"{pluralize(len(unreachable_ids), 'token')} of {reachability.tested} are not what their text is encoded as: "
+        f"it is another token ({len(reachability.as_one)}) or several ({len(reachability.as_several)}); "
     )
-    if never:
-        return "failure", f"{message}no word has {pluralize(len(never), 'token')} of them: {examples}"
-    if len(missed) > _MAX_MISSED * tested.tested:
+    if never_merged_ids:
+        return "failure", f"{message}no word has {pluralize(len(never_merged_ids), 'token')} of them: {examples}"
+    if len(unreachable_ids) > _MAX_UNREACHABLE_SHARE * reachability.tested:
         return "failure", f"{message}does the pretokenizer belong to the vocabulary? {examples}"
     return "warning", f"{message}merging makes them only within longer words, if at all: {examples}"
 
 
 def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
-    return ", ".join(f"{token_id} {short_repr(adapter.tokens[token_id])}" for token_id in ids[:_MAX_LISTED])
+    return ", ".join(f"{token_id} {short_repr(adapter.tokens[token_id])}" for token_id in ids[:_MAX_EXAMPLES])
 
 
 def _find_never_merged(adapter: Adapter, token_ids: list[int]) -> list[int]:
@@ -137,41 +137,39 @@ def _find_never_merged(adapter: Adapter, token_ids: list[int]) -> list[int]:
 
 
 def _check_round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> tuple[Level, str]:
-    total = changed = 0
-    lost: list[str] = []
-    normalized = isinstance(adapter, NativeAdapter) and adapter.tokenizer.normalizer is not None
+    n_texts = n_changed = 0
+    lost_texts: list[str] = []
+    has_normalizer = isinstance(adapter, NativeAdapter) and adapter.tokenizer.normalizer is not None
     for text in chain(PROBES, (to_bytes(text).decode("utf-8", "replace") for text in texts)):
-        total += 1
+        n_texts += 1
         try:
             decoded = adapter.decode_all(adapter.encode_texts([text]))[0]
             if decoded == text:
                 continue
-            if normalized and adapter.decode_all(adapter.encode_texts([decoded]))[0] == decoded:
-                changed += 1
+            if has_normalizer and adapter.decode_all(adapter.encode_texts([decoded]))[0] == decoded:
+                n_changed += 1
                 continue
             shorter = min(len(text), len(decoded))
             difference = next((i for i in range(shorter) if text[i] != decoded[i]), shorter)  # the first difference
             part = slice(max(difference - 5, 0), difference + 10)
-            lost.append(f"{short_repr(text[part])} came back as {short_repr(decoded[part])}")
+            lost_texts.append(f"{short_repr(text[part])} came back as {short_repr(decoded[part])}")
         except ValueError as error:
-            lost.append(str(error))
-    if lost:
-        return (
-            "failure",
-            f"{pluralize(len(lost), 'text')} of {total} did not come back: {'; '.join(lost[:_MAX_LISTED])}",
-        )
-    if changed:
-        return "warning", f"the normalizer changes {changed} of {total} texts"
-    n_given = "" if total == len(PROBES) else f", {total - len(PROBES):,} of them given"
-    return "ok", f"{total:,} texts came back unchanged{n_given}"
+            lost_texts.append(str(error))
+    if lost_texts:
+        examples = "; ".join(lost_texts[:_MAX_EXAMPLES])
+        return "failure", f"{pluralize(len(lost_texts), 'text')} of {n_texts} did not come back: {examples}"
+    if n_changed:
+        return "warning", f"the normalizer changes {n_changed} of {n_texts} texts"
+    n_given = "" if n_texts == len(PROBES) else f", {n_texts - len(PROBES):,} of them given"
+    return "ok", f"{n_texts:,} texts came back unchanged{n_given}"
 
 
 def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
     """Check that the boundaries in a number depend on its length alone."""
     generator = random.Random(0)
-    irregular = []
+    irregular_lengths = []
     for n in range(2, _MAX_DIGITS + 1):
-        texts = [str(generator.randrange(10 ** (n - 1), 10**n)) for _ in range(_NUMBERS)]
+        texts = [str(generator.randrange(10 ** (n - 1), 10**n)) for _ in range(_NUMBERS_PER_LENGTH)]
         try:
             sizes = _measure_tokens(adapter, texts)
         except ValueError as error:
@@ -181,19 +179,19 @@ def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
             example, counterexample = (
                 _mark_cuts(texts[sizes.index(pattern)], pattern) for pattern, _ in patterns.most_common(2)
             )
-            irregular.append(f"{n} digits in {len(patterns)} ways, such as {example} and {counterexample}")
-    if not irregular:
+            irregular_lengths.append(f"{n} digits in {len(patterns)} ways, such as {example} and {counterexample}")
+    if not irregular_lengths:
         return "ok", "numbers of the same length are cut at the same positions"
-    return "failure", f"where numbers are cut depends on their digits: {'; '.join(irregular[:_MAX_LISTED])}"
+    return "failure", f"where numbers are cut depends on their digits: {'; '.join(irregular_lengths[:_MAX_EXAMPLES])}"
 
 
 def _measure_tokens(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     """Measure the tokens of each text."""
     data = [text.encode() for text in texts]
     bounds = compute_offsets([len(text_bytes) for text_bytes in data])
-    encoded = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
-    sizes = encoded.measure_tokens(adapter)
-    return [tuple(sizes[a:b].tolist()) for a, b in pairwise(encoded.offsets.tolist())]
+    documents = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
+    sizes = documents.measure_tokens(adapter)
+    return [tuple(sizes[a:b].tolist()) for a, b in pairwise(documents.offsets.tolist())]
 
 
 def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
@@ -204,15 +202,15 @@ def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
 
 def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     """Check that the name of a special token in text is ordinary text."""
-    specials = _list_special_names(adapter)
+    special_tokens = _list_special_names(adapter)
     imitated_names = []
-    for name, token_id in specials.items():
+    for name, token_id in special_tokens.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
             if token_id in adapter.encode_texts([f"a{name}b"]).ids:
                 imitated_names.append(name)
     if not imitated_names:
-        return "ok", f"{pluralize(len(specials), 'special token')}; none comes out of text"
-    names = ", ".join(imitated_names[:_MAX_LISTED])
+        return "ok", f"{pluralize(len(special_tokens), 'special token')}; none comes out of text"
+    names = ", ".join(imitated_names[:_MAX_EXAMPLES])
     message = f"text that spells them becomes {pluralize(len(imitated_names), 'special token')}: {names}"
     return "warning" if isinstance(adapter, NativeAdapter) else "failure", message
 
@@ -226,7 +224,7 @@ def _list_special_names(adapter: Adapter) -> dict[str, int]:
 
 
 def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
-    tokens = np.flatnonzero(adapter.tokens.is_ordinary & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
+    tokens = np.flatnonzero(adapter.tokens.is_ordinary & (adapter.tokens.lengths > 1))[-_NUMBERS_PER_LENGTH:].tolist()
     texts = [*PROBES, "".join(adapter.decode_each(tokens))]
     try:
         ids = adapter.encode_texts(texts)
@@ -239,15 +237,15 @@ def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
 
 
 def _check_ids(adapter: Adapter) -> tuple[Level, str]:
-    unused = adapter.limit - adapter.vocab_size
-    if unused:
-        return "warning", f"{pluralize(unused, 'id')} below {adapter.limit} have no token"
+    n_unused = adapter.limit - adapter.vocab_size
+    if n_unused:
+        return "warning", f"{pluralize(n_unused, 'id')} below {adapter.limit} have no token"
     return "ok", f"ids 0 to {adapter.limit - 1} are all used"
 
 
 def _check_characters(adapter: Adapter) -> tuple[Level, str]:
-    crossing = np.flatnonzero(find_shapes(adapter.tokens).is_crossing).tolist()
-    if not crossing:
+    crossing_ids = np.flatnonzero(find_shapes(adapter.tokens).is_crossing).tolist()
+    if not crossing_ids:
         return "ok", "no token has parts of two characters"
-    message = f"{pluralize(len(crossing), 'token')} cross the border of characters that they do not complete"
-    return "warning", f"{message}: {_list_tokens(adapter, crossing)}"
+    message = f"{pluralize(len(crossing_ids), 'token')} cross the border of characters that they do not complete"
+    return "warning", f"{message}: {_list_tokens(adapter, crossing_ids)}"

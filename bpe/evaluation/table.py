@@ -44,7 +44,7 @@ VOCABULARY_ROWS = (
 )
 
 
-def format_value(value: Any, how: str) -> str:
+def format_value(value: Any, style: str) -> str:
     """Format a number as the table writes it; – for None.
 
     >>> format_value(0.12345, "%"), format_value(1234567, "d"), format_value(None, "d")
@@ -52,15 +52,15 @@ def format_value(value: Any, how: str) -> str:
     """
     if value is None:
         return "–"
-    return f"{100 * value:.2f}%" if how == "%" else f"{value:,}" if how == "d" else f"{value:{how}}"
+    return f"{100 * value:.2f}%" if style == "%" else f"{value:,}" if style == "d" else f"{value:{style}}"
 
 
-def format_metric(result: CorpusResult, name: str, how: str) -> str:
+def format_metric(result: CorpusResult, name: str, style: str) -> str:
     """Format a metric with its interval, if it has one."""
-    text, range_ = format_value(result[name], how), result.to_dict().get(f"{name}_interval")
+    text, range_ = format_value(result[name], style), result.to_dict().get(f"{name}_interval")
     if range_ is None or range_[0] == range_[1]:
         return text
-    return f"{text} [{format_value(range_[0], how)}, {format_value(range_[1], how)}]"
+    return f"{text} [{format_value(range_[0], style)}, {format_value(range_[1], style)}]"
 
 
 def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
@@ -76,9 +76,9 @@ def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> li
     """
     widths = [max(measure_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
-        folded = _fold_intervals(rows)
-        if len(folded) > len(rows):
-            return align_columns(folded, width)
+        folded_rows = _fold_intervals(rows)
+        if len(folded_rows) > len(rows):
+            return align_columns(folded_rows, width)
         if len(widths) > 2:
             n_columns = 2
             while sum(widths[: n_columns + 1]) + 2 * n_columns <= width:
@@ -95,13 +95,13 @@ def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> li
 
 def _fold_intervals(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Move intervals to rows of their own."""
-    folded = []
+    folded_rows = []
     for heading, *cells in rows[1:]:
         parts = [cell.partition(" [") for cell in cells]
-        folded.append([heading, *(value for value, _, _ in parts)])
+        folded_rows.append([heading, *(value for value, _, _ in parts)])
         if any(interval for _, _, interval in parts):
-            folded.append(["", *(f"[{interval}" if interval else "" for _, _, interval in parts)])
-    return [list(rows[0]), *folded]
+            folded_rows.append(["", *(f"[{interval}" if interval else "" for _, _, interval in parts)])
+    return [list(rows[0]), *folded_rows]
 
 
 def measure_width(text: str) -> int:
@@ -120,12 +120,12 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
     dicts = [result.to_dict() for result in results]
     total = results[0].total
     rows = [["", *(result.name for result in results)]]
-    for heading, name, how in VOCABULARY_ROWS:
+    for heading, name, style in VOCABULARY_ROWS:
         if any(values.get(name) is not None for values in dicts):
-            rows.append([heading, *(format_value(values.get(name), how) for values in dicts)])
-    for heading, name, how in ROWS:
+            rows.append([heading, *(format_value(values.get(name), style) for values in dicts)])
+    for heading, name, style in ROWS:
         if _is_shown(name, results) and any(result.total[name] is not None for result in results):
-            rows.append([heading, *(format_metric(result.total, name, how) for result in results)])
+            rows.append([heading, *(format_metric(result.total, name, style) for result in results)])
     heading_lines = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
@@ -134,8 +134,8 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
     parts = ["\n".join([*heading_lines, "", *align_columns(rows, width)])]
     if corpora:
         parts += [
-            _format_by_corpus(results, heading, name, how, width)
-            for heading, name, how in ROWS
+            _format_by_corpus(results, heading, name, style, width)
+            for heading, name, style in ROWS
             if name in BY_CORPUS and _is_shown(name, results)
         ]
     for sentences in compare_results(results):
@@ -154,10 +154,12 @@ def _is_shown(name: str, results: Sequence[TokenizerResult]) -> bool:
     return name != "normalized_sequence_length" or len(results) > 1
 
 
-def _format_by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how: str, width: int | None) -> str:
+def _format_by_corpus(
+    results: Sequence[TokenizerResult], heading: str, name: str, style: str, width: int | None
+) -> str:
     rows = [[heading, *(result.name for result in results)]]
     for corpus in results[0].corpora:
-        cells = [format_metric(result.corpora[corpus], name, how) for result in results]
+        cells = [format_metric(result.corpora[corpus], name, style) for result in results]
         rows.append([f"  {corpus}", *cells])
     return "\n".join(align_columns(rows, width))
 
@@ -189,9 +191,9 @@ def _format_change(relative: float, interval: Sequence[float] | None) -> str:
     change, sign = abs(relative - 1), "more" if relative > 1 else "fewer"
     if interval is None:
         return f"{100 * change:.1f}% {sign} tokens"
-    low, high = sorted(100 * (bound - 1) * (1 if relative > 1 else -1) for bound in interval)
-    chance = "" if low > 0 else ", which may be chance"
-    return f"{100 * change:.1f}% {sign} tokens [{low:.1f}%, {high:.1f}%{chance}]"
+    low_percent, high_percent = sorted(100 * (bound - 1) * (1 if relative > 1 else -1) for bound in interval)
+    chance = "" if low_percent > 0 else ", which may be chance"
+    return f"{100 * change:.1f}% {sign} tokens [{low_percent:.1f}%, {high_percent:.1f}%{chance}]"
 
 
 def _explain(baseline: CorpusResult, result: CorpusResult) -> str:
@@ -206,15 +208,15 @@ def _explain(baseline: CorpusResult, result: CorpusResult) -> str:
             sentence = f"{format_value(value, '%')} {meaning} instead of {format_value(baseline_value, '%')}"
             changes.append((abs(baseline_value - value), sentence))
     parts = [sentence for _, sentence in sorted(changes, reverse=True)]  # the greatest change first
-    used = baseline["used_tokens"], result["used_tokens"]
-    if abs(used[0] - used[1]) > 0.05 * max(used):
-        parts.append(f"{used[1]:,} different tokens occur instead of {used[0]:,}")
+    used_tokens = baseline["used_tokens"], result["used_tokens"]
+    if abs(used_tokens[0] - used_tokens[1]) > 0.05 * max(used_tokens):
+        parts.append(f"{used_tokens[1]:,} different tokens occur instead of {used_tokens[0]:,}")
     return ": " + ", ".join(parts) if parts else ""
 
 
 def _list_savings(baseline_name: str, baseline: CorpusResult, name: str, result: CorpusResult) -> str:
     """List which tokens save most, of the tokenizer that takes fewer; empty if there are none."""
-    (better, fewer), (_, more) = sorted(
+    (better_name, fewer), (_, more) = sorted(
         ((baseline_name, baseline), (name, result)), key=lambda named: named[1].sums["tokens"]
     )
     try:
@@ -225,7 +227,7 @@ def _list_savings(baseline_name: str, baseline: CorpusResult, name: str, result:
         f"{short_repr(saving.text, 30)} ({_format_times(saving.count)}, instead of {saving.instead} tokens)"
         for saving in savings
     ]
-    return f" {better} saves most by {', '.join(examples)}." if savings else ""
+    return f" {better_name} saves most by {', '.join(examples)}." if savings else ""
 
 
 def _format_times(count: int) -> str:

@@ -37,7 +37,7 @@ _BLOCKS_PER_CALL = 8
 #: The least rows of `DocumentSums` once there are as many documents; it holds at most twice as many.
 MIN_SUMS = 2048
 #: The column of each sum of a document.
-INDEX = {name: index for index, name in enumerate(COLUMNS)}
+COLUMN_INDEX = {name: index for index, name in enumerate(COLUMNS)}
 
 
 class DocumentSums:
@@ -57,9 +57,9 @@ class DocumentSums:
 
     def __init__(self, columns: int, min_sums: int = MIN_SUMS) -> None:
         self._rows = np.zeros((2 * min_sums, columns))
-        self._n = 0  # rows that are complete
-        self._open = np.zeros(columns)  # of the group that is not complete
-        self._filled = 0  # its documents
+        self._n_rows = 0  # rows that are complete
+        self._open_row = np.zeros(columns)  # of the group that is not complete
+        self._n_open = 0  # its documents
         self.size, self.documents = 1, 0
 
     def add(self, rows: NDArray[np.float64]) -> None:
@@ -67,30 +67,30 @@ class DocumentSums:
         self.documents += len(rows)
         start = 0
         while start < len(rows):
-            if self._n == len(self._rows):
-                self._rows[: self._n // 2] = self._rows[0::2] + self._rows[1::2]
-                self._n //= 2
+            if self._n_rows == len(self._rows):
+                self._rows[: self._n_rows // 2] = self._rows[0::2] + self._rows[1::2]
+                self._n_rows //= 2
                 self.size *= 2
-            n_groups = 0 if self._filled else (len(rows) - start) // self.size
+            n_groups = 0 if self._n_open else (len(rows) - start) // self.size
             if n_groups:  # groups that are complete
-                n_groups = min(n_groups, len(self._rows) - self._n)
+                n_groups = min(n_groups, len(self._rows) - self._n_rows)
                 n_documents = n_groups * self.size
                 sums = rows[start : start + n_documents].reshape(n_groups, self.size, -1).sum(axis=1)
-                self._rows[self._n : self._n + n_groups] = sums
-                self._n += n_groups
+                self._rows[self._n_rows : self._n_rows + n_groups] = sums
+                self._n_rows += n_groups
             else:
-                n_documents = min(self.size - self._filled, len(rows) - start)
-                self._open += rows[start : start + n_documents].sum(axis=0)
-                self._filled += n_documents
-                if self._filled == self.size:
-                    self._rows[self._n], self._open[:], self._filled = self._open, 0, 0
-                    self._n += 1
+                n_documents = min(self.size - self._n_open, len(rows) - start)
+                self._open_row += rows[start : start + n_documents].sum(axis=0)
+                self._n_open += n_documents
+                if self._n_open == self.size:
+                    self._rows[self._n_rows], self._open_row[:], self._n_open = self._open_row, 0, 0
+                    self._n_rows += 1
             start += n_documents
 
     def to_array(self) -> NDArray[np.float64]:
         """Return the sums of the groups; float64, shape (n, columns)."""
-        open_sums = [self._open[None]] if self._filled else []
-        return np.concatenate([self._rows[: self._n], *open_sums])
+        open_sums = [self._open_row[None]] if self._n_open else []
+        return np.concatenate([self._rows[: self._n_rows], *open_sums])
 
 
 @dataclass
@@ -99,12 +99,12 @@ class Tally:
 
     Attributes:
         counts: int64, by id: how often each token occurs.
-        groups: the sums of documents, with the columns COLUMNS.
+        sums: the sums of documents, with the columns COLUMNS.
 
     """
 
     counts: NDArray[np.int64]
-    groups: DocumentSums
+    sums: DocumentSums
 
 
 @dataclass
@@ -112,20 +112,20 @@ class _BlockSums:
     """The sums of a block's documents for each tokenizer."""
 
     rows: list[NDArray[np.float64]]
-    begins: bool
-    closes: bool
+    begins_document: bool
+    ends_document: bool
     size: int
 
 
 def tally_corpus(
-    corpus: Corpus, adapters: Sequence[Adapter], mode: int, threads: int, advance: Callable[[int], Any]
+    corpus: Corpus, adapters: Sequence[Adapter], word_rule: int, threads: int, advance: Callable[[int], Any]
 ) -> list[Tally]:
     """Read a corpus once, and return the tally of each tokenizer.
 
     Args:
         corpus: the corpus.
         adapters: the tokenizers.
-        mode: what a word is, as `_tally` numbers it.
+        word_rule: what a word is, by the number that `_tally.pyx` gives it.
         threads: how many work.
         advance: called with the bytes of each block that is done.
 
@@ -134,33 +134,33 @@ def tally_corpus(
         ValueError: for text that a tokenizer cannot encode.
 
     """
-    tables = _ThreadTallies(adapters, mode)
-    groups = [DocumentSums(len(COLUMNS)) for _ in adapters]
+    thread_tallies = _ThreadTallies(adapters, word_rule)
+    sums = [DocumentSums(len(COLUMNS)) for _ in adapters]
     if not all(adapter.thread_safe for adapter in adapters):
         threads = 1
     open_rows: list[NDArray[np.float64]] | None = None  # of a document that continues in the next block
 
     cuts = find_common_cuts(adapters)
 
-    def work(part: tuple[int, _Part]) -> list[tuple[int, _BlockSums]]:
+    def tally_part(part: tuple[int, _Part]) -> list[tuple[int, _BlockSums]]:
         index, block = part
         if isinstance(block, list):
-            return [(index, _tally_texts(block, adapters, tables))]
+            return [(index, _tally_texts(block, adapters, thread_tallies))]
         if isinstance(block, FileReader):
             assert cuts is not None  # without cuts, whole documents are read
-            return _tally_next(block, index, cuts, adapters, tables)
-        return [(index, _tally_block(block, adapters, tables))]
+            return _tally_reader(block, index, cuts, adapters, thread_tallies)
+        return [(index, _tally_block(block, adapters, thread_tallies))]
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
-    share = map_unordered if corpus.sources is not None and corpus.sources.regular else map_ordered
+    map_blocks = map_unordered if corpus.sources is not None and corpus.sources.regular else map_ordered
     with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
-        for sums in _order_blocks(share(work, _number_blocks(blocks), threads)):
-            open_rows = _add_block(groups, sums, open_rows)
-            advance(sums.size)
+        for block in _order_blocks(map_blocks(tally_part, _number_blocks(blocks), threads)):
+            open_rows = _add_block(sums, block, open_rows)
+            advance(block.size)
     if open_rows is not None:
-        for group, row in zip(groups, open_rows, strict=True):
-            group.add(row)
-    return [Tally(counts, group) for counts, group in zip(tables.add_up_counts(), groups, strict=True)]
+        for document_sums, row in zip(sums, open_rows, strict=True):
+            document_sums.add(row)
+    return [Tally(*pair) for pair in zip(thread_tallies.add_up_counts(), sums, strict=True)]
 
 
 def _number_blocks(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
@@ -187,99 +187,97 @@ def _order_blocks(results: Iterator[list[tuple[int, _BlockSums]]]) -> Iterator[_
 
 
 def _add_block(
-    groups: Sequence[DocumentSums], sums: _BlockSums, open_rows: list[NDArray[np.float64]] | None
+    sums: Sequence[DocumentSums], block: _BlockSums, open_rows: list[NDArray[np.float64]] | None
 ) -> list[NDArray[np.float64]] | None:
     """Add the documents of a block; return the row of its last document if it continues in the next block."""
-    rows = sums.rows
-    if open_rows is not None and not sums.begins and len(rows[0]):
+    rows = block.rows
+    if open_rows is not None and not block.begins_document and len(rows[0]):
         for open_row, row in zip(open_rows, rows, strict=True):
             row[0] += open_row[0]
         open_rows = None
     if open_rows is not None:
-        if not sums.begins and not sums.closes:
+        if not block.begins_document and not block.ends_document:
             return open_rows
-        for group, row in zip(groups, open_rows, strict=True):
-            group.add(row)
+        for document_sums, row in zip(sums, open_rows, strict=True):
+            document_sums.add(row)
         open_rows = None
     last_rows = None
-    if not sums.closes and len(rows[0]):
+    if not block.ends_document and len(rows[0]):
         last_rows, rows = [row[-1:].copy() for row in rows], [row[:-1] for row in rows]
-    for group, row in zip(groups, rows, strict=True):
-        group.add(row)
+    for document_sums, row in zip(sums, rows, strict=True):
+        document_sums.add(row)
     return last_rows
 
 
 class _ThreadTallies:
     """For each thread, a tally for each tokenizer, and memory for a block."""
 
-    def __init__(self, adapters: Sequence[Adapter], mode: int) -> None:
-        self._adapters, self._mode = adapters, mode
+    def __init__(self, adapters: Sequence[Adapter], word_rule: int) -> None:
+        self._adapters, self._word_rule = adapters, word_rule
         self._local = threading.local()
-        self._all: list[list[TokenTally]] = []
+        self._all_tallies: list[list[TokenTally]] = []
         self._lock = threading.Lock()
 
-    def get_own(self) -> tuple[list[TokenTally], FileBlock]:
+    def get_for_thread(self) -> tuple[list[TokenTally], FileBlock]:
         """Return the tallies of this thread, and its memory for a block."""
-        tables: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "tables", None)
-        if tables is None:
-            tallies = [TokenTally(adapter.lengths, self._mode) for adapter in self._adapters]
-            tables = self._local.tables = tallies, FileBlock()
+        tallies_and_block: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "tallies_and_block", None)
+        if tallies_and_block is None:
+            tallies = [TokenTally(adapter.lengths, self._word_rule) for adapter in self._adapters]
+            tallies_and_block = self._local.tallies_and_block = tallies, FileBlock()
             with self._lock:
-                self._all.append(tallies)
-        return tables
+                self._all_tallies.append(tallies)
+        return tallies_and_block
 
     def add_up_counts(self) -> list[NDArray[np.int64]]:
         """Add up the counts of all threads, by tokenizer; called once, since counts are added up in place."""
-        if not self._all:
-            self.get_own()
-        totals, *more_counts = [[tally.counts() for tally in tallies] for tallies in self._all]
-        for thread_counts in more_counts:
+        if not self._all_tallies:
+            self.get_for_thread()
+        totals, *other_counts = [[tally.counts() for tally in tallies] for tallies in self._all_tallies]
+        for thread_counts in other_counts:
             for total, counts in zip(totals, thread_counts, strict=True):
                 total += counts
         return totals
 
 
-def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
+def _tally_block(block: Block, adapters: Sequence[Adapter], thread_tallies: _ThreadTallies) -> _BlockSums:
     """Encode and tally a block's documents for each tokenizer."""
     block.check()
     starts, ends = block.find_documents(keep_empty=True)
     valid = not block.is_checked or find_utf8_error(block.text) is None
-    rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
+    rows = _tally_documents(block.text, starts, ends, valid, block.source, adapters, thread_tallies)
     sums = _BlockSums(rows, block.begins_document, block.ends_document, len(block.text))
     block.release()
     return sums
 
 
-def _tally_next(
-    reader: FileReader, first_index: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _ThreadTallies
+def _tally_reader(
+    reader: FileReader, first_index: int, cuts: CommonCuts, adapters: Sequence[Adapter], thread_tallies: _ThreadTallies
 ) -> list[tuple[int, _BlockSums]]:
     """Encode and tally the next blocks of a file; (index, sums) of each, counted from `first_index`."""
-    tallies, memory = tables.get_own()
+    tallies, memory = thread_tallies.get_for_thread()
     blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS_PER_CALL)
-    return [
-        (first_index + index, _BlockSums(rows, begins, closes, size)) for index, begins, closes, size, rows in blocks
-    ]
+    return [(first_index + index, _BlockSums(rows, begins, ends, size)) for index, begins, ends, size, rows in blocks]
 
 
-def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
+def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], thread_tallies: _ThreadTallies) -> _BlockSums:
     """Encode and tally a list of texts."""
-    tallies, memory = tables.get_own()
+    tallies, memory = thread_tallies.get_for_thread()
     size, rows = tally_texts(texts, memory, adapters, tallies)
     return _BlockSums([np.concatenate(parts) for parts in rows], True, True, size)
 
 
-def _tally(
+def _tally_documents(
     text: Bytes,
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     valid: bool,
     source: str,
     adapters: Sequence[Adapter],
-    tables: _ThreadTallies,
+    thread_tallies: _ThreadTallies,
 ) -> list[NDArray[np.float64]]:
     """Encode and tally documents for each tokenizer; return the sums of each."""
     rows = []
-    for adapter, tally in zip(adapters, tables.get_own()[0], strict=True):
+    for adapter, tally in zip(adapters, thread_tallies.get_for_thread()[0], strict=True):
         tally.begin(text, starts, ends, valid)
         try:
             with as_format_error(source or adapter.name):

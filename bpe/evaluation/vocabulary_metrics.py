@@ -27,7 +27,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.errors import describe, short_repr
 from bpe.evaluation import metrics
 from bpe.evaluation._shapes import CROSSING, INNER_SPACE, LEADING_SPACE, WHOLE, find_token_shapes
-from bpe.evaluation.adapters import Adapter, NativeAdapter, TokenTable
+from bpe.evaluation.adapters import Adapter, NativeAdapter, TokenBytes
 
 #: Scripts of tokens; a token with letters of several is "Mixed", one without letters "Common".
 SCRIPTS = (
@@ -98,7 +98,7 @@ class Shapes:
         return [int(count) for count in sums[1:]]
 
 
-def find_shapes(tokens: TokenTable) -> Shapes:
+def find_shapes(tokens: TokenBytes) -> Shapes:
     """Find the shapes of the tokens of a vocabulary."""
     n = len(tokens.is_ordinary)
     flags, scripts = np.empty(n, dtype=np.uint8), np.empty(n, dtype=np.uint8)
@@ -160,7 +160,7 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
     """Test the ordinary tokens of a tokenizer; `is_whole` says by id which are whole characters."""
     is_ordinary = adapter.tokens.is_ordinary
     token_ids = np.flatnonzero(is_whole & is_ordinary)
-    never_made = _find_never_made(adapter)
+    never_made = _find_never_merged(adapter)
     as_one: list[int] = []
     as_several: list[int] = []
     for start in range(0, len(token_ids), _TOKENS_PER_CALL):
@@ -182,7 +182,7 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
     return Reachability(len(token_ids), as_one, as_several, np.flatnonzero(is_ordinary & ~is_whole).tolist())
 
 
-def _find_never_made(adapter: Adapter) -> set[int] | None:
+def _find_never_merged(adapter: Adapter) -> set[int] | None:
     """Find the ids that no word has, for a tokenizer with an end-of-word mark; None without a mark."""
     if not isinstance(adapter, NativeAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None
@@ -255,15 +255,15 @@ def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alig
     """Encode each word by itself, and compare boundaries."""
     texts = ["".join(parts).encode() for parts in words]
     bounds = compute_offsets([len(text) for text in texts])
-    encoded = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
-    sizes, offsets = encoded.measure_tokens(adapter), encoded.offsets
+    documents = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
+    sizes, offsets = documents.measure_tokens(adapter), documents.offsets
     n_cut = n_aligned = n_token_boundaries = n_morpheme_boundaries = n_shared = 0
     for index, parts in enumerate(words):
-        row = sizes[offsets[index] : offsets[index + 1]].tolist()
+        token_sizes = sizes[offsets[index] : offsets[index + 1]].tolist()
         size = len(texts[index])
-        token_boundaries = {offset for offset in accumulate(row[:-1]) if 0 < offset < size}
+        token_boundaries = {offset for offset in accumulate(token_sizes[:-1]) if 0 < offset < size}
         morpheme_boundaries = set(accumulate(len(part.encode()) for part in parts[:-1]))
-        n_cut += len(row) > 1
+        n_cut += len(token_sizes) > 1
         n_aligned += bool(token_boundaries & morpheme_boundaries)
         n_token_boundaries += len(token_boundaries)
         n_morpheme_boundaries += len(morpheme_boundaries)

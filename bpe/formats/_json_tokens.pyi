@@ -7,7 +7,7 @@ class VocabTokens:
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     token_ids: NDArray[np.int32]
-    others: list[tuple[bytes, int]]
+    other_tokens: list[tuple[bytes, int]]
     end: int
     def __len__(self) -> int: ...
     def find(self, token: bytes) -> int: ...

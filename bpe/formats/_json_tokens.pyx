@@ -33,7 +33,7 @@ cdef struct MergeBlock:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t spell_token(
+cdef inline Py_ssize_t read_letters(
     const int16_t* byte_of, const byte_t* token, Py_ssize_t size, byte_t* out
 ) noexcept nogil:
     """Write the bytes that a token of byte letters stands for, or a token of text as it is, to `out`.
@@ -89,12 +89,12 @@ cdef class VocabTokens:
     Attributes:
         blob, offsets: token i is `blob[offsets[i]:offsets[i + 1]]`.
         token_ids: the ids, int32.
-        others: (JSON string, id) of the other tokens; the strings are not validated.
+        other_tokens: (JSON string, id) of the other tokens; the strings are not validated.
         end: the position in the file after the vocab.
 
     """
 
-    cdef readonly object blob, offsets, token_ids, others
+    cdef readonly object blob, offsets, token_ids, other_tokens
     cdef readonly Py_ssize_t end
     cdef StringIndex index
     cdef const int32_t[::1] ids
@@ -105,7 +105,7 @@ cdef class VocabTokens:
         self.index = StringIndex(b"", np.zeros(1, dtype=np.int64), 0)
 
     def __len__(self):
-        return len(self.token_ids) + len(self.others)
+        return len(self.token_ids) + len(self.other_tokens)
 
     cdef bint enter_all(self) except -1:
         """Fill the hash table; False if a token occurs twice or there are none."""
@@ -156,43 +156,45 @@ cdef class VocabTokens:
 
         `done` becomes True at the end of the array. The slots of the parts in the hash table are prefetched.
         """
-        cdef Py_ssize_t n = 0, left, right, used = 0
+        cdef Py_ssize_t n = 0, left_size, right_size, text_size = 0
         cdef byte_t* token
         cdef byte_t* right_token
         cdef bint is_pair
         while n < MERGES_PER_BLOCK and not done[0]:
-            token = block.text + used
+            token = block.text + text_size
             is_pair = accept(reader, c"[")
             if not accept(reader, c'"'):
                 return -1
-            left = read_string(reader, token)
-            if left <= 0:
+            left_size = read_string(reader, token)
+            if left_size <= 0:
                 return -1
             if is_pair:
-                right_token = token + left
+                right_token = token + left_size
                 if not (accept(reader, c",") and accept(reader, c'"')):
                     return -1
-                right = read_string(reader, right_token)
-                if right <= 0 or not accept(reader, c"]"):
+                right_size = read_string(reader, right_token)
+                if right_size <= 0 or not accept(reader, c"]"):
                     return -1
             else:
-                right_token = <byte_t*>memchr(token, c" ", left)
+                right_token = <byte_t*>memchr(token, c" ", left_size)
                 if right_token == NULL:
                     return -1
                 right_token += 1
-                right = token + left - right_token
-                left = right_token - 1 - token
-                if memchr(right_token, c" ", right) != NULL:
+                right_size = token + left_size - right_token
+                left_size = right_token - 1 - token
+                if memchr(right_token, c" ", right_size) != NULL:
                     return -1
-            left = spell_token(self.byte_of, token, left, token)
-            right = spell_token(self.byte_of, right_token, right, token + left) if left > 0 else 0
-            if right <= 0:
+            left_size = read_letters(self.byte_of, token, left_size, token)
+            right_size = read_letters(self.byte_of, right_token, right_size, token + left_size) if left_size > 0 else 0
+            if right_size <= 0:
                 return -1
-            block.start[n], block.middle[n], block.end[n] = used, used + left, used + left + right
-            block.left_hash[n], block.right_hash[n] = hash_bytes(token, left), hash_bytes(token + left, right)
+            block.start[n], block.middle[n] = text_size, text_size + left_size
+            block.end[n] = block.middle[n] + right_size
+            block.left_hash[n] = hash_bytes(token, left_size)
+            block.right_hash[n] = hash_bytes(token + left_size, right_size)
             prefetch_slot(&self.index.table, block.left_hash[n])
             prefetch_slot(&self.index.table, block.right_hash[n])
-            used += left + right
+            text_size += left_size + right_size
             n += 1
             done[0] = accept(reader, c"]")
             if not done[0] and not accept(reader, c","):
@@ -203,21 +205,22 @@ cdef class VocabTokens:
         self, MergeBlock* block, Py_ssize_t n, Py_ssize_t n_prefix, int32_t* pairs, int32_t* results
     ) noexcept nogil:
         """Look up the ids of the tokens of a block's merges; False if a token is not in the vocab."""
-        cdef Py_ssize_t i, left, right, left_index, right_index
+        cdef Py_ssize_t i, left_size, right_size, left_index, right_index, size
         cdef byte_t* token
         for i in range(n):
             token = block.text + block.start[i]
-            left, right = block.middle[i] - block.start[i], block.end[i] - block.middle[i]
-            left_index = find_hashed(&self.index.table, token, left, block.left_hash[i])
-            right_index = find_hashed(&self.index.table, token + left, right, block.right_hash[i])
+            left_size, right_size = block.middle[i] - block.start[i], block.end[i] - block.middle[i]
+            left_index = find_hashed(&self.index.table, token, left_size, block.left_hash[i])
+            right_index = find_hashed(&self.index.table, token + left_size, right_size, block.right_hash[i])
             if n_prefix:
-                right -= n_prefix
-                if right <= 0 or token[left + n_prefix] & 0xC0 == 0x80:
+                right_size -= n_prefix
+                if right_size <= 0 or token[left_size + n_prefix] & 0xC0 == 0x80:
                     return False                           # no whole character is left
-                memmove(token + left, token + left + n_prefix, right)
+                memmove(token + left_size, token + left_size + n_prefix, right_size)
             # The tokens that merges make usually follow each other in the vocab: a look-up in twenty.
-            if block.next >= self.ids.shape[0] or not is_string(&self.index.table, block.next, token, left + right):
-                block.next = find_string(&self.index.table, token, left + right)
+            size = left_size + right_size
+            if block.next >= self.ids.shape[0] or not is_string(&self.index.table, block.next, token, size):
+                block.next = find_string(&self.index.table, token, size)
             if left_index < 0 or right_index < 0 or block.next < 0:
                 return False
             pairs[2 * i], pairs[2 * i + 1] = self.ids[left_index], self.ids[right_index]
@@ -243,7 +246,7 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
     cdef byte_t[::1] bytes_out = blob
     cdef int64_t[::1] starts = offsets
     cdef int32_t[::1] ids = token_ids
-    tokens.letters, tokens.others = byte_of, []
+    tokens.letters, tokens.other_tokens = byte_of, []
     starts[0] = 0
     if byte_of is not None:
         if byte_of.shape[0] != N_LETTER_CODES:
@@ -258,14 +261,14 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
         n_bytes = read_string(&reader, &bytes_out[size])
         if n_bytes <= 0:
             return None
-        n_bytes = spell_token(tokens.byte_of, &bytes_out[size], n_bytes, &bytes_out[size])
+        n_bytes = read_letters(tokens.byte_of, &bytes_out[size], n_bytes, &bytes_out[size])
         if n_bytes == NOT_LETTERS:
             other_string = string[: reader.at - string]
         token_id = read_id(&reader) if accept(&reader, c":") else -1
         if token_id < 0:
             return None
         if n_bytes == NOT_LETTERS:
-            tokens.others.append((other_string, token_id))
+            tokens.other_tokens.append((other_string, token_id))
         else:
             size += n_bytes
             ids[n] = <int32_t>token_id

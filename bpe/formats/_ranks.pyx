@@ -47,8 +47,8 @@ cdef struct TokenStrings:     # the tokens, and a hash table from bytes to token
 
 cdef struct TokenSplit:       # of a token into two parts that may both be tokens
     Py_ssize_t cut
-    uint64_t left             # key of the left part
-    uint64_t right
+    uint64_t left_key         # of the left part
+    uint64_t right_key
 
 cdef struct MergedPair:       # two tokens that make a third
     int left
@@ -128,41 +128,41 @@ def read_ranks(const byte_t[::1] data):
         shape (n,)), or None for a file with any other line, valid or not.
 
     """
-    cdef Py_ssize_t size = data.shape[0], pos = 0, n = 0, n_bytes, n_digits, length = 0, used = 0
+    cdef Py_ssize_t size = data.shape[0], pos = 0, n = 0, n_bytes, n_digits, length = 0, blob_size = 0
     cdef const byte_t* text
     cdef byte_t digits[256]
-    cdef int64_t rank = 0, last = -1
+    cdef int64_t rank = 0, last_rank = -1
     if size == 0:
         return None
     text = &data[0]
     blob = np.empty(size, dtype=np.uint8)                  # base64 is longer than the bytes it encodes
     ends = np.empty(size // 6 + 2, dtype=np.int64)         # a line has at least 6 bytes and a newline
-    numbers = np.empty(size // 6 + 1, dtype=np.int32)
+    ranks = np.empty(size // 6 + 1, dtype=np.int32)
     cdef byte_t[::1] out = blob
-    cdef int64_t[::1] end = ends
-    cdef int[::1] number = numbers
+    cdef int64_t[::1] end_view = ends
+    cdef int[::1] rank_view = ranks
     with nogil:
         fill_base64_digits(digits)
-        end[0] = 0
+        end_view[0] = 0
         while pos < size:
-            n_bytes = decode_base64(digits, text + pos, size - pos, &out[used], &length)
+            n_bytes = decode_base64(digits, text + pos, size - pos, &out[blob_size], &length)
             pos += length + 1
             if n_bytes < 1 or pos >= size or text[pos - 1] != SPACE:
                 n = 0
                 break
             n_digits = read_number(text + pos, size - pos, &rank)
             pos += n_digits + 1
-            if n_digits < 0 or not last < rank < (<int64_t>1 << 31) or (pos <= size and text[pos - 1] != NEWLINE):
+            if n_digits < 0 or not last_rank < rank < (<int64_t>1 << 31) or (pos <= size and text[pos - 1] != NEWLINE):
                 n = 0
                 break
-            used += n_bytes
-            end[n + 1] = used
-            number[n] = <int>rank
-            last = rank
+            blob_size += n_bytes
+            end_view[n + 1] = blob_size
+            rank_view[n] = <int>rank
+            last_rank = rank
             n += 1
     if n == 0:
         return None
-    return blob[:used].tobytes(), ends[:n + 1], numbers[:n]
+    return blob[:blob_size].tobytes(), ends[:n + 1], ranks[:n]
 
 
 # Finding tokens by their bytes ----------------------------------------------------------------------------------------
@@ -203,19 +203,19 @@ cdef inline size_t find_slot(
 
     `n_equal_keys` is raised by the number of other tokens with the key that were passed.
     """
-    cdef size_t at = hash_one(key) & strings.mask
+    cdef size_t slot = hash_one(key) & strings.mask
     cdef uint64_t token
-    while strings.slots[at].key != 0:
-        if strings.slots[at].key == key:
-            token = strings.slots[at].token
+    while strings.slots[slot].key != 0:
+        if strings.slots[slot].key == key:
+            token = strings.slots[slot].token
             if size <= MAX_SHORT_KEY or (
                 strings.offsets[token + 1] - strings.offsets[token] == size
                 and memcmp(strings.blob + strings.offsets[token], data, size) == 0
             ):
                 break
             n_equal_keys[0] += 1
-        at = (at + 1) & strings.mask
-    return at
+        slot = (slot + 1) & strings.mask
+    return slot
 
 
 cdef inline token_t find_string(
@@ -239,16 +239,16 @@ cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) excep
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], n_equal_keys = 0
-    cdef size_t at = find_slot(strings, data, size, key, &n_equal_keys), bit = hash_one(key) >> (64 - FILTER_BITS)
+    cdef size_t slot = find_slot(strings, data, size, key, &n_equal_keys), bit = hash_one(key) >> (64 - FILTER_BITS)
     if n_equal_keys > MAX_EQUAL_KEYS:
         with gil:
             raise FormatError(
                 f"more than {MAX_EQUAL_KEYS} tokens of {size} bytes have one hash, as no training makes them; leave "
                 "out tokens of 1,024 bytes and more"
             )
-    if strings.slots[at].key != 0:
+    if strings.slots[slot].key != 0:
         return False
-    strings.slots[at] = StringSlot(key, token)
+    strings.slots[slot] = StringSlot(key, token)
     strings.filter[bit >> 5] |= <uint32_t>1 << (bit & 31)
     return True
 
@@ -282,7 +282,7 @@ cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut, n = 0
-    cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left, right, left_hash, right_hash
+    cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left_key, right_key, left_hash, right_hash
     cdef TokenSplit* splits = work.splits
     if size > MAX_SHORT_KEY + 1:
         for cut in range(size - 1, 0, -1):
@@ -291,15 +291,15 @@ cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token
             sums[cut] = right_sum
     for cut in range(1, size):
         left_sum = left_sum * secrets[0] + data[cut - 1]
-        left = make_short_key(data, cut) if cut <= MAX_SHORT_KEY else make_long_key(left_sum)
-        right = make_short_key(data + cut, size - cut) if size - cut <= MAX_SHORT_KEY else make_long_key(sums[cut])
-        left_hash, right_hash = hash_one(left), hash_one(right)
-        splits[n].cut, splits[n].left, splits[n].right = cut, left, right
+        left_key = make_short_key(data, cut) if cut <= MAX_SHORT_KEY else make_long_key(left_sum)
+        right_key = make_short_key(data + cut, size - cut) if size - cut <= MAX_SHORT_KEY else make_long_key(sums[cut])
+        left_hash, right_hash = hash_one(left_key), hash_one(right_key)
+        splits[n].cut, splits[n].left_key, splits[n].right_key = cut, left_key, right_key
         # No branch, which would often be mispredicted.
         n += may_be_entered(strings.filter, left_hash) & may_be_entered(strings.filter, right_hash)
     for cut in range(n):
-        prefetch(&strings.slots[hash_one(splits[cut].left) & strings.mask])
-        prefetch(&strings.slots[hash_one(splits[cut].right) & strings.mask])
+        prefetch(&strings.slots[hash_one(splits[cut].left_key) & strings.mask])
+        prefetch(&strings.slots[hash_one(splits[cut].right_key) & strings.mask])
     work.n = n
 
 
@@ -309,10 +309,10 @@ cdef inline bint look_up_split(
     """Look up both parts of a split of a token; False if one of them is not a token."""
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token]
-    cdef token_t right, left = find_string(strings, data, split.cut, split.left)
+    cdef token_t right, left = find_string(strings, data, split.cut, split.left_key)
     if left == NO_TOKEN:
         return False
-    right = find_string(strings, data + split.cut, size - split.cut, split.right)
+    right = find_string(strings, data + split.cut, size - split.cut, split.right_key)
     pair[0] = MergedPair(<int>left, <int>right)
     return right != NO_TOKEN
 

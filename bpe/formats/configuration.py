@@ -12,14 +12,14 @@ from typing import Any
 from bpe.base.records import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
-from bpe.formats.schema import get, is_id, load
+from bpe.formats.schema import is_id, parse_json, read_field
 from bpe.formats.signatures import ADDED_TOKENS_JSON, CHAT_TEMPLATE_FILE, CONFIG_JSON, SPECIAL_MAP_JSON
 from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
 log = get_log()
 
-#: Fields with more special tokens; the second is the name in transformers 5.
-EXTRA_TOKEN_FIELDS = ("additional_special_tokens", "extra_special_tokens")
+#: The field with more special tokens: its name before transformers 5, and in it.
+OLD_EXTRA_FIELD, EXTRA_FIELD = "additional_special_tokens", "extra_special_tokens"
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
 ADDED_TOKENS_FIELD, MODEL_TOKENS_FIELD = "added_tokens_decoder", "model_specific_special_tokens"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
@@ -34,7 +34,7 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
     """
     with with_path(None, name):
-        value = load(unpack(files[name])) if name in files else {}
+        value = parse_json(unpack(files[name])) if name in files else {}
         if not isinstance(value, dict):
             raise FormatError(f"{short_repr(value)} is not an object")
         return value
@@ -47,26 +47,26 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     `added_tokens_decoder`.
     """
     config = read_object(files, CONFIG_JSON)
-    if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
-        config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
+    if OLD_EXTRA_FIELD in config and not config.get(EXTRA_FIELD):
+        config[EXTRA_FIELD] = config.pop(OLD_EXTRA_FIELD)
     model_tokens = {
         name: config.pop(name) for name in list(config) if _is_token_field(name) and isinstance(config[name], str)
     }
-    if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
-        model_tokens |= config.pop(EXTRA_TOKEN_FIELDS[1])
+    if isinstance(config.get(EXTRA_FIELD), dict):
+        model_tokens |= config.pop(EXTRA_FIELD)
     if model_tokens:
         config[MODEL_TOKENS_FIELD] = model_tokens
     special_map = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP_JSON)
     for name, value in special_map.items():
-        if name == EXTRA_TOKEN_FIELDS[1] and isinstance(value, list):
+        if name == EXTRA_FIELD and isinstance(value, list):
             more_tokens = map(_mark_special, _check_tokens(value, name))
             config[name] = [*_check_tokens(config.get(name), name), *more_tokens]
         else:
-            config[name] = value if name == EXTRA_TOKEN_FIELDS[1] else _mark_special(value)
-    if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
+            config[name] = value if name == EXTRA_FIELD else _mark_special(value)
+    if isinstance(config.get(EXTRA_FIELD), dict):
         config[MODEL_TOKENS_FIELD] = {
-            **get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
-            **config.pop(EXTRA_TOKEN_FIELDS[1]),
+            **read_field(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
+            **config.pop(EXTRA_FIELD),
         }
     return config
 
@@ -88,7 +88,7 @@ def get_token_text(token: Any) -> Any:
 
 def find_added_tokens(
     files: Mapping[str, bytes],
-    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
+    file_tokens: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     *,
     without_flags: bool = False,
@@ -100,7 +100,7 @@ def find_added_tokens(
 
     Args:
         files: the content of the files.
-        own_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
+        file_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
         without_flags: whether special tokens have no flags.
 
@@ -109,41 +109,41 @@ def find_added_tokens(
 
     """
     config = read_configuration(files)
-    extra_tokens = _check_tokens(
-        config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1]
-    )
-    tokens_with_ids, flags_by_name = _list_tokens_with_ids(files, config, own_tokens)
-    named_tokens = _list_named_tokens(config, defaults, flags_by_name)
+    extra_tokens = _check_tokens(config.get(EXTRA_FIELD, config.get(OLD_EXTRA_FIELD)), EXTRA_FIELD)
+    tokens_with_ids, flags_with_ids = _list_tokens_with_ids(files, config, file_tokens)
+    named_tokens = _list_named_tokens(config, defaults, flags_with_ids)
     names = {get_token_text(token) for token in named_tokens}
     # Special tokens stay special.
-    special_names = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}
-    flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
+    special_names = names | {name for name, (_, flags) in file_tokens.items() if "ordinary" not in flags}
+    flags_by_name = {name: flags for name, (_, flags) in file_tokens.items()}
     for name, flags in tokens_with_ids:
-        flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+        flags_by_name[name] = flags - ({"ordinary"} if name in special_names else set())
         special_names |= set() if "ordinary" in flags else {name}
-    known_names, added_keys = set(flags_of), set[Any]()
+    known_names, added_keys = set(flags_by_name), set[Any]()
     for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
         name, flags = get_token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known_names and key not in added_keys:
             added_keys.add(key)
-            flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+            flags_by_name[name] = flags - ({"ordinary"} if name in special_names else set())
             special_names |= set() if "ordinary" in flags else {name}
     if without_flags:
-        flags_of |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
-    return {name: flags for name, flags in flags_of.items() if name not in own_tokens or own_tokens[name][1] != flags}
+        flags_by_name |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
+    return {
+        name: flags for name, flags in flags_by_name.items() if name not in file_tokens or file_tokens[name][1] != flags
+    }
 
 
 def _list_tokens_with_ids(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
-    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
+    file_tokens: Mapping[str, tuple[int, frozenset[str]]],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
     """List the name and the flags of each token that has an id in the files, in id order.
 
     Returns this list, and the flags by name, for roles that name such a token.
 
-    Without an `added_tokens_decoder`, those are `own_tokens`, which win, and those of added_tokens.json.
+    Without an `added_tokens_decoder`, those are `file_tokens`, which win, and those of added_tokens.json.
     """
     by_id: dict[int, tuple[str, frozenset[str]]] = {}
     entries = config.get(ADDED_TOKENS_FIELD)
@@ -164,14 +164,14 @@ def _list_tokens_with_ids(
                 )
             by_name[content] = frozenset() if content in special_names else frozenset({"normalized", "ordinary"})
             by_id[token_id] = content, by_name[content]
-        by_name |= {name: flags for name, (_, flags) in own_tokens.items()}
-        by_id |= {token_id: (name, flags) for name, (token_id, flags) in own_tokens.items()}
+        by_name |= {name: flags for name, (_, flags) in file_tokens.items()}
+        by_id |= {token_id: (name, flags) for name, (token_id, flags) in file_tokens.items()}
     return [by_id[token_id] for token_id in sorted(by_id) if by_id[token_id][0]], by_name
 
 
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     """Find the names that a configuration gives to special tokens; objects with a `__type` do not count."""
-    tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_TOKEN_FIELDS[1]) or [])
+    tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_FIELD) or [])
     texts = (get_token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
@@ -194,7 +194,7 @@ def _list_named_tokens(
             token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
         tokens.append(token)
     model_tokens = {name: token for name, token in config.items() if _is_token_field(name)}
-    tokens += (model_tokens | get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
+    tokens += (model_tokens | read_field(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
     return [token for token in tokens if isinstance(get_token_text(token), str)]
 
 

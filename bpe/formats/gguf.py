@@ -108,32 +108,32 @@ class _Header:
         self.offset += size
         return self.data[self.offset - size : self.offset]
 
-    def _read_scalar(self, kind: int) -> Any:
-        layout = "<" + _SCALARS[kind]
+    def _read_scalar(self, value_type: int) -> Any:
+        layout = "<" + _SCALARS[value_type]
         return struct.unpack(layout, self._read_bytes(struct.calcsize(layout)))[0]
 
     def _read_string(self) -> str:
         """Read a key or a value. It may have invalid UTF-8, because an author's name, for example, changes no id."""
         return self._read_bytes(self._read_scalar(_UINT64)).decode("utf-8", "replace")
 
-    def _read_value(self, kind: int, *, is_needed: bool) -> Any:
+    def _read_value(self, value_type: int, *, is_needed: bool) -> Any:
         """Read a value. An array that is not needed is skipped."""
-        if kind in _SCALARS:
-            return self._read_scalar(kind)
-        if kind == _STRING:
+        if value_type in _SCALARS:
+            return self._read_scalar(value_type)
+        if value_type == _STRING:
             return self._read_string()
         offset = self.offset
-        if kind != _ARRAY:
-            raise FormatError(f"value type {kind} is not known", where=f"offset {offset}")
-        item_kind, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
+        if value_type != _ARRAY:
+            raise FormatError(f"value type {value_type} is not known", where=f"offset {offset}")
+        item_type, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
         if count > _MAX_ITEMS:
             raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {offset}")
-        if item_kind in _SCALARS:
-            size = struct.calcsize("<" + _SCALARS[item_kind])
+        if item_type in _SCALARS:
+            size = struct.calcsize("<" + _SCALARS[item_type])
             content = self._read_bytes(size * count)
-            return list(struct.unpack(f"<{count}{_SCALARS[item_kind]}", content)) if is_needed else None
-        if item_kind != _STRING:
-            raise FormatError(f"an array of type {item_kind} is not known", where=f"offset {offset}")
+            return list(struct.unpack(f"<{count}{_SCALARS[item_type]}", content)) if is_needed else None
+        if item_type != _STRING:
+            raise FormatError(f"an array of type {item_type} is not known", where=f"offset {offset}")
         if is_needed:
             return self._read_strings(count)
         for _ in range(count):
@@ -160,17 +160,17 @@ class _Header:
 
 
 def _build(values: dict[str, Any]) -> TokenizerSpec:
-    kind = values.get("model")
-    if kind is None:
+    model_name = values.get("model")
+    if model_name is None:
         raise FormatError(f"it has no key {KEY_PREFIX}model; the file has no tokenizer")
-    if kind not in ("gpt2", "llama", "gemma4"):
+    if model_name not in ("gpt2", "llama", "gemma4"):
         raise FormatError(
-            f"it is {short_repr(kind)}, which is not byte-pair encoding, or not supported; known are gpt2, llama "
+            f"it is {short_repr(model_name)}, which is not byte-pair encoding, or not supported; known are gpt2, llama "
             "and gemma4",
             where=f"{KEY_PREFIX}model",
         )
-    pattern_name = "gemma4" if kind == "gemma4" else values.get("pre", "") or "default"
-    if kind != "llama" and (not isinstance(pattern_name, str) or pattern_name not in PRETOKENIZERS):
+    pattern_name = "gemma4" if model_name == "gemma4" else values.get("pre", "") or "default"
+    if model_name != "llama" and (not isinstance(pattern_name, str) or pattern_name not in PRETOKENIZERS):
         raise FormatError(
             f"it is {short_repr(pattern_name)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
             where=f"{KEY_PREFIX}pre",
@@ -186,7 +186,7 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
         )
     types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = find_types(tokens, types, values)
-    if kind == "llama":
+    if model_name == "llama":
         spec = _build_scored_model(values, tokens, types)
     elif pattern_name in NAMES_OF_LINE_PATTERNS:
         spec = _build_line_model(values, tokens, types, pattern_name)
@@ -202,12 +202,12 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
     return replace(spec, roles=roles)  # llama.cpp ignores ids of no token, too
 
 
-def _read_list(values: dict[str, Any], name: str, kind: type, count: int | None = None) -> list[Any]:
+def _read_list(values: dict[str, Any], name: str, item_type: type, count: int | None = None) -> list[Any]:
     """Read the first `count` items of an array; all items for None."""
     items = values.get(name)
-    if not isinstance(items, list) or not set(map(type, items)) <= {kind}:
-        raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=KEY_PREFIX + name)
-    if kind is str and "\0" in "".join(items):
+    if not isinstance(items, list) or not set(map(type, items)) <= {item_type}:
+        raise FormatError(f"it is not an array of {item_type.__name__}; it must be one", where=KEY_PREFIX + name)
+    if item_type is str and "\0" in "".join(items):
         items = [text.partition("\0")[0] for text in items]  # a string ends there in llama.cpp
     if count is not None and len(items) < count:
         raise FormatError(f"it has {len(items)} items for {count} tokens", where=KEY_PREFIX + name)
@@ -325,12 +325,12 @@ def _build_line_model(
     merges = _read_merges(values)
     if pattern_name != "sarvam-moe":
         _check_line_end_tokens(tokens, merges)
-    prefix = pattern_name == "mmbert"
-    added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
+    adds_spaces = pattern_name == "mmbert"
+    added = list_added_tokens(tokens, types, values, None if adds_spaces else " " + SPACE)
     pattern = PRETOKENIZERS[pattern_name].patterns[0]
     value = _describe_characters(tokens, types, added, merges, add_prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
-    if prefix:
+    if adds_spaces:
         steps = normalizers.Replace(" ", SPACE), normalizers.Replace(_LINE_START_PATTERN, SPACE)
         spec = replace(spec, normalizer=normalizers.Sequence(*steps))
     return spec
@@ -363,8 +363,10 @@ def _build_scored_model(values: dict[str, Any], tokens: dict[str, int], types: l
     scores = [0.0] * len(tokens)
     if "scores" in values:
         listed_scores = values["scores"]
-        kind = int if isinstance(listed_scores, list) and listed_scores and type(listed_scores[0]) is int else float
-        scores = np.array(_read_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
+        score_type = (
+            int if isinstance(listed_scores, list) and listed_scores and type(listed_scores[0]) is int else float
+        )
+        scores = np.array(_read_list(values, "scores", score_type, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{KEY_PREFIX}scores")
     prefix = values.get("add_space_prefix", True)
@@ -373,14 +375,15 @@ def _build_scored_model(values: dict[str, Any], tokens: dict[str, int], types: l
     mergeable_tokens = _find_mergeable_tokens(
         tokens, {token for token, token_id in tokens.items() if types[token_id] == USER_DEFINED and SPACE not in token}
     )
-    order = sorted((tokens[token] for token in mergeable_tokens), key=lambda token_id: -scores[token_id])
+    ids_by_score = sorted((tokens[token] for token in mergeable_tokens), key=lambda token_id: -scores[token_id])
     names = list(tokens)
     merges = recover_merges(
-        {names[token_id]: rank for rank, token_id in enumerate(order)}, [scores[token_id] for token_id in order]
+        {names[token_id]: rank for rank, token_id in enumerate(ids_by_score)},
+        [scores[token_id] for token_id in ids_by_score],
     )
     added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
     spec = _read_json(_describe_characters(tokens, types, added, merges or [], bool(prefix)))
-    return spec if merges is not None else list_all_splits(spec, names, scores, order)
+    return spec if merges is not None else list_all_splits(spec, names, scores, ids_by_score)
 
 
 def _find_mergeable_tokens(tokens: dict[str, int], excluded_tokens: set[str]) -> set[str]:

@@ -53,25 +53,26 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
     """
     types = list(types)
 
-    def set_types(names: tuple[str, ...], kind: int) -> None:
+    def set_types(names: tuple[str, ...], token_type: int) -> None:
         for name in names:
             if name in tokens:
-                types[tokens[name]] = kind
+                types[tokens[name]] = token_type
 
     for keys, names in _ROLES.items():
         if any(isinstance(token_id := values.get(key), int) and 0 <= token_id < len(tokens) for key in keys):
             continue
-        present = tuple(name for name in names if name in tokens)
-        if len(present) > 1 and any(types[tokens[name]] != CONTROL for name in present):
+        present_names = tuple(name for name in names if name in tokens)
+        if len(present_names) > 1 and any(types[tokens[name]] != CONTROL for name in present_names):
             raise FormatError(
-                f"tokens {short_repr(present[0])} and {short_repr(present[1])} have the same role, and llama.cpp takes "
+                f"tokens {short_repr(present_names[0])} and {short_repr(present_names[1])} have the same role, "
+                "and llama.cpp takes "
                 f"either for a control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
             )
-        set_types(present, CONTROL)
+        set_types(present_names, CONTROL)
     set_types(_CONTROL_NAMES, CONTROL)
     set_types(_USER_DEFINED_NAMES, USER_DEFINED)
-    calls = tokens.keys() & {"<|call|>", "<|calls|>"}
-    if calls and tokens.keys() & {"<|return|>", "<|flush|>"}:
+    call_names = tokens.keys() & {"<|call|>", "<|calls|>"}
+    if call_names and tokens.keys() & {"<|return|>", "<|flush|>"}:
         set_types(("<|end|>",), USER_DEFINED)
     if "<|tool_response>" in tokens:
         set_types(("</s>",), NORMAL)
@@ -105,10 +106,10 @@ def list_added_tokens(
             "id": tokens[name],
             "content": name,
             "normalized": name in second_pass,
-            "special": kind != USER_DEFINED,
+            "special": token_type != USER_DEFINED,
             **strip_flags.get(name, {}),
         }
-        for name, kind in special_types.items()
+        for name, token_type in special_types.items()
     ]
 
 
@@ -138,7 +139,9 @@ def _find_second_pass(
     """
     longest_first = sorted(special_types, key=lambda name: (-len(name.encode()), tokens[name]))
     first_pass, second_pass = set[str](), set[str]()
-    overlaps = _OverlapFinder(longest_first, {name for name, kind in special_types.items() if kind == USER_DEFINED})
+    overlaps = _OverlapFinder(
+        longest_first, {name for name, token_type in special_types.items() if token_type == USER_DEFINED}
+    )
     for name in longest_first:
         longer = overlaps.find_longer(name, second_pass or first_pass)
         if longer is not None and (second_pass or normalized_chars is None):

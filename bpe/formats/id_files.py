@@ -297,11 +297,11 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
             path=path,
         )
     shape = [int(digits) for digits in re.findall(r"\d+", fields["shape"])]
-    kind = fields["descr"][1:-1]
-    if len(shape) != 1 or not _INTEGER_DTYPES.fullmatch(kind):
+    dtype_name = fields["descr"][1:-1]
+    if len(shape) != 1 or not _INTEGER_DTYPES.fullmatch(dtype_name):
         raise FormatError(
-            f"its array is {kind} of shape {fields['shape']}; it must be a .npy file of token ids, integers in one "
-            "dimension",
+            f"its array is {dtype_name} of shape {fields['shape']}; it must be a .npy file of token ids, integers in "
+            "one dimension",
             path=path,
         )
-    return NpyHeader(shape[0], np.dtype(kind), start + size)
+    return NpyHeader(shape[0], np.dtype(dtype_name), start + size)

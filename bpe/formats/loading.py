@@ -81,8 +81,8 @@ class Format(NamedTuple):
 
 #: The formats by name.
 FORMATS: Mapping[str, Format] = {
-    each.name: each
-    for each in (
+    format_.name: format_
+    for format_ in (
         Format("huggingface", "a tokenizer.json", (TOKENIZER_JSON,)),
         Format(
             "vocab-merges",
@@ -111,7 +111,7 @@ def list_format_names(*, written: bool = False) -> tuple[str, ...]:
     return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
 
 
-def check_format(name: str, *, written: bool = False) -> Format:
+def get_format(name: str, *, written: bool = False) -> Format:
     """Return the format of this name.
 
     Raises:
@@ -145,7 +145,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """
     from bpe.base.utf8 import read_file
 
-    file_format = None if format is None else check_format(format)
+    file_format = None if format is None else get_format(format)
     file_path = Path(path)
     if file_path.is_dir():
         return _load_folder(file_path, file_format)
@@ -160,13 +160,13 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
                 return gguf.read(header)
     data = read_file(path)
     with with_path(path):
-        file_format = file_format or FORMATS[_detect(data, file_path)]
+        file_format = file_format or FORMATS[_detect_format(data, file_path)]
         if not file_format.is_folder:
             return file_format.read(data)
     return _load_folder(file_path.parent, file_format)
 
 
-def _detect(data: bytes, path: Path) -> str:
+def _detect_format(data: bytes, path: Path) -> str:
     """Detect the format of a file; returns its name."""
     name = path.name.lower()
     head = read_first_bytes(data, 200)
@@ -279,27 +279,27 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
     if name not in ("huggingface", "sentencepiece"):
         return spec
     with with_path(folder):
-        return _configure(spec, data, {file: read_file(folder / file) for file in config_files})
+        return _add_configuration(spec, data, {file: read_file(folder / file) for file in config_files})
 
 
-def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
+def _add_configuration(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     """Add what the files beside a tokenizer.json or a model of sentencepiece say of its tokenizer."""
     from bpe.formats import configuration
 
     if not files:
         return spec
     from bpe.formats import schema, vocab_merges
-    from bpe.formats.huggingface.added_tokens import add_tokens, read_own_tokens
+    from bpe.formats.huggingface.added_tokens import add_tokens, read_all_added_tokens
 
     is_json = not looks_like_model(data)
     config = configuration.read_object(files, CONFIG_JSON)
-    kind = schema.get(config, CONFIG_JSON, "tokenizer_class", schema.read_text, None)
-    class_defaults = vocab_merges.TOKENIZER_CLASSES.get((kind or "").removesuffix("Fast")) if is_json else None
+    class_name = schema.read_field(config, CONFIG_JSON, "tokenizer_class", schema.read_text, None)
+    class_defaults = vocab_merges.TOKENIZER_CLASSES.get((class_name or "").removesuffix("Fast")) if is_json else None
     defaults = spec.roles if class_defaults is None else class_defaults.roles
-    own_tokens = read_own_tokens(data) if is_json else {}
-    added_tokens = configuration.find_added_tokens(files, own_tokens, defaults)
+    file_tokens = read_all_added_tokens(data) if is_json else {}
+    added_tokens = configuration.find_added_tokens(files, file_tokens, defaults)
     with with_path(None, CONFIG_JSON):
-        spec = add_tokens(spec, added_tokens, {name: flags for name, (_, flags) in own_tokens.items()})
+        spec = add_tokens(spec, added_tokens, {name: flags for name, (_, flags) in file_tokens.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
 

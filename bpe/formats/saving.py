@@ -15,7 +15,7 @@ from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.loading import Format, check_format, list_format_names
+from bpe.formats.loading import Format, get_format, list_format_names
 from bpe.formats.signatures import MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
@@ -81,13 +81,13 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
 
     """
-    format_ = check_format(choose_format(path) if format is None else format, written=True)
+    format_ = get_format(choose_format(path) if format is None else format, written=True)
     name = Path(os.fspath(path)).name.lower()
-    for ending, kind, formats in _NAME_ENDINGS:
+    for ending, description, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
             fix = f", or another format: {' or '.join(formats)}" if formats else ""
             raise ValueError(
-                f"path is {os.fspath(path)!r}, the name of {kind}, but the format to write is {format_.name}, "
+                f"path is {os.fspath(path)!r}, the name of {description}, but the format to write is {format_.name}, "
                 f"{format_.files}; give another name{fix}"
             )
     if format_.name == "huggingface" and not Path(path).is_dir():
@@ -99,12 +99,12 @@ def _check_json_name(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for a file name that belongs to another format than tokenizer.json."""
     name = Path(os.fspath(path)).name.lower()
     if name in (VOCAB_JSON, MERGES_TXT):
-        kind, fix = "half of GPT-2's pair of files", "name it tokenizer.json"
+        description, fix = "half of GPT-2's pair of files", "name it tokenizer.json"
     elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
-        kind, fix = "a compressed file", "name it .json and compress it afterwards"
+        description, fix = "a compressed file", "name it .json and compress it afterwards"
     else:
         return
-    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {fix}")
+    raise ValueError(f"path is {os.fspath(path)!r}, the name of {description}; save writes a tokenizer.json: {fix}")
 
 
 def choose_format(path: str | os.PathLike[str]) -> str:
@@ -127,7 +127,7 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
 
 
 def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, with_facts=True), huggingface.explain_refusal(spec)
+    data, reason = huggingface.write(spec, with_record=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:
@@ -156,15 +156,15 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
     """Find what the written content of a format does not keep of a tokenizer."""
     try:
-        read_back = _read_again(spec, format_, content)
+        reread_spec = _read_again(spec, format_, content)
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
     # These two are found by the names of the tokens, too.
-    named_roles = {"bos_token": find_bos_token(read_back), "eos_token": find_eos_token(read_back)}
-    kept_roles = {role: read_back.roles.get(role) or named_roles.get(role) for role in spec.roles}
-    read_back = replace(read_back, roles={role: token for role, token in kept_roles.items() if token is not None})
-    return compare_all(spec, read_back, ("the tokenizer", "the file"))
+    named_roles = {"bos_token": find_bos_token(reread_spec), "eos_token": find_eos_token(reread_spec)}
+    kept_roles = {role: reread_spec.roles.get(role) or named_roles.get(role) for role in spec.roles}
+    reread_spec = replace(reread_spec, roles={role: token for role, token in kept_roles.items() if token is not None})
+    return compare_all(spec, reread_spec, ("the tokenizer", "the file"))
 
 
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:

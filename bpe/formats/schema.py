@@ -34,7 +34,7 @@ class _DuplicateKey:
         self.key = key
 
 
-def load(data: bytes) -> object:
+def parse_json(data: bytes) -> object:
     """Parse JSON; raises FormatError for duplicate keys, lone surrogates, NaN and infinities, too."""
     duplicates: list[_DuplicateKey] = []
 
@@ -132,7 +132,7 @@ def read_fields(value: object, where: str, fields: Mapping[str, Field]) -> dict[
     {'stride': 2, 'direction': 'Right'}
     """
     item = check_object(value, where, fields)
-    values = {name: get(item, where, name, field.read, field.default) for name, field in fields.items()}
+    values = {name: read_field(item, where, name, field.read, field.default) for name, field in fields.items()}
     return {name: value for name, value in values.items() if fields[name].kept}
 
 
@@ -148,7 +148,7 @@ def check_object(value: object, where: str, known_fields: Collection[str]) -> di
     return value
 
 
-def get(
+def read_field(
     item: Mapping[str, Any], where: str, name: str, read: type[T] | Callable[[Any, str], T], default: T = REQUIRED
 ) -> T:
     """Read a field of an object; `read` and `default` as in `Field`."""
@@ -160,19 +160,19 @@ def get(
     return check_type(value, position, read) if isinstance(read, type) else read(value, position)
 
 
-def check_type(value: Any, where: str, kind: type[T]) -> T:
+def check_type(value: Any, where: str, expected_type: type[T]) -> T:
     """Return `value` if it is of a type that JSON has; raise FormatError otherwise."""
-    if type(value) is not kind:
-        raise FormatError(f"it is {short_repr(value)}; it must be {_JSON_NAMES[kind]}", where=where)
+    if type(value) is not expected_type:
+        raise FormatError(f"it is {short_repr(value)}; it must be {_JSON_NAMES[expected_type]}", where=where)
     return value
 
 
 def read_type(value: object, where: str, default: str | None = None) -> str:
     """Read the field "type" of an object, which must have one unless there is a default."""
-    kind = value.get("type", default) if isinstance(value, dict) else None
-    if not isinstance(kind, str):
+    type_name = value.get("type", default) if isinstance(value, dict) else None
+    if not isinstance(type_name, str):
         raise FormatError(f"{short_repr(value)} is not an object with a type", where=where)
-    return kind
+    return type_name
 
 
 # What values must be --------------------------------------------------------------------------------------------------

@@ -99,14 +99,14 @@ def read(data: bytes) -> TokenizerSpec:
 
 def _parse(data: bytes) -> Model:
     """Parse a ModelProto."""
-    model, kind, has_normalizer = Model(), _UNIGRAM, False
+    model, model_type, has_normalizer = Model(), _UNIGRAM, False
     for offset, field_number, value in iterate_fields(data):
         if field_number == _PIECE:
             _add_piece(model, _check_message(value, offset))
         elif field_number == _TRAINER_SPEC:
             for setting_offset, setting, content in iterate_fields(_check_message(value, offset)):
                 if setting == _MODEL_TYPE:
-                    kind = _check_int(content, setting_offset)
+                    model_type = _check_int(content, setting_offset)
                 elif setting == _BYTE_FALLBACK:
                     model.byte_fallback = bool(content)
                 elif setting in _ROLES:
@@ -122,8 +122,8 @@ def _parse(data: bytes) -> Model:
             for _, setting, content in iterate_fields(_check_message(value, offset)):
                 if setting == _CHARSMAP and content:
                     raise FormatError("it has rules; they are not supported", where="denormalizer_spec")
-    if kind != _BPE:
-        name = _MODEL_TYPES.get(kind, str(kind))
+    if model_type != _BPE:
+        name = _MODEL_TYPES.get(model_type, str(model_type))
         raise FormatError(
             f"the model is of type {name}, which is not byte-pair encoding; it must be of type BPE",
             where="trainer_spec.model_type",
@@ -153,17 +153,17 @@ def _read_text(value: Value, offset: int, where: str) -> str:
 
 
 def _add_piece(model: Model, data: bytes) -> None:
-    piece, score, kind = "", 0.0, NORMAL
+    piece, score, piece_type = "", 0.0, NORMAL
     for offset, field_number, value in iterate_fields(data):
         if field_number == _PIECE_TEXT:
             piece = _read_text(value, offset, f"piece {len(model.pieces)}")
         elif field_number == _PIECE_SCORE:
             score = read_float(value)
         elif field_number == _PIECE_TYPE:
-            kind = _check_int(value, offset)
+            piece_type = _check_int(value, offset)
     model.pieces.append(piece)
     model.scores.append(score)
-    model.types.append(kind)
+    model.types.append(piece_type)
 
 
 def _read_normalizer(model: Model, data: bytes) -> None:
@@ -187,27 +187,29 @@ def _build(model: Model) -> TokenizerSpec:
     """
     _check_model(model)
     ids = {piece: token_id for token_id, piece in enumerate(model.pieces)}
-    order = [token_id for token_id, kind in enumerate(model.types) if kind == NORMAL]
-    order.sort(key=lambda token_id: -model.scores[token_id])
-    tokens = {model.pieces[token_id]: rank for rank, token_id in enumerate(order)}
-    _check_characters(tokens)
-    merges = recover_merges(tokens, [model.scores[token_id] for token_id in order])
+    ids_by_score = [token_id for token_id, piece_type in enumerate(model.types) if piece_type == NORMAL]
+    ids_by_score.sort(key=lambda token_id: -model.scores[token_id])
+    rank_by_piece = {model.pieces[token_id]: rank for rank, token_id in enumerate(ids_by_score)}
+    _check_characters(rank_by_piece)
+    merges = recover_merges(rank_by_piece, [model.scores[token_id] for token_id in ids_by_score])
     special_types = {
-        token_id: kind for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)
+        token_id: piece_type
+        for token_id, piece_type in enumerate(model.types)
+        if piece_type in (UNKNOWN, CONTROL, USER_DEFINED)
     }
     for token_id, piece in enumerate(model.pieces):
         if special_types.get(token_id) == USER_DEFINED and model.escape_spaces and " " in piece:
             del special_types[token_id]  # normalized text has no space, so the piece is never found
-    unk = next(model.pieces[token_id] for token_id, kind in special_types.items() if kind == UNKNOWN)
+    unk = next(model.pieces[token_id] for token_id, piece_type in special_types.items() if piece_type == UNKNOWN)
     value = {
         "added_tokens": [
             {
                 "id": token_id,
                 "content": model.pieces[token_id],
-                "normalized": kind == USER_DEFINED,
-                "special": kind != USER_DEFINED,
+                "normalized": piece_type == USER_DEFINED,
+                "special": piece_type != USER_DEFINED,
             }
-            for token_id, kind in special_types.items()
+            for token_id, piece_type in special_types.items()
         ],
         "normalizer": None,
         "pre_tokenizer": None,
@@ -223,28 +225,32 @@ def _build(model: Model) -> TokenizerSpec:
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
     normalizer = _build_normalizer(model)
-    flags = {model.pieces[token_id]: ADDED_FLAGS for token_id, kind in special_types.items() if kind == USER_DEFINED}
+    flags = {
+        model.pieces[token_id]: ADDED_FLAGS
+        for token_id, piece_type in special_types.items()
+        if piece_type == USER_DEFINED
+    }
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
     flags = remove_ineffective_flags(flags, normalizer)
     kinds = spec.vocabulary.kinds.copy()
     kinds[list(special_types)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
     spec = replace(spec, vocabulary=vocabulary, normalizer=normalizer, token_flags=flags, roles=roles)
-    return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, order)
+    return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, ids_by_score)
 
 
 def _check_model(model: Model) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
     if not model.pieces or len(model.pieces) > MAX_PIECES:
         raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
-    id_of: dict[str, int] = {}
-    for token_id, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
-        if not piece or math.isnan(score) or not NORMAL <= kind <= BYTE:
-            reason = f"{short_repr(piece)} of type {kind} with the score {score} is not a valid piece"
+    ids: dict[str, int] = {}
+    for token_id, (piece, score, piece_type) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
+        if not piece or math.isnan(score) or not NORMAL <= piece_type <= BYTE:
+            reason = f"{short_repr(piece)} of type {piece_type} with the score {score} is not a valid piece"
             raise FormatError(reason, where=f"piece {token_id}")
-        if id_of.setdefault(piece, token_id) != token_id:
+        if ids.setdefault(piece, token_id) != token_id:
             raise FormatError(
-                f"{short_repr(piece)} is piece {id_of[piece]} too; each must be unique", where=f"piece {token_id}"
+                f"{short_repr(piece)} is piece {ids[piece]} too; each must be unique", where=f"piece {token_id}"
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {pluralize(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
@@ -267,7 +273,7 @@ def _check_model(model: Model) -> None:
             "a user-defined piece has the character U+0000, beside a character map; this is not supported"
         )
     byte_names = {f"<0x{byte:02X}>" for byte in range(256)}
-    byte_pieces = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
+    byte_pieces = {piece for piece, piece_type in zip(model.pieces, model.types, strict=True) if piece_type == BYTE}
     if byte_pieces and byte_pieces != byte_names:
         raise FormatError(f"it has {pluralize(len(byte_pieces), 'byte piece')}; they must be <0x00> to <0xFF>")
     if model.byte_fallback != bool(byte_pieces):
@@ -275,7 +281,7 @@ def _check_model(model: Model) -> None:
 
 
 def _list_user_defined(model: Model) -> list[str]:
-    return [piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == USER_DEFINED]
+    return [piece for piece, piece_type in zip(model.pieces, model.types, strict=True) if piece_type == USER_DEFINED]
 
 
 def _loses_spaces(piece: str, model: Model) -> bool:
@@ -371,16 +377,16 @@ def _check_characters(tokens: dict[str, int]) -> None:
 
 
 def list_all_splits(
-    spec: TokenizerSpec, pieces: Sequence[str], scores: Sequence[float], order: Sequence[int]
+    spec: TokenizerSpec, pieces: Sequence[str], scores: Sequence[float], ids_by_score: Sequence[int]
 ) -> TokenizerSpec:
     """Return the spec with every split of every piece into two symbols or pieces, ranked by the score of the piece.
 
-    `order` has the ids of the pieces that are merged, best score first.
+    `ids_by_score` has the ids of the pieces that are merged, best score first.
     """
-    symbols = {pieces[token_id]: token_id for token_id in order}
+    symbols = {pieces[token_id]: token_id for token_id in ids_by_score}
     rows: list[tuple[int, int, int, int]] = []
     rank, score = -1, math.nan
-    for token_id in order:
+    for token_id in ids_by_score:
         token = pieces[token_id]
         if scores[token_id] != score:
             rank, score = rank + 1, scores[token_id]

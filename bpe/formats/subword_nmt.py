@@ -91,8 +91,8 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
     all_ids = dict(ids)
     rows: list[tuple[int, int, int]] = []
     for left_token, right_token in applied_pairs:
-        merged = left_token[0] + right_token[0], right_token[1]
-        rows.append((all_ids[left_token], all_ids[right_token], all_ids.setdefault(merged, len(all_ids))))
+        result_token = left_token[0] + right_token[0], right_token[1]
+        rows.append((all_ids[left_token], all_ids[right_token], all_ids.setdefault(result_token, len(all_ids))))
     n = len(all_ids)
     tokens = [(token_id, (text + END_OF_WORD * ends_word).encode()) for (text, ends_word), token_id in all_ids.items()]
     table = np.array(rows, dtype=np.int32).reshape(-1, 3)
@@ -142,10 +142,11 @@ def write(spec: TokenizerSpec) -> bytes:
         )
     texts = {token_id: token.decode() for token_id, token in spec.vocabulary.items(ORDINARY)}
     header = "#version: 0.2\n" if spec.end_of_word_glued else ""
-    unwritable = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
-    if unwritable:
+    unwritable_texts = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
+    if unwritable_texts:
         raise ValueError(
-            f"format subword-nmt cannot hold the token {short_repr(unwritable[0])}: spaces and line ends separate "
+            f"format subword-nmt cannot hold the token {short_repr(unwritable_texts[0])}: spaces and line ends "
+            "separate "
             "symbols; save it as huggingface"
         )
     return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

@@ -21,7 +21,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import tiktoken
 from bpe.formats._ranks import RankTable
-from bpe.formats.schema import errors_at, get, load, refuse
+from bpe.formats.schema import errors_at, parse_json, read_field, refuse
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
@@ -51,14 +51,16 @@ def read(data: bytes) -> TokenizerSpec:
         FormatError: for an invalid file; it names the field.
 
     """
-    value = load(data)
+    value = parse_json(data)
     if not isinstance(value, dict):
         raise FormatError(f"{short_repr(value)} is not an object; a tekken.json is one")
-    config: dict[str, Any] = get(value, "the file", "config", dict)
-    pattern = get(config, "config", "pattern", str)
-    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL_TOKENS))
-    size = get(config, "config", "default_vocab_size", _read_count)
-    entries: list[Any] = get(value, "the file", "vocab", list)
+    config: dict[str, Any] = read_field(value, "the file", "config", dict)
+    pattern = read_field(config, "config", "pattern", str)
+    n_special = read_field(
+        config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL_TOKENS)
+    )
+    size = read_field(config, "config", "default_vocab_size", _read_count)
+    entries: list[Any] = read_field(value, "the file", "vocab", list)
     if not n_special < size <= len(entries) + n_special:
         sizes = f"{pluralize(len(entries), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
         rule = "it must be at most their sum, and more than the special tokens"
@@ -76,7 +78,7 @@ def read(data: bytes) -> TokenizerSpec:
         pretokenizer = tiktoken.parse_pattern(pattern)
     with errors_at("vocab"):
         spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special_ids, shared_ids=False)
-    ignore_merges = get(config, "config", "ignore_merges", bool, True)
+    ignore_merges = read_field(config, "config", "ignore_merges", bool, True)
     return spec if ignore_merges else replace(spec, ignore_merges=False, unreachable=None)
 
 

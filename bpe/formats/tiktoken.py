@@ -337,13 +337,13 @@ def _any_merges_to_itself(
     return any(len(kernel.encode(text)[0]) == 1 for text in texts)
 
 
-def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -> dict[bytes, int]:
+def read_gpt2_ranks(merges: bytes, encoder: bytes, *, bytes_from_ids: bool = False) -> dict[bytes, int]:
     r"""Read the ranks of GPT-2's tokens, without `<|endoftext|>`.
 
     Args:
         merges: the content of `vocab.bpe`: a line with the version, then the two parts of a token on each line.
         encoder: the content of `encoder.json`: token → id.
-        own_bytes: whether the ranks of single bytes are their ids, in any order, instead of GPT-2's.
+        bytes_from_ids: whether the ranks of single bytes are their ids, in any order, instead of GPT-2's.
 
     Raises:
         FormatError: for files of another format, and for two files that do not belong together.
@@ -382,7 +382,7 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
         if not letters >= set(token):
             raise FormatError(f"token {short_repr(token)} is not in GPT-2's letters", path="encoder.json")
         encoder_ranks[read_letters(token)] = token_id
-    if own_bytes:
+    if bytes_from_ids:
         ranks.update((token, token_id) for token, token_id in encoder_ranks.items() if len(token) == 1)
     if encoder_ranks != ranks:
         raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")

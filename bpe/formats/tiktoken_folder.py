@@ -18,7 +18,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, short_repr, with_path
 from bpe.formats import tiktoken
 from bpe.formats.configuration import read_object, read_roles
-from bpe.formats.schema import errors_at, get, is_id, read_text
+from bpe.formats.schema import errors_at, is_id, read_field, read_text
 from bpe.formats.signatures import CONFIG_JSON, QWEN_TIKTOKEN, TIKTOKEN_MODEL, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
@@ -65,29 +65,31 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
         raise FormatError(f"a rank file and its {CONFIG_JSON} belong together; one of them is missing")
     config = read_object(files, CONFIG_JSON)
     with with_path(None, CONFIG_JSON):
-        kind, pattern = (get(config, "", field, read_text, None) for field in ("tokenizer_class", "pat_str"))
+        class_name, pattern = (
+            read_field(config, "", field, read_text, None) for field in ("tokenizer_class", "pat_str")
+        )
         if pattern is None:
-            _check_class(kind, config.get("auto_map"))
+            _check_class(class_name, config.get("auto_map"))
         special_ids, ordinary_names = _read_special_tokens(config)
         pretokenizer = Pretokenizer("qwen2")
-        if pattern is not None or kind == KIMI_CLASS:
+        if pattern is not None or class_name == KIMI_CLASS:
             with errors_at("pat_str"):
                 pretokenizer = tiktoken.parse_pattern(pattern or KIMI_PATTERN)
     with with_path(None, name):
         spec = tiktoken.read(files[name], pretokenizer, special_ids if pattern else {})
     with with_path(None, CONFIG_JSON):
-        if not get(config, "", "ignore_merges", bool, True):
+        if not read_field(config, "", "ignore_merges", bool, True):
             spec = replace(spec, ignore_merges=False, unreachable=None)
         spec = replace(spec, token_flags=dict.fromkeys(ordinary_names, frozenset({"ordinary"})))
         if pattern is None:
-            spec = _add_class_tokens(spec, kind, special_ids)
+            spec = _add_class_tokens(spec, class_name, special_ids)
         return replace(spec, roles=read_roles(config, spec.special_tokens, {}))
 
 
-def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special_ids: dict[str, int]) -> TokenizerSpec:
+def _add_class_tokens(spec: TokenizerSpec, class_name: str | None, special_ids: dict[str, int]) -> TokenizerSpec:
     """Add the special tokens that the code of the class of a tokenizer puts after the ranks."""
     first_id = int(spec.vocabulary.limit)
-    if kind == KIMI_CLASS:
+    if class_name == KIMI_CLASS:
         names = {token_id: name for name, token_id in special_ids.items()}
         special_ids = {
             names.get(i, KIMI_RESERVED_NAME.format(i)): i for i in range(first_id, first_id + N_KIMI_SPECIAL_TOKENS)
@@ -101,21 +103,21 @@ def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special_ids: dict[s
     return replace(spec, vocabulary=vocabulary, special_tokens=special_ids)
 
 
-def _check_class(kind: str | None, auto_map: Any) -> None:
+def _check_class(class_name: str | None, auto_map: Any) -> None:
     """Raise FormatError for a class whose pattern is not known: another class, or the class of another repository."""
     module = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
     module = module[0] if isinstance(module, list) and module else module
-    modules = MODULES_BY_CLASS.get(kind or "", ())
+    modules = MODULES_BY_CLASS.get(class_name or "", ())
     fix = (
         "write the pattern to the field pat_str of this file, or load the rank file with it, "
         "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)"
     )
     if not modules:
-        raise FormatError(f"it is {short_repr(kind)}, whose pattern is not known; {fix}", where="tokenizer_class")
+        raise FormatError(f"it is {short_repr(class_name)}, whose pattern is not known; {fix}", where="tokenizer_class")
     if module is not None and (
         not isinstance(module, str) or module.rsplit("--")[-1].rpartition(".")[0] not in modules
     ):
-        rule = f"the pattern of the class {kind} is known only for {' and '.join(modules)}"
+        rule = f"the pattern of the class {class_name} is known only for {' and '.join(modules)}"
         raise FormatError(f"it is {short_repr(module)}; {rule}: {fix}", where="auto_map")
 
 
@@ -126,14 +128,14 @@ def _read_special_tokens(config: dict[str, Any]) -> tuple[dict[str, int], list[s
     """
     special_ids: dict[str, int] = {}
     ordinary_names: list[str] = []
-    entries: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
+    entries: dict[str, Any] = read_field(config, "", "added_tokens_decoder", dict, {})
     for token_id, item in entries.items():
         content = item.get("content") if isinstance(item, dict) else None
         if not isinstance(content, str) or not content or not is_id(token_id) or content in special_ids:
             where = f"added_tokens_decoder[{short_repr(token_id)}]"
             raise FormatError(f"{short_repr(item)} is not a token of its own, with an id and a content", where=where)
         special_ids[content] = int(token_id)
-        if not get(item, f"added_tokens_decoder[{short_repr(token_id)}]", "special", bool, True):
+        if not read_field(item, f"added_tokens_decoder[{short_repr(token_id)}]", "special", bool, True):
             ordinary_names.append(content)
     with errors_at("added_tokens_decoder"):
         return tiktoken.check_special_ids(special_ids), ordinary_names

@@ -20,7 +20,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr, with_path
 from bpe.formats import huggingface
 from bpe.formats.configuration import (
-    EXTRA_TOKEN_FIELDS,
+    OLD_EXTRA_FIELD,
     find_added_tokens,
     get_token_text,
     read_configuration,
@@ -28,9 +28,9 @@ from bpe.formats.configuration import (
     read_roles,
 )
 from bpe.formats.huggingface.added_tokens import add_tokens
-from bpe.formats.huggingface.spelling import explain_difference
+from bpe.formats.huggingface.expressible import explain_other_ids
 from bpe.formats.packed import decode_text, unpack
-from bpe.formats.schema import get, read_text
+from bpe.formats.schema import read_field, read_text
 from bpe.formats.signatures import ADDED_TOKENS_JSON, CONFIG_JSON, MERGES_TXT, SPECIAL_MAP_JSON, VOCAB_JSON
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.letters import spell_token_in_letters
@@ -92,27 +92,27 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
 
     """
     config = read_configuration(files)
-    name = get(config, CONFIG_JSON, "tokenizer_class", read_text, None)
-    kind = TOKENIZER_CLASSES.get((name or "GPT2Tokenizer").removesuffix("Fast"))
-    if kind is None:
+    name = read_field(config, CONFIG_JSON, "tokenizer_class", read_text, None)
+    tokenizer_class = TOKENIZER_CLASSES.get((name or "GPT2Tokenizer").removesuffix("Fast"))
+    if tokenizer_class is None:
         raise FormatError(
             f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(TOKENIZER_CLASSES)}: "
             "load the two files with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
             where=f"{CONFIG_JSON}: tokenizer_class",
         )
-    spec = _build(_read_vocab(files), files[MERGES_TXT], [], kind.normalizer)
-    added = find_added_tokens(files, {}, kind.roles, without_flags=kind.without_flags)
+    spec = _build(_read_vocab(files), files[MERGES_TXT], [], tokenizer_class.normalizer)
+    added_tokens = find_added_tokens(files, {}, tokenizer_class.roles, without_flags=tokenizer_class.without_flags)
     if CONFIG_JSON not in files and not spec.vocabulary.find_ids([END_OF_TEXT.encode()]):
-        added.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
+        added_tokens.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
     with with_path(None, CONFIG_JSON):
-        spec = add_tokens(spec, added)
-    prefix = get(config, CONFIG_JSON, "add_prefix_space", bool, False)
+        spec = add_tokens(spec, added_tokens)
+    prefix = read_field(config, CONFIG_JSON, "add_prefix_space", bool, False)
     return replace(
         spec,
-        ignore_merges=get(config, CONFIG_JSON, "ignore_merges", bool, False),
-        pretokenizer=Pretokenizer(kind.pattern, add_prefix_space=prefix),
-        roles=read_roles(config, spec.special_tokens, kind.roles),
-        template=_read_template(config, kind, spec),
+        ignore_merges=read_field(config, CONFIG_JSON, "ignore_merges", bool, False),
+        pretokenizer=Pretokenizer(tokenizer_class.pattern, add_prefix_space=prefix),
+        roles=read_roles(config, spec.special_tokens, tokenizer_class.roles),
+        template=_read_template(config, tokenizer_class, spec),
     )
 
 
@@ -136,8 +136,8 @@ def read_two_files(
     if special_tokens is None:
         special_tokens = {END_OF_TEXT: ids[END_OF_TEXT]} if END_OF_TEXT in ids else {}
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
-    added = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
-    return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
+    added_tokens = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
+    return replace(_build(ids, merges, added_tokens, normalizer), pretokenizer=pretokenizer)
 
 
 def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
@@ -207,9 +207,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         ValueError: for a tokenizer that they cannot hold at all.
 
     """
-    reason = (
-        explain_difference(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
-    )
+    reason = explain_other_ids(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
     if reason is None and spec.end_of_word is not None:
         reason = "it has an end-of-word mark"
     if reason is not None:
@@ -266,10 +264,10 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     if template[0] and not template[1] and class_name != "RobertaTokenizer":
         config |= {"add_bos_token": True, "bos_token": template[0][0]}
     unassigned = [token for token in special_names if token not in roles.values()]
-    config[EXTRA_TOKEN_FIELDS[0]] = unassigned
+    config[OLD_EXTRA_FIELD] = unassigned
     return config, {
         **{role: token for role, token in roles.items() if token is not None},
-        EXTRA_TOKEN_FIELDS[0]: unassigned,
+        OLD_EXTRA_FIELD: unassigned,
     }
 
 
@@ -293,16 +291,16 @@ def _read_lines(data: bytes) -> list[str]:
 
 
 def _build(
-    vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
+    vocab: dict[str, int], merges: bytes, added_tokens: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
     """Build the spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
     with with_path(None, MERGES_TXT):
         lines = _read_lines(merges)
-    header = bool(lines) and lines[0].startswith("#version")
+    has_header = bool(lines) and lines[0].startswith("#version")
     value = {
-        "added_tokens": added,
+        "added_tokens": added_tokens,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-        "model": {"type": "BPE", "vocab": vocab, "merges": [line.removesuffix("\r") for line in lines[header:]]},
+        "model": {"type": "BPE", "vocab": vocab, "merges": [line.removesuffix("\r") for line in lines[has_header:]]},
     }
     try:
         spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
@@ -310,7 +308,7 @@ def _build(
         where = error.where or ""
         line = re.fullmatch(r"model\.merges\[(\d+)\]", where)
         if line is not None:
-            where = f"{MERGES_TXT}, line {int(line[1]) + header + 1}"
+            where = f"{MERGES_TXT}, line {int(line[1]) + has_header + 1}"
         elif where.startswith("model.vocab"):
             where = VOCAB_JSON + where.removeprefix("model.vocab")
         raise FormatError(error.message, where=where or None) from None
@@ -318,20 +316,20 @@ def _build(
 
 
 def _read_template(
-    config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec
+    config: dict[str, Any], tokenizer_class: TokenizerClass, spec: TokenizerSpec
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Read the ids before and after a text."""
-    roles: tuple[str | None, ...] | None = kind.template
+    roles: tuple[str | None, ...] | None = tokenizer_class.template
     if roles is None:
-        bos, eos = (get(config, CONFIG_JSON, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
+        bos, eos = (read_field(config, CONFIG_JSON, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
         roles = ("bos_token" if bos else None, "eos_token" if eos else None)
-    template = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
+    template = tuple(() if role is None else (_find_role(config, tokenizer_class, spec, role),) for role in roles)
     return (template[0], template[1]) if any(template) else None
 
 
-def _find_role(config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec, role: str) -> int:
+def _find_role(config: dict[str, Any], tokenizer_class: TokenizerClass, spec: TokenizerSpec, role: str) -> int:
     """Find the id of the token of a role, which must be a special one."""
-    content = get_token_text(config.get(role, kind.roles.get(role)))
+    content = get_token_text(config.get(role, tokenizer_class.roles.get(role)))
     if not isinstance(content, str) or content not in spec.special_tokens:
         raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG_JSON}: {role}")
     return spec.special_tokens[content]

@@ -236,15 +236,15 @@ def _explain_absence(files: list[PublishedFile], folders: list[Path], error: Exc
 
 def _write_cached(path: Path, data: bytes) -> None:
     """Write a file to the cache."""
-    is_chosen = _is_folder_chosen()
+    is_folder_chosen = _is_folder_chosen()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if is_chosen else 0o700)
-        if not is_chosen:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if is_folder_chosen else 0o700)
+        if not is_folder_chosen:
             _check_owner(path.parent)
         with atomic_write(path, follow=False) as file:
             file.write(data)
     except OSError as error:
-        if is_chosen:
+        if is_folder_chosen:
             raise
         log.warning("%s cannot be written, so the file will be downloaded again next time: %s", path, error)
 

@@ -3,7 +3,7 @@
 Takes tokenizers, texts and, if there is one, an evaluation; makes a page, as a file or for a browser on this machine.
 The files, in the order in which data meets them:
 
-- `subjects.py` tokenizers, of this package or another, as what the page needs of them;
+- `tokenizers.py` tokenizers, of this package or another, as what the page needs of them;
 - `page.py` `write_page`: counts the texts, makes the sections and puts them into the frame;
 - `measures.py` the sections made from an evaluation: verdicts, metrics, bars by corpus;
 - `panels.py` the same text in each tokenizer, in coloured tokens, and the details of those tokens;

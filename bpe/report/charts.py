@@ -33,17 +33,17 @@ def draw_line_chart(
         log_y: the same of the y axis.
 
     """
-    drawable = {
+    drawable_series = {
         name: [(x, y) for x, y in points if (x > 0 or not log_x) and (y > 0 or not log_y)]
         for name, points in series.items()
     }
-    all_points = [point for points in drawable.values() for point in points]
+    all_points = [point for points in drawable_series.values() for point in points]
     if not all_points:
         return Html("")
     x_axis = Axis([x for x, _ in all_points], (_LEFT, WIDTH - _RIGHT), log=log_x)
     y_axis = Axis([y for _, y in all_points], (HEIGHT - _BOTTOM, _TOP), log=log_y, from_zero=not log_y)
     shapes = [_draw_grid(x_axis, y_axis, labels)]
-    for i, (name, series_points) in enumerate(drawable.items()):
+    for i, (name, series_points) in enumerate(drawable_series.items()):
         positions = [(x_axis.position(x), y_axis.position(y)) for x, y in series_points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in positions)
         shapes.append(f'<g class="s{i % N_SERIES}"><polyline points="{path}"/>')
@@ -54,11 +54,11 @@ def draw_line_chart(
                 for (cx, cy), (x, y) in zip(positions, series_points, strict=True)
             ]
         shapes.append("</g>")
-    xs = sorted({x for series_points in drawable.values() for x, _ in series_points})
-    by_x = {name: dict(series_points) for name, series_points in drawable.items()}
-    rows = [[x, *(by_x[name].get(x) for name in drawable)] for x in _thin_out(xs, 24)]
+    xs = sorted({x for series_points in drawable_series.values() for x, _ in series_points})
+    by_x = {name: dict(series_points) for name, series_points in drawable_series.items()}
+    rows = [[x, *(by_x[name].get(x) for name in drawable_series)] for x in _thin_out(xs, 24)]
     return _wrap_figure(
-        title, list(drawable), shapes, HEIGHT, make_table([labels[0], *drawable], rows, caption=labels[1])
+        title, list(drawable_series), shapes, HEIGHT, make_table([labels[0], *drawable_series], rows, caption=labels[1])
     )
 
 
@@ -67,12 +67,12 @@ def draw_column_chart(
 ) -> Html:
     """Draw groups of columns side by side, such as a histogram of several vocabularies."""
     y_axis = Axis([value for values in series.values() for value in values], (HEIGHT - _BOTTOM, _TOP), from_zero=True)
-    width = (WIDTH - _LEFT - _RIGHT) / max(1, len(groups))
-    bar = 0.8 * width / max(1, len(series))
+    group_width = (WIDTH - _LEFT - _RIGHT) / max(1, len(groups))
+    bar_width = 0.8 * group_width / max(1, len(series))
     shapes = [_draw_grid(None, y_axis, labels)]
     label_step = ceil(len(groups) / 12)
     shapes += [
-        f'<text x="{_LEFT + width * (i + 0.5):.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
+        f'<text x="{_LEFT + group_width * (i + 0.5):.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
         f"{to_html(group)}</text>"
         for i, group in enumerate(groups)
         if i % label_step == 0
@@ -82,8 +82,8 @@ def draw_column_chart(
         for j, value in enumerate(values):
             top = y_axis.position(value)
             shapes.append(
-                f'<rect x="{_LEFT + width * (j + 0.1) + bar * i:.1f}" y="{top:.1f}" width="{max(bar - 0.5, 0.5):.1f}" '
-                f'height="{HEIGHT - _BOTTOM - top:.1f}">'
+                f'<rect x="{_LEFT + group_width * (j + 0.1) + bar_width * i:.1f}" y="{top:.1f}" '
+                f'width="{max(bar_width - 0.5, 0.5):.1f}" height="{HEIGHT - _BOTTOM - top:.1f}">'
                 f"<title>{to_html(name)}, {to_html(groups[j])}: {format_number(value)}</title></rect>"
             )
         shapes.append("</g>")
@@ -104,8 +104,8 @@ def draw_bar_chart(title: str, groups: Mapping[str, Mapping[str, tuple[float, fl
     values = [value for series in groups.values() for interval in series.values() for value in interval]
     if not values:
         return Html("")
-    row = 14
-    group_height = 20 + row * len(names) + 8
+    row_height = 14
+    group_height = 20 + row_height * len(names) + 8
     height = _TOP + group_height * len(groups) + _BOTTOM
     axis = Axis(values, (12, WIDTH - 48), from_zero=True)
     shapes = [
@@ -119,7 +119,9 @@ def draw_bar_chart(title: str, groups: Mapping[str, Mapping[str, tuple[float, fl
         shapes.append(f'<text class="group" x="12" y="{top + 14}">{to_html(_shorten(group, 44))}</text>')
         for j, name in enumerate(names):
             if name in series:
-                shapes.append(_draw_bar(axis, series[name], top + 20 + row * j, row - 2, j, f"{group}, {name}"))
+                shapes.append(
+                    _draw_bar(axis, series[name], top + 20 + row_height * j, row_height - 2, j, f"{group}, {name}")
+                )
     columns = ["corpus", "tokenizer", label]
     if any(high > low for series in groups.values() for _, low, high in series.values()):
         columns.append("interval")
@@ -181,8 +183,8 @@ class Axis:
 
     def position(self, value: float) -> float:
         """Return the position of a value."""
-        along = ((log10(value) if self._log else value) - self._low) / (self._high - self._low)
-        return self._ends[0] + along * (self._ends[1] - self._ends[0])
+        fraction = ((log10(value) if self._log else value) - self._low) / (self._high - self._low)
+        return self._ends[0] + fraction * (self._ends[1] - self._ends[0])
 
 
 def _round_step(step: float) -> float:
@@ -216,14 +218,14 @@ def _draw_axis_label(label: str, x: float, y: float) -> str:
 
 
 def _wrap_figure(title: str, names: Sequence[str], shapes: Sequence[str], height: float, number_table: str) -> Html:
-    keys = "".join(
+    legend_items = "".join(
         f'<li class="s{i % N_SERIES}"><svg viewBox="0 0 24 10" aria-hidden="true"><line x1="0" x2="24" y1="5" y2="5"/>'
         f"</svg>{to_html(name)}</li>"
         for i, name in enumerate(names)
     )
-    key = f'<ul class="key">{keys}</ul>' if len(names) > 1 else ""
+    legend = f'<ul class="key">{legend_items}</ul>' if len(names) > 1 else ""
     return Html(
-        f"<figure><figcaption>{to_html(title)}</figcaption>{key}"
+        f"<figure><figcaption>{to_html(title)}</figcaption>{legend}"
         f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{to_html(title)}">'
         f"{''.join(shapes)}</svg>"
         "<details><summary>The numbers</summary>"

@@ -27,9 +27,9 @@ from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
 from bpe.report.charts import draw_line_chart, pick_ranks
 from bpe.report.panels import Panels, cut_beginning
-from bpe.report.subjects import Subject, Tokenizers, name_subjects
+from bpe.report.tokenizers import ReportedTokenizer, Tokenizers, name_tokenizers
 from bpe.show.html import Heading, Html, make_columns, make_note, make_scroll_box, make_section, make_table, to_html
-from bpe.show.metrics import Facts, group_by_tokenizer
+from bpe.show.metrics import Metrics, group_by_tokenizer
 
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]
 
@@ -39,7 +39,7 @@ _MAX_DRAWN_BYTES, _MIN_DRAWN_BYTES, _MAX_PAGE_BYTES = 4000, 300, 40_000
 _CURVE_BYTES = 200_000
 
 
-class Evaluated(Protocol):
+class EvaluationLike(Protocol):
     """What a report needs of an `Evaluation`."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Evaluated(Protocol):
 def write_page(
     path: PathLike,
     tokenizers: Tokenizers,
-    evaluation: Evaluated | Mapping[str, Any] | None = None,
+    evaluation: EvaluationLike | Mapping[str, Any] | None = None,
     texts: Texts = (),
 ) -> None:
     """Write a report on tokenizers as one HTML page, which needs no network and can be read without JavaScript.
@@ -84,36 +84,42 @@ def write_page(
 
 
 def page_html(
-    tokenizers: Tokenizers, evaluation: Evaluated | Mapping[str, Any] | None = None, texts: Texts = ()
+    tokenizers: Tokenizers, evaluation: EvaluationLike | Mapping[str, Any] | None = None, texts: Texts = ()
 ) -> str:
     """Return the page of `write_page` as a str."""
-    subjects = name_subjects(tokenizers)
+    by_name = name_tokenizers(tokenizers)
     corpora = _name_texts(texts)
     values = {} if evaluation is None else evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
-    facts = group_by_tokenizer(values, list(subjects)) if values else {}
-    usage = Usage(subjects, corpora, facts, getattr(evaluation, "results", ()))
-    facts = facts or usage.to_facts()
-    panels = Panels(subjects)
-    scripts = {name: vocabularies.count_scripts(subject) for name, subject in subjects.items()}
+    metrics = group_by_tokenizer(values, list(by_name)) if values else {}
+    usage = Usage(by_name, corpora, metrics, getattr(evaluation, "results", ()))
+    metrics = metrics or usage.to_metrics()
+    panels = Panels(by_name)
+    scripts = {name: vocabularies.count_scripts(tokenizer) for name, tokenizer in by_name.items()}
     sections = [
         make_section(
             "summary",
             "Summary",
-            _draw_overview(subjects),
-            _list_verdicts(facts, scripts, corpora),
-            measures.draw_metrics(facts),
+            _draw_overview(by_name),
+            _list_verdicts(metrics, scripts, corpora),
+            measures.draw_metrics(metrics),
         ),
-        make_section("corpora", "Corpora", measures.draw_corpora(facts)),
+        make_section("corpora", "Corpora", measures.draw_corpora(metrics)),
         make_section("texts", "The same text in each tokenizer", *_draw_texts(panels, corpora, usage)),
         make_section(
-            "vocabularies", "Vocabularies", _draw_charts(subjects, usage, corpora), vocabularies.format_scripts(scripts)
+            "vocabularies",
+            "Vocabularies",
+            _draw_charts(by_name, usage, corpora),
+            vocabularies.format_scripts(scripts),
         ),
-        make_section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(subjects, usage.counts)),
-        make_section("differences", "What differs", vocabularies.compare_vocabularies(subjects, usage.counts)),
+        make_section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(by_name, usage.counts)),
+        make_section("differences", "What differs", vocabularies.compare_vocabularies(by_name, usage.counts)),
     ]
     body = "".join(sections)
     return fill_frame(
-        f"Tokenizer report: {', '.join(subjects)}", body, panels.describe_tokens(), nav=_link_sections(sections)
+        f"Tokenizer report: {', '.join(by_name)}",
+        body,
+        panels.describe_tokens(),
+        nav=_link_sections(sections),
     )
 
 
@@ -169,7 +175,7 @@ class Usage:
     Args:
         tokenizers: by name.
         texts: by name, the documents.
-        facts: by tokenizer, what an evaluation found; empty without one.
+        metrics: by tokenizer, what an evaluation found; empty without one.
         results: the evaluation's results of each tokenizer, with their `counts`; empty without one.
 
     Attributes:
@@ -181,54 +187,56 @@ class Usage:
 
     def __init__(
         self,
-        tokenizers: Mapping[str, Subject],
+        tokenizers: Mapping[str, ReportedTokenizer],
         texts: Mapping[str, list[bytes]],
-        facts: Mapping[str, Facts],
+        metrics: Mapping[str, Metrics],
         results: Sequence[Any],
     ) -> None:
         self.sizes = {name: sum(map(len, documents)) for name, documents in texts.items()}
         self.counts = {name: np.zeros(tokenizer.limit, dtype=np.int64) for name, tokenizer in tokenizers.items()}
         self.totals: dict[str, dict[str, int]] = {text: {} for text in texts}
-        evaluated = {
-            text: [_find_corpus(tokenizer_facts, text, len(texts)) for tokenizer_facts in facts.values()]
+        corpora_of_text = {
+            text: [_find_corpus(tokenizer_metrics, text, len(texts)) for tokenizer_metrics in metrics.values()]
             for text in texts
         }
         for (name, tokenizer), result in zip(tokenizers.items(), results, strict=False):
-            counted = result.counts[: tokenizer.limit]
-            self.counts[name][: len(counted)] = counted
+            result_counts = result.counts[: tokenizer.limit]
+            self.counts[name][: len(result_counts)] = result_counts
         for (name, tokenizer), (text, documents) in product(tokenizers.items(), texts.items()):
-            if facts and all(evaluated[text]):
-                corpus_facts = _find_corpus(facts[name], text, len(texts))
-                self.totals[text][name], self.sizes[text] = corpus_facts["tokens"], corpus_facts["bytes"]
+            if metrics and all(corpora_of_text[text]):
+                corpus_metrics = _find_corpus(metrics[name], text, len(texts))
+                self.totals[text][name], self.sizes[text] = corpus_metrics["tokens"], corpus_metrics["bytes"]
                 if results:
                     continue
             counts, self.totals[text][name] = tokenizer.count_tokens(documents)
             if not results:
                 self.counts[name] += counts
 
-    def to_facts(self) -> dict[str, Any]:
+    def to_metrics(self) -> dict[str, Any]:
         """Return tokens and bytes per token, in the form of an evaluation."""
-        facts = {}
+        metrics = {}
         for name in self.counts:
             corpora = {
-                text: self._make_facts(self.sizes[text], totals[name])
+                text: self._make_metrics(self.sizes[text], totals[name])
                 for text, totals in self.totals.items()
                 if self.sizes[text]
             }
-            total = self._make_facts(sum(self.sizes.values()), sum(totals[name] for totals in self.totals.values()))
-            facts[name] = {**total, "corpora": corpora}
-        return facts
+            total = self._make_metrics(sum(self.sizes.values()), sum(totals[name] for totals in self.totals.values()))
+            metrics[name] = {**total, "corpora": corpora}
+        return metrics
 
     @staticmethod
-    def _make_facts(size: int, tokens: int) -> dict[str, Any]:
+    def _make_metrics(size: int, tokens: int) -> dict[str, Any]:
         ratio = {"bytes_per_token": size / tokens} if tokens else {}
         return {"tokens": tokens, "bytes": size, **ratio}
 
 
-def _find_corpus(facts: Facts, text: str, n_texts: int) -> Facts:
+def _find_corpus(metrics: Metrics, text: str, n_texts: int) -> Metrics:
     """Find the corpus of an evaluation for a text: of the same name, or the only one, without a name, for one text."""
-    corpus_facts: Facts = facts.get("corpora", {}).get(text, {}) if n_texts != 1 or "corpora" in facts else facts
-    return corpus_facts
+    corpus_metrics: Metrics = (
+        metrics.get("corpora", {}).get(text, {}) if n_texts != 1 or "corpora" in metrics else metrics
+    )
+    return corpus_metrics
 
 
 def _name_texts(texts: Texts) -> dict[str, list[bytes]]:
@@ -251,7 +259,7 @@ def _encode_documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
     return [bytes(to_bytes(text)) for text in value]
 
 
-def _draw_overview(tokenizers: Mapping[str, Subject]) -> Html:
+def _draw_overview(tokenizers: Mapping[str, ReportedTokenizer]) -> Html:
     rows = [
         [Heading(name), tokenizer.kind, tokenizer.vocab_size, *_list_settings(tokenizer)]
         for name, tokenizer in tokenizers.items()
@@ -268,7 +276,7 @@ def _draw_overview(tokenizers: Mapping[str, Subject]) -> Html:
     )
 
 
-def _list_settings(tokenizer: Subject) -> list[str | int]:
+def _list_settings(tokenizer: ReportedTokenizer) -> list[str | int]:
     """List the number of merges, the pretokenizer and the fingerprint."""
     native = tokenizer.native
     if native is None:
@@ -278,10 +286,10 @@ def _list_settings(tokenizer: Subject) -> list[str | int]:
 
 
 def _list_verdicts(
-    facts: Mapping[str, Any], scripts: Mapping[str, Mapping[str, int]], corpora: Mapping[str, list[bytes]]
+    metrics: Mapping[str, Any], scripts: Mapping[str, Mapping[str, int]], corpora: Mapping[str, list[bytes]]
 ) -> Html:
     """List which tokenizer needs fewer tokens, and how many tokens each has for the script of each corpus."""
-    items = [f"<li>{to_html(sentence)}</li>" for sentence in measures.write_verdicts(facts)]
+    items = [f"<li>{to_html(sentence)}</li>" for sentence in measures.write_verdicts(metrics)]
     for corpus, documents in corpora.items() if len(scripts) > 1 else ():
         sample = b" ".join(documents[:20])[:20_000].decode("utf-8", "ignore")
         script = vocabularies.find_script(sample)
@@ -307,13 +315,13 @@ def _draw_texts(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage
         )
 
 
-def _draw_charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
+def _draw_charts(tokenizers: Mapping[str, ReportedTokenizer], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
     figures = []
     sorted_counts = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
-    if any(len(counts_by_rank) for counts_by_rank in sorted_counts.values()):
+    if any(len(sorted_counts_of_name) for sorted_counts_of_name in sorted_counts.values()):
         ranks = {
-            name: [(rank, int(counts_by_rank[rank - 1])) for rank in pick_ranks(len(counts_by_rank))]
-            for name, counts_by_rank in sorted_counts.items()
+            name: [(rank, int(sorted_counts_of_name[rank - 1])) for rank in pick_ranks(len(sorted_counts_of_name))]
+            for name, sorted_counts_of_name in sorted_counts.items()
         }
         labels = ("rank by frequency", "occurrences in the texts")
         figures.append(draw_line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
@@ -341,13 +349,13 @@ def _draw_charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mappi
 
 def _take_documents(documents: Iterable[bytes], max_bytes: int) -> list[bytes]:
     """Take documents from the first on, until they have `max_bytes` bytes."""
-    documents_taken, size = [], 0
+    first_documents, size = [], 0
     for document in documents:
-        documents_taken.append(document[: max_bytes + 4])
+        first_documents.append(document[: max_bytes + 4])
         size += len(document)
         if size >= max_bytes:
             break
-    return documents_taken
+    return first_documents
 
 
 def _link_sections(sections: Sequence[str]) -> str:

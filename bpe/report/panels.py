@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import pluralize
-from bpe.report.subjects import Details, Subject
+from bpe.report.tokenizers import Details, ReportedTokenizer
 from bpe.show.html import (
     Html,
     Token,
@@ -28,7 +28,7 @@ from bpe.show.html import (
 )
 
 #: The tokens that the table under a panel lists.
-_MAX_LISTED = 200
+_MAX_LISTED_TOKENS = 200
 
 
 def cut_beginning(text: bytes, max_bytes: int) -> bytes:
@@ -55,9 +55,9 @@ class Panels:
 
     """
 
-    def __init__(self, tokenizers: Mapping[str, Subject]) -> None:
+    def __init__(self, tokenizers: Mapping[str, ReportedTokenizer]) -> None:
         self._tokenizers = tokenizers
-        self._seen: dict[str, set[int]] = {name: set() for name in tokenizers}
+        self._drawn_ids: dict[str, set[int]] = {name: set() for name in tokenizers}
 
     def draw(
         self,
@@ -100,14 +100,14 @@ class Panels:
         self, index: int, name: str, rows: Sequence[Sequence[Token]], text: str, total: int, size: int, drawn_size: int
     ) -> str:
         tokens = [token for row in rows for token in row]
-        self._seen[name].update(token.id for token in tokens if token.id is not None)
+        self._drawn_ids[name].update(token.id for token in tokens if token.id is not None)
         summary = f"{format_count(total, 'token')} · {format_count(size, 'byte')}"
         if total:
             summary += f" · {size / total:.3f} bytes per token"
         explanation = (
             f"The first {format_number(drawn_size)} of {format_number(size)} bytes are drawn; all are counted."
         )
-        which_tokens = f"the first {_MAX_LISTED} tokens" if len(tokens) > _MAX_LISTED else "the tokens"
+        which_tokens = f"the first {_MAX_LISTED_TOKENS} tokens" if len(tokens) > _MAX_LISTED_TOKENS else "the tokens"
         label = f"{name}, {text}" if text else name
         boxes = [format_tokens(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
@@ -117,12 +117,12 @@ class Panels:
             f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>'
             f"{make_note(explanation) if drawn_size < size else ''}"
             f"<details><summary>As a table: {which_tokens}</summary>"
-            f"{make_scroll_box(f'{label}: table of tokens', list_tokens(tokens[:_MAX_LISTED]))}</details></div>"
+            f"{make_scroll_box(f'{label}: table of tokens', list_tokens(tokens[:_MAX_LISTED_TOKENS]))}</details></div>"
         )
 
     def describe_tokens(self) -> dict[str, dict[str, Details]]:
         """Describe every token drawn, and their parts: spelling, rank and parts, by the tokenizer's index and by id."""
-        ids_by_index = enumerate(self._seen.items())
+        ids_by_index = enumerate(self._drawn_ids.items())
         return {str(index): self._tokenizers[name].describe_tokens(ids) for index, (name, ids) in ids_by_index}
 
 
@@ -135,7 +135,7 @@ def format_count(value: int, noun: str) -> str:
     return pluralize(value, noun).replace(str(value), format_number(value), 1)
 
 
-def draw_examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
+def draw_examples(tokenizer: ReportedTokenizer, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
     """Draw a table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
         [Html(format_separately(token.data)), token.id, to_hex(token.data), int(counts[token.id])]

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 from bpe._version import __version__
 from bpe.report.page import fill_frame, make_policy
 from bpe.report.panels import Panels
-from bpe.report.subjects import Subject, Tokenizers, name_subjects
+from bpe.report.tokenizers import ReportedTokenizer, Tokenizers, name_tokenizers
 
 #: The largest body of a request, in bytes.
 MAX_BODY_BYTES = 1 << 20
@@ -72,7 +72,7 @@ pass network=True
                 f"host is {host!r}, which other machines may reach; it must be a loopback address such as 127.0.0.1, "
                 "or pass network=True"
             )
-        self.tokenizers: Mapping[str, Subject] = name_subjects(tokenizers)
+        self.tokenizers: Mapping[str, ReportedTokenizer] = name_tokenizers(tokenizers)
         self.network = network
         self.host = host
         self.address_family: AddressFamily = AF_INET6 if ":" in host else AF_INET
@@ -128,7 +128,7 @@ class _TooLargeError(Exception):
     """A request with larger headers than are read."""
 
 
-class _Incoming(io.RawIOBase):
+class _RequestStream(io.RawIOBase):
     """What a client sends: TimeoutError when a request takes too long, however often a part of it arrives."""
 
     def __init__(self, connection: socket) -> None:
@@ -137,7 +137,7 @@ class _Incoming(io.RawIOBase):
 
     def begin(self) -> None:
         """Begin a request."""
-        self._end, self.left = time.monotonic() + _TIMEOUT_SECONDS, MAX_HEADER_BYTES
+        self._deadline, self.bytes_left = time.monotonic() + _TIMEOUT_SECONDS, MAX_HEADER_BYTES
 
     def readable(self) -> bool:
         """Return True."""
@@ -145,14 +145,14 @@ class _Incoming(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Receive bytes."""
-        seconds = self._end - time.monotonic()
+        seconds = self._deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError(f"the request took more than {_TIMEOUT_SECONDS} seconds")
-        if self.left <= 0:
+        if self.bytes_left <= 0:
             raise _TooLargeError
         self._connection.settimeout(seconds)
         count = self._connection.recv_into(buffer)
-        self.left -= count
+        self.bytes_left -= count
         return count
 
 
@@ -165,12 +165,12 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Open the connection's streams."""
         super().setup()
-        self._incoming = _Incoming(self.connection)
-        self.rfile = io.BufferedReader(self._incoming)
+        self._request_stream = _RequestStream(self.connection)
+        self.rfile = io.BufferedReader(self._request_stream)
 
     def handle_one_request(self) -> None:
         """Read a request, and answer it."""
-        self._incoming.begin()
+        self._request_stream.begin()
         try:
             super().handle_one_request()
         except _TooLargeError:
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(length) > 9 or int(length) > MAX_BODY_BYTES:
             self._fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the text is too long; at most {MAX_BODY_BYTES:,} bytes")
             return
-        self._incoming.left = MAX_BODY_BYTES
+        self._request_stream.bytes_left = MAX_BODY_BYTES
         try:
             text = json.loads(self.rfile.read(int(length)))["text"]
             html, details = self.server.draw_panels(text)
@@ -238,11 +238,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._answer(status, json.dumps({"error": reason}), "application/json")
 
-    def _answer(self, status: HTTPStatus, body: str, kind: str) -> None:
+    def _answer(self, status: HTTPStatus, body: str, content_type: str) -> None:
         data = body.encode()
         self.connection.settimeout(_TIMEOUT_SECONDS)  # for the whole answer
         self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Type", f"{content_type}; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))
         self.send_header("Content-Security-Policy", f"{make_policy(connect=True)}; frame-ancestors 'none'")
         self.send_header("X-Content-Type-Options", "nosniff")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.report.charts import draw_column_chart
 from bpe.report.panels import draw_examples
-from bpe.report.subjects import Subject
+from bpe.report.tokenizers import ReportedTokenizer
 from bpe.show.html import Heading, Html, format_number, make_columns, make_note, make_panel, make_scroll_box, make_table
 from bpe.vocab.comparing import compare_settings
 
@@ -42,7 +42,7 @@ _SCRIPT = regex.compile("|".join(f"(?P<g{i}>{pattern})" for i, pattern in enumer
 _PARTIAL, _OTHER = "parts of characters", "punctuation, space and others"
 
 
-def draw_lengths(tokenizers: Mapping[str, Subject]) -> Html:
+def draw_lengths(tokenizers: Mapping[str, ReportedTokenizer]) -> Html:
     """Draw how many tokens have each length."""
     series = {}
     for name, tokenizer in tokenizers.items():
@@ -53,12 +53,12 @@ def draw_lengths(tokenizers: Mapping[str, Subject]) -> Html:
     return draw_column_chart("Length of tokens", groups, series, ("bytes in a token", "tokens"))
 
 
-def count_scripts(tokenizer: Subject) -> dict[str, int]:
+def count_scripts(tokenizer: ReportedTokenizer) -> dict[str, int]:
     """Count the tokens of the vocabulary with letters of each script.
 
     >>> import bpe
-    >>> from bpe.report.subjects import name_subjects
-    >>> tok = name_subjects(bpe.train(counts={"한": 2}, vocab_size=258))["tokenizer"]
+    >>> from bpe.report.tokenizers import name_tokenizers
+    >>> tok = name_tokenizers(bpe.train(counts={"한": 2}, vocab_size=258))["tokenizer"]
     >>> {name: n for name, n in count_scripts(tok).items() if n and name in ("Korean", "parts of characters")}
     {'Korean': 1, 'parts of characters': 129}
     """
@@ -101,16 +101,16 @@ def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
     )
 
 
-def list_extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
+def list_extremes(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -> Html:
     """List the longest tokens of each vocabulary, and the rarest in the texts."""
     panels = []
     for name, tokenizer in tokenizers.items():
         lengths, uses = tokenizer.lengths, counts[name]
         longest = [i for i in np.argsort(-lengths, kind="stable")[:_N_LISTED].tolist() if lengths[i]]
         ids = tokenizer.ordinary_ids
-        used = ids[uses[ids] > 0]
-        rarest = used[np.argsort(uses[used], kind="stable")[:_N_LISTED]].tolist()
-        n_unused = len(ids) - len(used)
+        used_ids = ids[uses[ids] > 0]
+        rarest = used_ids[np.argsort(uses[used_ids], kind="stable")[:_N_LISTED]].tolist()
+        n_unused = len(ids) - len(used_ids)
         share = f"{n_unused / max(1, len(ids)):.1%}"
         unused_tokens = f"{format_number(n_unused)} of {format_number(len(ids))} ordinary tokens ({share})"
         panels.append(
@@ -126,18 +126,18 @@ def list_extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
     return make_columns(*panels)
 
 
-def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
+def compare_vocabularies(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -> Html:
     """Compare each two vocabularies: how many tokens they share, and what only one of them has."""
     parts = []
     for (a, tokenizer_a), (b, tokenizer_b) in combinations(tokenizers.items(), 2):
         ids_a, ids_b = _index_tokens(tokenizer_a), _index_tokens(tokenizer_b)
-        shared = ids_a.keys() & ids_b.keys()
+        shared_tokens = ids_a.keys() & ids_b.keys()
         panels = []
         for name, tokenizer, tokens in ((a, tokenizer_a, ids_a), (b, tokenizer_b, ids_b)):
             uses = counts[name]
-            only = np.array(sorted(i for token, i in tokens.items() if token not in shared), dtype=np.int64)
-            most_used = only[np.argsort(-uses[only], kind="stable")[:_N_LISTED]].tolist()
-            title = f"Only in {name}: {format_number(len(only))}"
+            only_ids = np.array(sorted(i for token, i in tokens.items() if token not in shared_tokens), dtype=np.int64)
+            most_used = only_ids[np.argsort(-uses[only_ids], kind="stable")[:_N_LISTED]].tolist()
+            title = f"Only in {name}: {format_number(len(only_ids))}"
             panels.append(
                 make_panel(title, make_scroll_box(f"tokens only in {name}", draw_examples(tokenizer, most_used, uses)))
             )
@@ -148,7 +148,8 @@ def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> H
         )
         rows = [[Heading(difference.field), difference.message] for difference in settings]
         summary = make_note(
-            f"{a} and {b} share {format_number(len(shared))} tokens. Those that only one has are listed by their use."
+            f"{a} and {b} share {format_number(len(shared_tokens))} tokens. Those that only one has are listed by "
+            "their use."
         )
         parts += [summary, make_columns(*panels)]
         if rows:
@@ -156,6 +157,6 @@ def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> H
     return Html("".join(parts))
 
 
-def _index_tokens(tokenizer: Subject) -> dict[bytes, int]:
+def _index_tokens(tokenizer: ReportedTokenizer) -> dict[bytes, int]:
     """Map the ordinary tokens to their ids."""
     return {tokenizer.get_token(i): i for i in tokenizer.ordinary_ids.tolist()}

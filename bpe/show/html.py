@@ -107,15 +107,15 @@ def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
     'id 262 · 4 bytes: 20 74 68 65 · rank 6'
     """
     n = len(token.data)
-    facts = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {to_hex(token.data)}"]
+    details = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {to_hex(token.data)}"]
     if token.special:
-        facts.append("special token")
+        details.append("special token")
     elif token.rank is not None:
-        facts.append(f"rank {token.rank}")
+        details.append(f"rank {token.rank}")
     shared_characters = list(dict.fromkeys(piece.whole for piece in pieces if piece.whole))
     if shared_characters:
-        facts.append("part of " + " ".join(shared_characters[:4]))
-    return " · ".join(facts)
+        details.append("part of " + " ".join(shared_characters[:4]))
+    return " · ".join(details)
 
 
 def to_hex(data: bytes) -> str:
@@ -149,9 +149,9 @@ def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption
     '<table><thead><tr><th scope="col">id</th><th scope="col">token</th></tr></thead><tbody><tr><td class="n">3</td><td>&lt;</td></tr></tbody></table>'
     """  # noqa: E501
     title = f"<caption>{to_html(caption)}</caption>" if caption else ""
-    heads = "".join(f'<th scope="col">{to_html(name)}</th>' for name in head)
+    head_cells = "".join(f'<th scope="col">{to_html(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table>{title}<thead><tr>{head_cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
 class Html(str):
@@ -189,9 +189,9 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
-def make_card(title: str, facts: Mapping[str, object], more: str = "") -> str:
+def make_card(title: str, properties: Mapping[str, object], more: str = "") -> str:
     """Make a box with a title and a table of facts; `more` is HTML after the table."""
-    values = {name: f"{value:,}" if isinstance(value, int) else value for name, value in facts.items()}
+    values = {name: f"{value:,}" if isinstance(value, int) else value for name, value in properties.items()}
     rows = "".join(f"<tr>{_cell(Heading(name))}{_cell(value)}</tr>" for name, value in values.items())
     return add_style(f'<div class="bpe-card"><strong>{to_html(title)}</strong><table>{rows}</table>{more}</div>')
 
@@ -219,8 +219,8 @@ def make_section(name: str, title: str, *body: str) -> Html:
 
 def make_scroll_box(label: str, content: str, *, only_sideways: bool = False) -> Html:
     """Put content into a box that scrolls, also with the keyboard; `only_sideways` leaves the box as high."""
-    kind = "scroll whole" if only_sideways else "scroll"
-    return Html(f'<div class="{kind}" tabindex="0" role="group" aria-label="{to_html(label)}">{content}</div>')
+    css_class = "scroll whole" if only_sideways else "scroll"
+    return Html(f'<div class="{css_class}" tabindex="0" role="group" aria-label="{to_html(label)}">{content}</div>')
 
 
 def make_panel(title: str, *body: str) -> Html:

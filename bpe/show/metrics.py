@@ -11,7 +11,7 @@ from typing import Any
 
 from bpe.show.html import Heading, Html, format_number, make_card, make_table
 
-Facts = Mapping[str, Any]
+Metrics = Mapping[str, Any]
 
 _INTERVAL = "_interval"
 #: The metrics that are shown first, with what they are called; any other is called by its key.
@@ -34,7 +34,7 @@ LABELS = {
 }
 
 
-def group_by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[str, Facts]:
+def group_by_tokenizer(evaluation: Metrics, names: Sequence[str] | None = None) -> dict[str, Metrics]:
     """Group the facts of an evaluation by tokenizer, under its own name or the given ones.
 
     Raises:
@@ -59,29 +59,31 @@ def to_label(key: str) -> str:
     return LABELS.get(key, key.replace("_", " "))
 
 
-def list_keys(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
+def list_keys(metrics: Mapping[str, Metrics], *, main: bool) -> list[str]:
     """List the metrics that are numbers: those in LABELS, or the others."""
-    number_keys = dict.fromkeys(key for values in facts.values() for key, value in values.items() if _is_number(value))
+    number_keys = dict.fromkeys(
+        key for values in metrics.values() for key, value in values.items() if _is_number(value)
+    )
     return [key for key in (LABELS if main else number_keys) if key in number_keys and (key in LABELS) == main]
 
 
-def format_metrics(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
+def format_metrics(metrics: Mapping[str, Metrics], keys: Sequence[str]) -> Html:
     """Format metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
-    rows = [[Heading(to_label(key)), *(format_metric(values, key) for values in facts.values())] for key in keys]
-    return Html(make_table(["metric", *facts], rows))
+    rows = [[Heading(to_label(key)), *(format_metric(values, key) for values in metrics.values())] for key in keys]
+    return Html(make_table(["metric", *metrics], rows))
 
 
-def list_corpora(facts: Mapping[str, Facts]) -> list[str]:
+def list_corpora(metrics: Mapping[str, Metrics]) -> list[str]:
     """List the names of the corpora."""
-    return list(dict.fromkeys(name for values in facts.values() for name in values.get("corpora", ())))
+    return list(dict.fromkeys(name for values in metrics.values() for name in values.get("corpora", ())))
 
 
-def collect_bars(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
+def collect_bars(metrics: Mapping[str, Metrics], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Collect a metric by corpus and tokenizer, as (value, low, high); without named corpora, one group."""
     groups = {
-        corpus: {name: values.get("corpora", {}).get(corpus, {}) for name, values in facts.items()}
-        for corpus in list_corpora(facts)
-    } or {"": dict(facts)}
+        corpus: {name: values.get("corpora", {}).get(corpus, {}) for name, values in metrics.items()}
+        for corpus in list_corpora(metrics)
+    } or {"": dict(metrics)}
     return {
         corpus: {
             name: (float(value), *get_interval(values, key))
@@ -92,51 +94,51 @@ def collect_bars(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tu
     }
 
 
-def get_interval(facts: Facts, key: str) -> tuple[float, float]:
+def get_interval(metrics: Metrics, key: str) -> tuple[float, float]:
     """Return the interval of a metric; its value twice where there is none."""
-    low, high = facts.get(key + _INTERVAL) or (facts[key], facts[key])
+    low, high = metrics.get(key + _INTERVAL) or (metrics[key], metrics[key])
     return float(low), float(high)
 
 
-def has_interval(facts: Facts, key: str) -> bool:
+def has_interval(metrics: Metrics, key: str) -> bool:
     """Return whether a metric has an interval."""
-    return bool(facts.get(key + _INTERVAL))
+    return bool(metrics.get(key + _INTERVAL))
 
 
-def format_metric(facts: Facts, key: str) -> object:
+def format_metric(metrics: Metrics, key: str) -> object:
     """Format a metric for a cell: as text, so that metrics with and without an interval begin at the same position."""
-    value: Any = facts.get(key)
+    value: Any = metrics.get(key)
     if not _is_number(value):
         return value
-    if not has_interval(facts, key):
+    if not has_interval(metrics, key):
         return format_number(value)
-    low, high = get_interval(facts, key)
+    low, high = get_interval(metrics, key)
     return f"{format_number(value)} ({format_number(low)} to {format_number(high)})"
 
 
-def draw_evaluation(evaluation: Facts) -> str:
+def draw_evaluation(evaluation: Metrics) -> str:
     """Draw an evaluation for a notebook: the main metrics, those of each corpus, and all others to unfold."""
-    facts = group_by_tokenizer(evaluation)
-    parts = [format_metrics(facts, list_keys(facts, main=True)), *_format_corpora(facts)]
-    more_keys = list_keys(facts, main=False)
+    metrics = group_by_tokenizer(evaluation)
+    parts = [format_metrics(metrics, list_keys(metrics, main=True)), *_format_corpora(metrics)]
+    more_keys = list_keys(metrics, main=False)
     if more_keys:
         parts.append(
-            f"<details><summary>{len(more_keys)} more metrics</summary>{format_metrics(facts, more_keys)}</details>"
+            f"<details><summary>{len(more_keys)} more metrics</summary>{format_metrics(metrics, more_keys)}</details>"
         )
     return make_card("bpe.evaluation.Evaluation", {}, "".join(parts))
 
 
-def _format_corpora(facts: Mapping[str, Facts]) -> Iterator[str]:
-    corpora = list_corpora(facts)
+def _format_corpora(metrics: Mapping[str, Metrics]) -> Iterator[str]:
+    corpora = list_corpora(metrics)
     for key in ("bytes_per_token", "fertility") if corpora else ():
         rows = [
             [
                 Heading(corpus),
-                *(format_metric(values.get("corpora", {}).get(corpus, {}), key) for values in facts.values()),
+                *(format_metric(values.get("corpora", {}).get(corpus, {}), key) for values in metrics.values()),
             ]
             for corpus in corpora
         ]
-        yield make_table([to_label(key), *facts], rows)
+        yield make_table([to_label(key), *metrics], rows)
 
 
 def _is_number(value: object) -> bool:

@@ -130,13 +130,13 @@ def is_drawn_whole(cluster: str) -> bool:
     """
     if cluster == " ":
         return True
-    flag = cluster[0] == _FLAG
+    is_flag = cluster[0] == _FLAG
     return (
         len(cluster) <= _MAX_CLUSTER_LENGTH
         and not _HIDDEN.match(cluster[0])
         and not _MARK.match(cluster[0])
         and all(
-            character in _JOINERS or (flag and ord(character) in _TAGS) or not _HIDDEN.match(character)
+            character in _JOINERS or (is_flag and ord(character) in _TAGS) or not _HIDDEN.match(character)
             for character in cluster[1:]
         )
     )
@@ -157,28 +157,28 @@ def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
         return Piece("bytes", f"{ord(character) - 0xDC00:02x}")
     if character == " ":
         return Piece("text", " ")
-    shared = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
+    whole_cluster = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
     if _HIDDEN.match(character) or character in "\ufe0e\ufe0f":
-        return Piece("hidden", label_hidden(character), shared, character == "\n")
+        return Piece("hidden", label_hidden(character), whole_cluster, character == "\n")
     if _MARK.match(character):
-        return Piece("part", DOTTED_CIRCLE + character, shared)
-    return Piece("base" if first else "part", character, shared)
+        return Piece("part", DOTTED_CIRCLE + character, whole_cluster)
+    return Piece("base" if first else "part", character, whole_cluster)
 
 
-def _split_shared(cluster: str, start: int, token: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
-    """Split a cluster that begins at byte `start` in token number `token` and ends in a later token."""
+def _split_shared(cluster: str, start: int, token_index: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
+    """Split a cluster that begins at byte `start` in token number `token_index` and ends in a later token."""
     for index, character in enumerate(cluster):
         data = character.encode("utf-8", "surrogateescape")
-        while ends[token] <= start:
-            token += 1
-        if start + len(data) <= ends[token]:
-            yield token, _draw_alone(character, cluster, first=index == 0)
+        while ends[token_index] <= start:
+            token_index += 1
+        if start + len(data) <= ends[token_index]:
+            yield token_index, _draw_alone(character, cluster, first=index == 0)
         else:
             for i, byte in enumerate(data):
-                while ends[token] <= start + i:
-                    token += 1
+                while ends[token_index] <= start + i:
+                    token_index += 1
                 yield (
-                    token,
+                    token_index,
                     Piece("bytes", f"{byte:02x}", character if is_drawn_whole(character) else label_hidden(character)),
                 )
         start += len(data)

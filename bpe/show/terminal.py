@@ -97,23 +97,23 @@ def draw_curve(curve: Sequence[tuple[int, int, float]], *, colour: bool = False,
          2     30  2.000 ████████
 
     """
-    heads = ("merges", "count", "bytes per token")
+    headings = ("merges", "count", "bytes per token")
     cells = [(f"{merges:,}", f"{count:,}", f"{length:.3f}") for merges, count, length in curve]
-    widths = [max(len(head), *(len(row[i]) for row in cells), 0) for i, head in enumerate(heads[:2])]
-    longest = max((length for _, _, length in curve), default=1.0)
-    lines = [f"{heads[0]:>{widths[0]}}  {heads[1]:>{widths[1]}}  {heads[2]}"]
+    widths = [max(len(heading), *(len(row[i]) for row in cells), 0) for i, heading in enumerate(headings[:2])]
+    max_length = max((length for _, _, length in curve), default=1.0)
+    lines = [f"{headings[0]:>{widths[0]}}  {headings[1]:>{widths[1]}}  {headings[2]}"]
     for (merges, count, length), (_, _, value) in zip(cells, curve, strict=True):
-        curve_bar = draw_bar(value / longest if longest > 0 else 0.0, width)
+        curve_bar = draw_bar(value / max_length if max_length > 0 else 0.0, width)
         curve_bar = f"{_CURVE_COLOUR}{curve_bar}{_RESET}" if colour and curve_bar else curve_bar
         lines.append(f"{merges:>{widths[0]}}  {count:>{widths[1]}}  {length} {curve_bar}".rstrip())
     return lines
 
 
-def draw_bar(part: float, width: int) -> str:
+def draw_bar(share: float, width: int) -> str:
     """Draw a bar over this part of `width` cells, to an eighth of a cell.
 
     >>> draw_bar(0.5, 5)
     '██▌'
     """
-    eighths = round(max(0.0, min(part, 1.0)) * width * 8)
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     return _EIGHTHS[8] * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

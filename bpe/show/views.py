@@ -15,7 +15,7 @@ from bpe.show.html import Token, add_style, list_tokens, make_token_box, to_html
 from bpe.show.terminal import render, use_colour
 
 #: The most tokens that the table under the coloured tokens lists.
-_MAX_LISTED = 500
+_MAX_LISTED_TOKENS = 500
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,17 +44,21 @@ class TokenView:
             colour: whether to draw coloured backgrounds; otherwise `|` separates tokens and a space is `·`.
 
         """
-        rendered = render([token.data for token in self.tokens], colour=colour)
-        return rendered if self._n_undrawn == 0 else f"{rendered}\n… and {pluralize(self._n_undrawn, 'more token')}"
+        text_of_tokens = render([token.data for token in self.tokens], colour=colour)
+        return (
+            text_of_tokens
+            if self._n_undrawn == 0
+            else f"{text_of_tokens}\n… and {pluralize(self._n_undrawn, 'more token')}"
+        )
 
     def html(self) -> str:
         """Render the tokens as HTML, with a table of ids, bytes and ranks to unfold."""
         ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
         summary = f"{pluralize(self.n_tokens, 'token')}, {pluralize(self.n_bytes, 'byte')}{ratio}"
-        more = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._n_undrawn else ""
-        rows = list_tokens(self.tokens[:_MAX_LISTED])
+        note = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._n_undrawn else ""
+        rows = list_tokens(self.tokens[:_MAX_LISTED_TOKENS])
         return add_style(
-            f'<div class="bpe-card">{make_token_box(self.tokens, label="tokens")}{more}'
+            f'<div class="bpe-card">{make_token_box(self.tokens, label="tokens")}{note}'
             f"<details><summary>{summary}</summary>{rows}</details></div>"
         )
 
@@ -96,9 +100,9 @@ class MergeSteps:
         last_index = len(self.steps) - 1
         inputs, panels, rules = [], [], []
         for i, (merge, tokens) in enumerate(self.steps):
-            checked = " checked" * (i == 0)
+            checked_attribute = " checked" * (i == 0)
             step = f"step {i} of {last_index}"
-            inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked}>')
+            inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked_attribute}>')
             heading = f"{step}: {to_html(merge)}" if merge else f"{step}: before the first merge"
             panels.append(
                 f'<div class="step n{i}"><p>{heading}; {pluralize(len(tokens), "token")}</p>'

@@ -79,16 +79,16 @@ class AlignedText:
         if n == 0:
             return np.zeros_like(first_chars), np.zeros_like(first_chars)
         bounds = np.stack((first_chars, end_chars), axis=1).ravel()
-        nonempty = self.starts < self.ends
+        is_nonempty = self.starts < self.ends
         infinity = np.int64(np.iinfo(np.int64).max)
-        starts = np.minimum.reduceat(np.append(np.where(nonempty, self.starts, infinity), infinity), bounds)[::2]
-        ends = np.maximum.reduceat(np.append(np.where(nonempty, self.ends, -1), -1), bounds)[::2]
+        starts = np.minimum.reduceat(np.append(np.where(is_nonempty, self.starts, infinity), infinity), bounds)[::2]
+        ends = np.maximum.reduceat(np.append(np.where(is_nonempty, self.ends, -1), -1), bounds)[::2]
         # An empty span lies where the span of the character before it ends; a span of inserted characters only, where
         # the first of them was inserted.
         position = np.where(first_chars > 0, self.ends[first_chars - 1], self.starts[0])
         position = np.where(first_chars < end_chars, self.starts[np.minimum(first_chars, n - 1)], position)
-        empty = (first_chars >= end_chars) | (starts > ends)
-        return np.where(empty, position, starts), np.where(empty, position, ends)
+        is_empty = (first_chars >= end_chars) | (starts > ends)
+        return np.where(is_empty, position, starts), np.where(is_empty, position, ends)
 
 
 def align_unchanged(text: str, start: int = 0, end: int | None = None) -> AlignedText:
@@ -166,8 +166,8 @@ def _find_stretches(form: Any, text: str) -> Iterator[tuple[int, int]]:
     joining_class, changing_class = (
         f"[{regex.escape(''.join(sorted(chars)))}]" if chars else "(?!)" for chars in (joining_chars, changing_chars)
     )
-    changeable = regex.compile(rf"(?s:.)?{joining_class}+|{changing_class}", regex.V0)
-    return (match.span() for match in changeable.finditer(text))
+    changeable_part = regex.compile(rf"(?s:.)?{joining_class}+|{changing_class}", regex.V0)
+    return (match.span() for match in changeable_part.finditer(text))
 
 
 def is_boundary_before(char: str) -> bool:
@@ -224,9 +224,9 @@ def _compose(decomposed: list[MappedChar]) -> list[MappedChar]:
         combining_class = find_combining_class(char)
         if starter >= 0 and (last_class < combining_class or last_class == 0):
             base, base_start, base_end, base_count = chars[starter]
-            composed = normalize("NFC", base + char)
-            if len(composed) == 1:
-                chars[starter] = (composed, min(base_start, start), max(base_end, end), base_count + count)
+            composed_char = normalize("NFC", base + char)
+            if len(composed_char) == 1:
+                chars[starter] = (composed_char, min(base_start, start), max(base_end, end), base_count + count)
                 continue
         if combining_class == 0:
             starter = len(chars)

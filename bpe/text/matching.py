@@ -161,10 +161,10 @@ class Deadline:
     """
 
     def __init__(self, limit: float, n_chars: int) -> None:
-        self._limit = self._left = limit
+        self._limit = self._seconds_left = limit
         self._n_chars = n_chars
-        self._start = time.thread_time()
-        self._next = time.monotonic() + limit / 100  # when the thread's time is read again
+        self._last_thread_time = time.thread_time()
+        self._next_check = time.monotonic() + limit / 100  # when the thread's time is read again
 
     def run(self, pattern: str, text: str, match: Callable[[float | None], _Result]) -> _Result:
         """Call `match` with a timeout for the methods of a compiled pattern, perhaps several times; return its result.
@@ -180,28 +180,28 @@ class Deadline:
         """
         if self._limit > _MAX_SECONDS:
             return match(None)
-        if time.monotonic() >= self._next:
+        if time.monotonic() >= self._next_check:
             self._subtract(pattern, text)
-        timeout = self._left
+        timeout = self._seconds_left
         while True:
             try:
                 result = match(timeout)
             except TimeoutError:  # noqa: PERF203 (once in 10 s)
-                time_left = self._left
+                time_left = self._seconds_left
                 self._subtract(pattern, text)
-                self._left = time_left  # an attempt that is repeated does not count
+                self._seconds_left = time_left  # an attempt that is repeated does not count
                 timeout *= 2
             else:
-                if timeout > self._left:
+                if timeout > self._seconds_left:
                     self._subtract(pattern, text)
                 return result
 
     def _subtract(self, pattern: str, text: str) -> None:
         """Subtract what the thread has used since the last call; raise TimeoutError if nothing is left."""
         wall_time, thread_time = time.monotonic(), time.thread_time()
-        self._left -= thread_time - self._start
-        self._start, self._next = thread_time, wall_time + self._limit / 100
-        if self._left <= 0:
+        self._seconds_left -= thread_time - self._last_thread_time
+        self._last_thread_time, self._next_check = thread_time, wall_time + self._limit / 100
+        if self._seconds_left <= 0:
             raise _make_timeout_error(pattern, text, self._limit, self._n_chars)
 
 

@@ -174,8 +174,8 @@ class _SpaceIdeographs(Normalizer):
         def edits() -> Iterator[tuple[int, int, Iterator[alignment.MappedChar]]]:
             for match in _IDEOGRAPHS.finditer(text):
                 start, end = match.span()
-                around = (" ", start, start, start), (match[0], start, end, start), (" ", end, end, start)
-                yield start, end, iter(around)
+                spaced_chars = (" ", start, start, start), (match[0], start, end, start), (" ", end, end, start)
+                yield start, end, iter(spaced_chars)
 
         return alignment.apply_edits(text, edits())
 
@@ -373,11 +373,11 @@ class CharacterMap(Precompiled):
 
     def _split_pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
         """Split a text: yields (position, part of the text, its replacement or None)."""
-        position, replacements, unchanged = 0, self._replacements, self._unchanged_strings
+        position, replacements, unchanged_strings = 0, self._replacements, self._unchanged_strings
         while position < len(text):
             char = text[position]
-            if char in unchanged and (
-                piece := next((string for string in unchanged[char] if text.startswith(string, position)), "")
+            if char in unchanged_strings and (
+                piece := next((string for string in unchanged_strings[char] if text.startswith(string, position)), "")
             ):
                 yield position, piece, None
                 position += len(piece)

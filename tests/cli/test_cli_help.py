@@ -182,7 +182,7 @@ PYTHON = {
 }
 
 
-def python_arguments(message: str) -> list[str]:
+def list_python_arguments(message: str) -> list[str]:
     return [
         name
         for name in PYTHON
@@ -226,7 +226,7 @@ def test_errors_of_training_name_flags(
     words = [word for word in line.split(" ") if word not in ("", "--bad")]
     status = main(["train", str(tmp_path / "a.txt"), "-o", str(tmp_path / "t.json"), *words])
     err = capsys.readouterr().err.rstrip("\n").removesuffix("; see bpe train --help")
-    assert not python_arguments(err.replace(str(tmp_path), ""))
+    assert not list_python_arguments(err.replace(str(tmp_path), ""))
     if pattern is not None:
         assert status in (1, 2)
         assert re.search(pattern, err), err
@@ -264,7 +264,7 @@ def test_errors_of_checkpoints_name_flags(
     assert main([*argv, *first.split(), "--quiet"]) == 0
     capsys.readouterr()  # discards the warning about files that Hugging Face's library cannot load
     err = fails(capsys, [*argv, *then.split(), "--quiet"], 1, pattern)
-    assert not python_arguments(err.replace(str(tmp_path), ""))
+    assert not list_python_arguments(err.replace(str(tmp_path), ""))
 
 
 def test_errors_of_counts_name_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,7 +284,7 @@ def test_errors_of_counts_name_flags(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["merge-counts", paths[0], paths[2], "-o", str(tmp_path / "d")], r"made with --special-token \('low',\)"),
     ):
         err = fails(capsys, argv, 1, pattern)
-        assert not python_arguments(err.replace(str(tmp_path), ""))
+        assert not list_python_arguments(err.replace(str(tmp_path), ""))
 
 
 def test_text_of_the_user_is_not_rewritten() -> None:

@@ -39,7 +39,7 @@ def stdin(monkeypatch):
     return give
 
 
-def leftovers(folder):
+def list_leftovers(folder):
     """Temporary files that an atomic write has left."""
     return [path.name for path in Path(folder).iterdir() if path.name.endswith(".tmp")]
 
@@ -204,7 +204,7 @@ def test_decode_restores_the_file(tmp_path, tokenizer_file, capsysbinary, cut, n
     assert capsysbinary.readouterr().out == data
     assert main(["decode", ids, "-t", tokenizer_file, "-o", str(tmp_path / "out.txt"), *back]) == 0
     assert (tmp_path / "out.txt").read_bytes() == data
-    assert leftovers(tmp_path) == []
+    assert list_leftovers(tmp_path) == []
 
 
 def test_npy_records_the_document_boundaries(tmp_path, tokenizer_file, text_file, monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 
 import bpe
 from bpe.cli import main
-from bpe.cli.comparing import holds_tokenizer, name_paths
+from bpe.cli.comparing import is_tokenizer, name_paths
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_names_and_kinds_of_paths(folder):
         "y/ko.txt",
     ]
     are_tokenizers = {
-        path: holds_tokenizer(path) for path in ("a", "a/tokenizer.json", "ko.txt", "rows.jsonl", "absent", "-")
+        path: is_tokenizer(path) for path in ("a", "a/tokenizer.json", "ko.txt", "rows.jsonl", "absent", "-")
     }
     assert are_tokenizers == {
         "a": True,

@@ -26,7 +26,7 @@ def begun(tmp_path: Path, tokenizer_file: str, monkeypatch: pytest.MonkeyPatch) 
     return ["encode", "corpus.txt", "-t", tokenizer_file, "--separator", END, "-o", "out", "--quiet"]
 
 
-def rows(folder: str, split: str | None = None) -> list[list[int]]:
+def read_rows(folder: str, split: str | None = None) -> list[list[int]]:
     return [row.tolist() for row in TokenShards(folder, split).documents]
 
 
@@ -34,15 +34,15 @@ def test_encode_verify_convert_and_merge(begun, tokenizer_file, capsys):
     tok = bpe.Tokenizer.load(tokenizer_file)
     expected = [tok.encode(text).tolist() for text in TEXTS]
     assert main([*begun, "--format", "native"]) == 0
-    assert rows("out") == expected
+    assert read_rows("out") == expected
     assert main(["verify", "out", "--quiet"]) == 0
     assert main(["convert-shards", "out", "-o", "converted", "--format", "megatron", "--quiet"]) == 0
-    assert rows("converted") == expected
+    assert read_rows("converted") == expected
     for part in ("0/2", "1/2"):
         Path("parts").mkdir(exist_ok=True)
         assert main([*begun, "-o", f"parts/{part[0]}", "--format", "native", "--part", part]) == 0
     assert main(["merge-manifests", "parts/0", "parts/1", "-o", "parts", "--quiet"]) == 0
-    assert rows("parts") == expected
+    assert read_rows("parts") == expected
     assert main(["verify", "parts", "--samples", "3", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
 
@@ -89,7 +89,7 @@ def test_flags_of_encode(begun, tokenizer_file):
         "format": "datatrove", "prepend": 7, "append": end, "shard_size": 3, "shards": None, "shuffle": None,
         "validation": 0.5, "part": None, "allow_special": False,
     }  # fmt: skip
-    rows_by_split = [rows("out", split) for split in ("train", "val")]
+    rows_by_split = [read_rows("out", split) for split in ("train", "val")]
     assert sorted(rows_by_split[0] + rows_by_split[1]) == sorted([7, *tok.encode(text).tolist(), end] for text in TEXTS)
     assert main([*begun, "-o", "shuffled", "--format", "native", "--shuffle", "3", "--shards", "2"]) == 0
     assert Manifest.read(Path("shuffled")).options["shuffle"] == 3

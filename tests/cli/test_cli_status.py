@@ -332,7 +332,7 @@ def test_the_log_handler_is_removed_when_the_command_ends(tokenizer_file, capsys
 # As a process ---------------------------------------------------------------------------------------------------------
 
 
-def process(*argv, **options):
+def start_process(*argv, **options):
     return subprocess.run(
         [sys.executable, "-m", "bpe", *argv], capture_output=True, timeout=120, check=False, **options
     )
@@ -340,20 +340,20 @@ def process(*argv, **options):
 
 def test_python_m_bpe_works_like_the_command(tmp_path, text_file):
     path = str(tmp_path / "t.json")
-    result = process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
+    result = start_process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
     assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
     data = Path(text_file).read_bytes()
-    ids = process("encode", "-", "-t", path, input=data)
+    ids = start_process("encode", "-", "-t", path, input=data)
     assert (ids.returncode, ids.stderr) == (0, b""), "no progress bar without a terminal"
-    back = process("decode", "-", "-t", path, input=ids.stdout)
+    back = start_process("decode", "-", "-t", path, input=ids.stdout)
     assert (back.returncode, back.stdout, back.stderr) == (0, data, b"")
-    assert process("encode").returncode == 2
+    assert start_process("encode").returncode == 2
 
 
 def test_text_is_utf8_whatever_the_locale(tokenizer_file):
     tok = bpe.Tokenizer.load(tokenizer_file)
     for locale in ("C.UTF-8", "C"):
-        result = process(
+        result = start_process(
             "show", "다람쥐", "-t", tokenizer_file, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": locale}
         )
         assert result.returncode == 0

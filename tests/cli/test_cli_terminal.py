@@ -106,7 +106,7 @@ def test_texts_stay_as_they_are() -> None:
     assert printable("a\tb\nc\U000e0041", keep="\t") == r"a" + "\t" + r"b\x0ac\U000e0041"
 
 
-def in_shell(line: str, folder: Path) -> tuple[int, str]:
+def run_in_shell(line: str, folder: Path) -> tuple[int, str]:
     """The status of a command in a shell, and what it says on the streams that are open."""
     line = line.replace("bpe ", f"{sys.executable} -m bpe ", 1)
     paths = os.pathsep.join([str(Path(bpe.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
@@ -137,7 +137,7 @@ def test_streams_that_are_closed_or_full(folder: Path, line: str, status: int, p
         pytest.skip("there is no /dev/full")
     (folder / "t.txt").write_text("low lower lowest\n" * 3)
     (folder / "o.json").unlink(missing_ok=True)
-    found_status, text = in_shell(line, folder)
+    found_status, text = run_in_shell(line, folder)
     assert (found_status, bool(re.fullmatch(pattern, text.strip()))) == (status, True), text
     assert (folder / "o.json").exists() is ("train t.txt" in line)
 

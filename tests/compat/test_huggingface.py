@@ -75,12 +75,12 @@ def test_few_ids_are_decoded_as_many(name: str) -> None:
                 tok.decode(invalid_ids)  # type: ignore[arg-type]
 
 
-def columns(encoding: Any) -> dict[str, Any]:
+def list_columns(encoding: Any) -> dict[str, Any]:
     values = {name: getattr(encoding, name) for name in COLUMNS}
-    return {**values, "length": len(encoding), "overflowing": [columns(window) for window in encoding.overflowing]}
+    return {**values, "length": len(encoding), "overflowing": [list_columns(window) for window in encoding.overflowing]}
 
 
-def outcome(call: Any) -> Any:
+def get_outcome(call: Any) -> Any:
     """The result of a call; for an error, what it is about."""
     try:
         return call()
@@ -100,27 +100,27 @@ def configure(tokenizer: Any, rng: random.Random) -> None:
             "strategy": rng.choice(["longest_first", "longest_first", "only_first"]),
             "direction": rng.choice(["left", "right"]),
         }  # fmt: skip
-        outcome(lambda: tokenizer.enable_truncation(**arguments))
+        get_outcome(lambda: tokenizer.enable_truncation(**arguments))
     tokenizer.encode_special_tokens = rng.random() < 0.3
 
 
-def encodings(tokenizer: Any, rng: random.Random) -> Any:
+def draw_encodings(tokenizer: Any, rng: random.Random) -> Any:
     text, other_text, rows = rng.choice(HOSTILE), rng.choice(HOSTILE), rng.sample(HOSTILE, 5)
     add = rng.random() < 0.7
     kind = rng.randrange(6)
     if kind == 0:
-        return outcome(lambda: [tokenizer.encode(text, add_special_tokens=add)])
+        return get_outcome(lambda: [tokenizer.encode(text, add_special_tokens=add)])
     if kind == 1:
-        return outcome(lambda: [tokenizer.encode(text, other_text, add_special_tokens=add)])
+        return get_outcome(lambda: [tokenizer.encode(text, other_text, add_special_tokens=add)])
     if kind == 2:
-        return outcome(lambda: tokenizer.encode_batch(rows, add_special_tokens=add))
+        return get_outcome(lambda: tokenizer.encode_batch(rows, add_special_tokens=add))
     if kind == 3:
         pairs = [(a, b) for a, b in zip(rows, rows[::-1], strict=True)]
-        return outcome(lambda: tokenizer.encode_batch(pairs, add_special_tokens=add))
+        return get_outcome(lambda: tokenizer.encode_batch(pairs, add_special_tokens=add))
     if kind == 4:
-        return outcome(lambda: [tokenizer.encode(text.split(), is_pretokenized=True, add_special_tokens=add)])
+        return get_outcome(lambda: [tokenizer.encode(text.split(), is_pretokenized=True, add_special_tokens=add)])
     words = [text.split(), (text.split(), other_text.split())]
-    return outcome(lambda: tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=add))
+    return get_outcome(lambda: tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=add))
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -131,20 +131,20 @@ def test_encodings_are_those_of_tokenizers(name: str, monkeypatch: pytest.Monkey
         for tokenizer in (tokenizers.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))):
             rng = random.Random(f"{name}{seed}")
             configure(tokenizer, rng)
-            result = encodings(tokenizer, rng)
+            result = draw_encodings(tokenizer, rng)
             if isinstance(result, list):
-                asked = [position for encoding in result for position in positions(encoding)]
+                asked = [position for encoding in result for position in list_positions(encoding)]
                 texts = [
                     tokenizer.decode(encoding.ids, skip_special_tokens=skip)
                     for encoding in result
                     for skip in (True, False)
                 ]
-                result = [*map(columns, result), asked, texts]
+                result = [*map(list_columns, result), asked, texts]
             results.append(result)
         assert results[1] == results[0]
 
 
-def positions(encoding: Any) -> list[Any]:
+def list_positions(encoding: Any) -> list[Any]:
     result = []
     for i in range(9):
         result.append((encoding.token_to_sequence(i), encoding.token_to_chars(i), encoding.token_to_word(i)))
@@ -165,9 +165,9 @@ def test_added_tokens_and_streams_are_those_of_tokenizers(name: str) -> None:
             ids = tokenizer.encode("naïve 한국어 😀<s> the").ids
             for skip in (True, False):
                 begun, later = stream(skip_special_tokens=skip), stream(ids[:3], skip)
-                log.append([outcome(partial(begun.step, tokenizer, i)) for i in ids])
-                log.append([outcome(partial(later.step, tokenizer, i)) for i in ids[3:]])
-                log.append(outcome(partial(copy.copy(later).step, tokenizer, ids[:4])))
+                log.append([get_outcome(partial(begun.step, tokenizer, i)) for i in ids])
+                log.append([get_outcome(partial(later.step, tokenizer, i)) for i in ids[3:]])
+                log.append(get_outcome(partial(copy.copy(later).step, tokenizer, ids[:4])))
         assert logs[1] == logs[0]
 
 
@@ -220,12 +220,12 @@ def test_components_are_set_and_changed_in_place() -> None:
         tokenizer.normalizer = tokenizers.normalizers.Lowercase()
         tokenizer.pre_tokenizer.add_prefix_space = True
         tokenizer.post_processor = tokenizers.processors.TemplateProcessing("<s> $A", "$A $B", [("<s>", 0)])
-    assert columns(tok.encode("The LOW")) == columns(peer.encode("The LOW"))
+    assert list_columns(tok.encode("The LOW")) == list_columns(peer.encode("The LOW"))
     assert tok.to_str() == peer.to_str()
     for tokenizer in (tok, peer):
         tokenizer.normalizer = tokenizer.post_processor = None
         tokenizer.decoder = tokenizers.decoders.Fuse()
-    assert columns(tok.encode("The LOW")) == columns(peer.encode("The LOW"))
+    assert list_columns(tok.encode("The LOW")) == list_columns(peer.encode("The LOW"))
     assert tok.decode([80, 81]) == peer.decode([80, 81])
 
 
@@ -239,7 +239,7 @@ def test_merge_truncate_and_pad_encodings() -> None:
             merged.truncate(7, stride=2, direction="left")
             merged.pad(9, pad_id=3, pad_token="?", direction="left", pad_type_id=1)
             merged.set_sequence_id(1)
-            results.append(columns(merged))
+            results.append(list_columns(merged))
         assert results[0] == results[1]
     encoding = tok.encode("the low")
     with pytest.raises(ValueError, match="Invalid truncation direction value : up"):
@@ -258,15 +258,15 @@ def test_pickles_and_copies(name: str) -> None:
     for other in (pickle.loads(pickle.dumps(tok)), copy.deepcopy(tok), copy.copy(tok)):
         assert other.to_str() == tok.to_str()
         for text in HOSTILE:
-            assert columns(other.encode(text)) == columns(tok.encode(text))
+            assert list_columns(other.encode(text)) == list_columns(tok.encode(text))
         other.add_tokens(["new"])
         other.no_truncation()
         assert tok.token_to_id("new") is None
         assert tok.truncation is not None
     encoding = tok.encode("the lowest price of the lazy dog", "a pair")
-    assert columns(pickle.loads(pickle.dumps(encoding))) == columns(encoding)
+    assert list_columns(pickle.loads(pickle.dumps(encoding))) == list_columns(encoding)
     merged = Encoding.merge([tok.encode("the lowest price of the lazy dog") for _ in range(3)])
-    assert columns(pickle.loads(pickle.dumps(merged))) == columns(merged)
+    assert list_columns(pickle.loads(pickle.dumps(merged))) == list_columns(merged)
 
 
 def test_post_process_is_that_of_tokenizers() -> None:
@@ -277,7 +277,7 @@ def test_post_process_is_that_of_tokenizers() -> None:
         tokenizer.no_padding()
         parts = [tokenizer.encode(text, add_special_tokens=False) for text in ("the low", "price")]
         tokenizer.enable_padding(length=12)
-        results.append([columns(tokenizer.post_process(parts[0])), columns(tokenizer.post_process(*parts))])
+        results.append([list_columns(tokenizer.post_process(parts[0])), list_columns(tokenizer.post_process(*parts))])
     assert results[0] == results[1]
 
 
@@ -341,14 +341,14 @@ def test_pairs_are_those_of_tokenizers(name: str) -> None:
     for tokenizer in (peer, tok):
         tokenizer.add_special_tokens(["<s>", "<sep>"])
     valid_texts = [
-        text for text in HOSTILE if isinstance(outcome(lambda text=text: peer.encode(text)), tokenizers.Encoding)
+        text for text in HOSTILE if isinstance(get_outcome(lambda text=text: peer.encode(text)), tokenizers.Encoding)
     ]
     texts = [*valid_texts, "the <s> low", "lowest<sep>", "the lowest price " * 400]
     pairs = list(zip(texts, texts[::-1], strict=True))
     for add in (True, False):
-        expected = [columns(peer.encode(*pair, add_special_tokens=add)) for pair in pairs]
-        assert [columns(tok.encode(*pair, add_special_tokens=add)) for pair in pairs] == expected
-        assert list(map(columns, tok.encode_batch(list(map(list, pairs)), add_special_tokens=add))) == expected
+        expected = [list_columns(peer.encode(*pair, add_special_tokens=add)) for pair in pairs]
+        assert [list_columns(tok.encode(*pair, add_special_tokens=add)) for pair in pairs] == expected
+        assert list(map(list_columns, tok.encode_batch(list(map(list, pairs)), add_special_tokens=add))) == expected
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_a_token_that_is_normalized_away_is_left_to_tokenizers(normalizer: dict[
     text = json.dumps(value)
     peer, tok = tokenizers.Tokenizer.from_str(text), Tokenizer.from_str(text)
     for sample in ("low low", "lowest", ""):  # tokenizers panics on texts that are not ASCII
-        assert columns(tok.encode(sample)) == columns(peer.encode(sample))
+        assert list_columns(tok.encode(sample)) == list_columns(peer.encode(sample))
     with pytest.raises(bpe.FormatError, match="splits every text at the empty string"):
         format_huggingface.read(text.encode())
 
@@ -485,10 +485,10 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
         assert tokenizer.add_tokens(["<x>", tokenizers.AddedToken("<y>", lstrip=True)]) == 2
     text = "low<x>er <y><e><s>"
     assert tok.native is not None
-    assert columns(tok.encode(text)) == columns(peer.encode(text))
+    assert list_columns(tok.encode(text)) == list_columns(peer.encode(text))
     assert tok.encode("<x><y>").ids == [tok.token_to_id("<x>"), tok.token_to_id("<y>")] == [301, 302]
     assert tok.decode([301, 302, 299, 300], False) == peer.decode([301, 302, 299, 300], False)
-    assert columns(tok._state.core.encode_by_tokenizers(text, False)) == columns(
+    assert list_columns(tok._state.core.encode_by_tokenizers(text, False)) == list_columns(
         peer.encode(text)
     )  # by `tokenizers` itself
     copied = copy.deepcopy(tok)
@@ -496,7 +496,7 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
     read, reread = (
         kind.from_str(tokenizer.to_str()) for kind, tokenizer in ((Tokenizer, tok), (tokenizers.Tokenizer, peer))
     )
-    assert columns(read.encode(text)) == columns(reread.encode(text))
+    assert list_columns(read.encode(text)) == list_columns(reread.encode(text))
     assert read.token_to_id("<x>") == reread.token_to_id("<x>")
 
 
@@ -505,7 +505,7 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
     """Reading the model again takes 40 ms and more; the ids are those of `tokenizers` at each step."""
     peer, tok = (kind.from_str(shape(name)) for kind in (tokenizers.Tokenizer, Tokenizer))
     text = "the<x> lowé <x>z<y>\n<z><x>"
-    assert columns(tok.encode(text)) == columns(peer.encode(text))
+    assert list_columns(tok.encode(text)) == list_columns(peer.encode(text))
     kernel = tok.native._engine.kernel
     monkeypatch.setattr(Core, "_read_spec", None)
     for method, tokens in (
@@ -515,14 +515,14 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
         ("add_tokens", ["\n<z>"]),
     ):
         assert getattr(tok, method)(tokens) == getattr(peer, method)(tokens)
-        assert columns(tok.encode(text)) == columns(peer.encode(text))
+        assert list_columns(tok.encode(text)) == list_columns(peer.encode(text))
         ids = [*tok.encode(text).ids, *range(tok.get_vocab_size() + 1)]
         for skip in (False, True):
             assert tok.decode(ids, skip) == peer.decode(ids, skip)
         assert tok.native._engine.kernel is kernel
     monkeypatch.undo()
     assert tok.add_tokens(["<n>", "the"]) == peer.add_tokens(["<n>", "the"])  # one of the model may be, too
-    assert columns(tok.encode(text)) == columns(peer.encode(text))
+    assert list_columns(tok.encode(text)) == list_columns(peer.encode(text))
 
 
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:

@@ -31,17 +31,19 @@ GPT2 = bpe.Pretokenizer("gpt2").pattern
 
 
 @cache
-def small(pat_str: str = GPT2) -> tiktoken.Encoding:
+def make_small(pat_str: str = GPT2) -> tiktoken.Encoding:
     """A small encoding with two special tokens and a gap in its ids."""
     ranks = bpe.train(texts=TEXTS, vocab_size=290, pretokenizer="gpt2").vocab()
     return tiktoken.Encoding("small", pat_str=pat_str, mergeable_ranks=ranks, special_tokens={END: 290, USER: 295})
 
 
 @cache
-def with_names(*names: str) -> tiktoken.Encoding:
+def make_with_names(*names: str) -> tiktoken.Encoding:
     """The same encoding with other special tokens."""
     special = {name: 290 + index for index, name in enumerate(names)}
-    return tiktoken.Encoding("named", pat_str=GPT2, mergeable_ranks=small()._mergeable_ranks, special_tokens=special)
+    return tiktoken.Encoding(
+        "named", pat_str=GPT2, mergeable_ranks=make_small()._mergeable_ranks, special_tokens=special
+    )
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def named(openai_files: Callable[[str], Path], monkeypatch) -> Callable[[str], t
 
 @pytest.mark.parametrize("text", ["", *TEXTS[:4], " lower", "x" * 1000, "lower" * 100])
 def test_lists_of_int_that_decode_to_the_text(text) -> None:
-    enc = small()
+    enc = make_small()
     ids = enc.encode(text)
     assert type(ids) is list
     assert set(map(type, ids)) <= {int}
@@ -74,7 +76,7 @@ def test_lists_of_int_that_decode_to_the_text(text) -> None:
 @given(TEXT)
 @settings(max_examples=60)
 def test_round_trips(text) -> None:
-    enc = small()
+    enc = make_small()
     assert enc.decode(enc.encode(text, disallowed_special=())) == text
     assert enc.encode_ordinary(text) == enc.encode(text, disallowed_special=())
     assert enc.decode(enc.encode(text, allowed_special="all")) == text
@@ -83,7 +85,7 @@ def test_round_trips(text) -> None:
 @given(st.binary(max_size=30))
 @settings(max_examples=60)
 def test_bytes_round_trip(data) -> None:
-    enc = small()
+    enc = make_small()
     assert enc.decode_bytes(enc._encode_bytes(data)) == data
     if data:
         assert enc.decode_bytes(enc._encode_single_piece(data)) == data
@@ -92,7 +94,7 @@ def test_bytes_round_trip(data) -> None:
 @given(st.lists(TEXT, max_size=5))
 @settings(max_examples=30)
 def test_batches_are_the_texts_one_by_one(texts) -> None:
-    enc = small()
+    enc = make_small()
     rows = enc.encode_batch(texts, allowed_special="all")
     assert rows == [enc.encode(text, allowed_special="all") for text in texts]
     assert enc.encode_ordinary_batch(texts, num_threads=3) == [enc.encode_ordinary(text) for text in texts]
@@ -112,7 +114,7 @@ def test_the_fast_path_gives_the_lists_of_the_methods(text, options) -> None:
         except ValueError as error:
             return str(error)
 
-    for enc in (small(), with_names("low", "new"), with_names()):
+    for enc in (make_small(), make_with_names("low", "new"), make_with_names()):
         assert result(tiktoken.Encoding.encode, enc) == result(inspect.unwrap(tiktoken.Encoding.encode), enc)
         assert enc.encode_ordinary(text) == inspect.unwrap(tiktoken.Encoding.encode_ordinary)(enc, text)
 
@@ -121,7 +123,7 @@ def test_short_texts_of_other_types() -> None:
     class Text(str):
         __slots__ = ()
 
-    enc = small()
+    enc = make_small()
     for encode in (enc.encode_ordinary, enc.encode):
         assert encode(Text("low lower")) == encode("low lower")
         with pytest.raises(TypeError, match="str"):
@@ -129,7 +131,7 @@ def test_short_texts_of_other_types() -> None:
 
 
 def test_surrogates_are_replaced_except_for_numpy() -> None:
-    enc = small()
+    enc = make_small()
     assert enc.encode("\ud83d\ude00") == enc.encode("😀")
     assert enc.encode("\ud83d") == enc.encode_ordinary("\ud83d") == enc.encode("\ufffd")
     for method in (enc.encode_to_numpy, enc.encode_with_unstable, enc.encode_single_token):
@@ -140,7 +142,7 @@ def test_surrogates_are_replaced_except_for_numpy() -> None:
 @given(st.text(max_size=20))
 @settings(max_examples=60)
 def test_an_offset_is_the_first_character_with_bytes_of_the_token(text) -> None:
-    enc = small()
+    enc = make_small()
     ids = enc.encode(text, allowed_special="all")
     decoded, offsets = enc.decode_with_offsets(iter(ids))
     assert decoded == text
@@ -151,7 +153,7 @@ def test_an_offset_is_the_first_character_with_bytes_of_the_token(text) -> None:
 
 
 def test_single_tokens() -> None:
-    enc = small()
+    enc = make_small()
     for token, rank in enc._mergeable_ranks.items():
         assert enc.encode_single_token(token) == rank
         assert enc.decode_single_token_bytes(rank) == token
@@ -161,7 +163,7 @@ def test_single_tokens() -> None:
 
 
 def test_ids_without_a_token_are_key_errors() -> None:
-    enc = small()
+    enc = make_small()
     for call in (
         lambda: enc.decode([0, 291]),
         lambda: enc.decode_bytes([291]),
@@ -182,17 +184,17 @@ def test_ids_without_a_token_are_key_errors() -> None:
 @pytest.mark.parametrize("ids", [[-1], [2**32], (2**32,), np.array([-1])])
 def test_ids_that_are_not_32_bits_overflow(ids) -> None:
     with pytest.raises(OverflowError, match=r"out of range; ids are from 0 to"):
-        small().decode(ids)
+        make_small().decode(ids)
 
 
 @pytest.mark.parametrize("ids", [[1.0], "ab", {1}, None, 3, (i for i in [1]), [[1]], ["a"], {1: 2}])
 def test_ids_of_a_wrong_type(ids) -> None:
     with pytest.raises(TypeError):
-        small().decode(ids)
+        make_small().decode(ids)
 
 
 def test_what_a_sequence_of_ids_may_be() -> None:
-    enc = small()
+    enc = make_small()
     assert enc.decode((1, 2)) == enc.decode(np.array([1, 2])) == enc.decode(bytes([1, 2])) == enc.decode([1, 2])
     assert enc.decode([True]) == enc.decode([1])
     assert enc.decode([]) == enc.decode(()) == enc.decode(np.array([])) == ""
@@ -202,7 +204,7 @@ def test_what_a_sequence_of_ids_may_be() -> None:
 
 @pytest.mark.parametrize("text", [b"ab", None, 3, ["a"]])
 def test_a_text_is_a_str(text) -> None:
-    enc = small()
+    enc = make_small()
     for method in (enc.encode, enc.encode_ordinary, enc.encode_to_numpy, enc.encode_with_unstable):
         with pytest.raises(TypeError, match="must be a str"):
             method(text)
@@ -212,7 +214,7 @@ def test_a_text_is_a_str(text) -> None:
 
 
 def test_the_number_of_threads_is_checked() -> None:
-    enc = small()
+    enc = make_small()
     for call in (enc.encode_batch, enc.encode_ordinary_batch, enc.decode_batch, enc.decode_bytes_batch):
         with pytest.raises(ValueError, match="num_threads is 0"):
             call([], num_threads=0)
@@ -228,7 +230,7 @@ def test_the_number_of_threads_is_checked() -> None:
 
 
 def test_special_tokens_are_an_error_unless_they_are_allowed() -> None:
-    enc = small()
+    enc = make_small()
     text = f"low{END} new{USER}"
     for options in ({}, {"disallowed_special": {END}}, {"disallowed_special": [USER]}, {"allowed_special": {USER}}):
         with pytest.raises(ValueError, match="the text holds the disallowed special token"):
@@ -249,7 +251,7 @@ def test_special_tokens_are_an_error_unless_they_are_allowed() -> None:
 
 
 def test_long_texts_with_special_tokens() -> None:
-    enc = small()
+    enc = make_small()
     part = f"low lower{END} new 낮{USER}"
     ids = enc.encode(part, allowed_special="all")
     assert enc.encode(part * 2000, allowed_special="all") == ids * 2000
@@ -257,14 +259,14 @@ def test_long_texts_with_special_tokens() -> None:
 
 
 def test_policies_of_a_wrong_type() -> None:
-    enc = small()
+    enc = make_small()
     for allowed in ([END], END, 3):
         with pytest.raises(TypeError, match='must be "all" or a set of names'):
             enc.encode("low", allowed_special=allowed)
 
 
 def test_facts_about_the_vocabulary() -> None:
-    enc = small()
+    enc = make_small()
     assert (enc.name, repr(enc)) == ("small", "<Encoding 'small'>")
     assert (enc.n_vocab, enc.max_token_value) == (296, 295)
     assert enc.special_tokens_set == {END, USER}
@@ -277,7 +279,7 @@ def test_facts_about_the_vocabulary() -> None:
 
 def test_names_of_special_tokens_that_are_no_names() -> None:
     """An id among the allowed names is an error, not without effect; every text has the empty name."""
-    enc = small()
+    enc = make_small()
     for call in (
         enc.encode,
         enc.encode_to_numpy,
@@ -296,7 +298,7 @@ def test_names_of_special_tokens_that_are_no_names() -> None:
 # Construction ---------------------------------------------------------------------------------------------------------
 
 
-def made(ranks, special=None, pat_str=r"\w+|\W", **options) -> tiktoken.Encoding:
+def make_encoding(ranks, special=None, pat_str=r"\w+|\W", **options) -> tiktoken.Encoding:
     return tiktoken.Encoding("made", pat_str=pat_str, mergeable_ranks=ranks, special_tokens=special or {}, **options)
 
 
@@ -307,37 +309,37 @@ def test_ids_that_are_too_far_apart_are_refused_with_the_limit(largest_id: int) 
         rf"the largest id is {largest_id}; the ids of 2 tokens must be below 1000128, since .*: give the last tokens"
     )
     with pytest.raises(ValueError, match=message):
-        made({b"a": 0}, {"<s>": largest_id})
+        make_encoding({b"a": 0}, {"<s>": largest_id})
     with pytest.raises(ValueError, match=message):
-        made({b"a": 0, b"b": largest_id})
+        make_encoding({b"a": 0, b"b": largest_id})
     with pytest.raises(OverflowError):
-        made({b"a": 0}, {"<s>": 2**32})
-    assert made({b"a": 0}, {"<s>": 1_000_127}).encode("a<s>", allowed_special="all") == [0, 1_000_127]
+        make_encoding({b"a": 0}, {"<s>": 2**32})
+    assert make_encoding({b"a": 0}, {"<s>": 1_000_127}).encode("a<s>", allowed_special="all") == [0, 1_000_127]
 
 
 def test_arguments_that_do_not_fit_together() -> None:
     with pytest.raises(ValueError, match="holds no tokens"):
-        made({})
+        make_encoding({})
     with pytest.raises(ValueError, match="gives b'a' and b'b' the same rank, 0"):
-        made({b"a": 0, b"b": 0})
+        make_encoding({b"a": 0, b"b": 0})
     with pytest.raises(TypeError, match="has the token 'a', a str"):
-        made({"a": 0})
+        make_encoding({"a": 0})
     with pytest.raises(OverflowError, match="rank of b'a' is -1"):
-        made({b"a": -1})
+        make_encoding({b"a": -1})
     with pytest.raises(TypeError, match=r"rank of b'a' is 1\.5"):
-        made({b"a": 1.5})
+        make_encoding({b"a": 1.5})
     with pytest.raises(ValueError, match="pattern"):
-        made({b"a": 0}, pat_str="(")
+        make_encoding({b"a": 0}, pat_str="(")
     with pytest.raises(ValueError, match="explicit_n_vocab of 'made' is 3, but there are 2 tokens"):
-        made({b"a": 0}, {"<s>": 1}, explicit_n_vocab=3)
-    assert made({b"a": 0}, {"<s>": 1}, explicit_n_vocab=2).n_vocab == 2
-    assert made({b"a": np.int64(0)}).encode("aa") == [0, 0]
+        make_encoding({b"a": 0}, {"<s>": 1}, explicit_n_vocab=3)
+    assert make_encoding({b"a": 0}, {"<s>": 1}, explicit_n_vocab=2).n_vocab == 2
+    assert make_encoding({b"a": np.int64(0)}).encode("aa") == [0, 0]
     with pytest.raises(ValueError, match=r"byte 0x62 of the text b?'b' is not in the vocabulary"):
-        made({b"a": 0}).encode("b")
+        make_encoding({b"a": 0}).encode("b")
 
 
 def test_ranks_need_not_be_those_of_a_training() -> None:
-    enc = made({b"a": 7, b"b": 3, b"ab": 20, b"abab": 1, b"bab": 9, b"": 11})
+    enc = make_encoding({b"a": 7, b"b": 3, b"ab": 20, b"abab": 1, b"bab": 9, b"": 11})
     assert enc.encode("abab ab b a".replace(" ", "")) == enc._encode_single_piece(b"abababba")
     assert enc.encode("abab") == [1]  # a whole word is looked up first
     assert enc.decode([11, 7]) == "a"
@@ -345,7 +347,9 @@ def test_ranks_need_not_be_those_of_a_training() -> None:
 
 
 def test_special_tokens_may_share_ids_and_spellings() -> None:
-    enc = made({b"a": 0, b"<s>": 1, b"<": 2, b"s": 3, b">": 4}, {"<s>": 1, "<a>": 0, "<b>": 0}, pat_str=r"<s>|.")
+    enc = make_encoding(
+        {b"a": 0, b"<s>": 1, b"<": 2, b"s": 3, b">": 4}, {"<s>": 1, "<a>": 0, "<b>": 0}, pat_str=r"<s>|."
+    )
     assert enc.encode("<s>", disallowed_special=()) == enc.encode("<s>", allowed_special="all") == [1]
     assert enc.encode("<a><b>a", allowed_special="all") == [0, 0, 0]
     assert enc.decode([0, 1]) == "a<s>"
@@ -355,7 +359,7 @@ def test_special_tokens_may_share_ids_and_spellings() -> None:
 
 
 def test_an_encoding_is_pickled_by_value() -> None:
-    enc = small()
+    enc = make_small()
     data = pickle.dumps(enc)
     again = pickle.loads(data)
     assert pickle.dumps(again) == data
@@ -405,8 +409,8 @@ def test_a_registered_encoding_is_pickled_by_name(named) -> None:
 
 
 def test_threads_share_an_encoding() -> None:
-    enc = tiktoken.Encoding("t", pat_str=GPT2, mergeable_ranks=small()._mergeable_ranks, special_tokens={END: 290})
-    expected = [small().encode(text) for text in TEXTS]
+    enc = tiktoken.Encoding("t", pat_str=GPT2, mergeable_ranks=make_small()._mergeable_ranks, special_tokens={END: 290})
+    expected = [make_small().encode(text) for text in TEXTS]
     results: list[list[list[int]]] = []
     threads = [
         threading.Thread(target=lambda: results.append([enc.encode(text) for text in TEXTS * 20])) for _ in range(6)
@@ -423,7 +427,7 @@ def test_threads_share_an_encoding() -> None:
 
 @pytest.mark.parametrize("text", ["low", "low lo", "new ", "new\n\n", "낮", "low é", f"low{END}", "", "  "])
 def test_unstable_tokens_and_completions_cover_the_text(text) -> None:
-    enc = small()
+    enc = make_small()
     stable, completions = enc.encode_with_unstable(text, allowed_special="all")
     assert text.encode().startswith(enc.decode_bytes(stable))
     assert completions == sorted(completions)

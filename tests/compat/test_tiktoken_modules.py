@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from loopback import Silent, serving
+from loopback import SilentHandler, serve
 
 import bpe
 import bpe.compat.tiktoken as compat
@@ -35,7 +35,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[tuple[str, lis
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "cache"))
     asked: list[str] = []
 
-    class Answers(Silent, BaseHTTPRequestHandler):
+    class Answers(SilentHandler, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(200)
@@ -43,7 +43,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[tuple[str, lis
             self.end_headers()
             self.wfile.write(b"IQ== 0\nIg== 1\n")
 
-    with serving(Answers) as address:
+    with serve(Answers) as address:
         yield address, asked
 
 

@@ -60,13 +60,13 @@ def ranks() -> dict[bytes, int]:
 
 
 @cache
-def pair(pattern: str) -> tuple[Any, Any]:
+def make_pair(pattern: str) -> tuple[Any, Any]:
     """(tiktoken's encoding, ours) of a pattern in PATTERNS."""
     arguments = {"pat_str": PATTERNS[pattern], "mergeable_ranks": ranks(), "special_tokens": SPECIAL}
     return tiktoken.Encoding("small", **arguments), compat.Encoding("small", **arguments)
 
 
-def result(call: Any) -> Any:
+def get_result(call: Any) -> Any:
     """What a call returns, or the type of the exception that it raises."""
     try:
         return call()
@@ -75,7 +75,7 @@ def result(call: Any) -> Any:
 
 
 def assert_same(pattern: str, method: str, *arguments: Any, **options: Any) -> None:
-    a, b = (result(partial(getattr(enc, method), *arguments, **options)) for enc in pair(pattern))
+    a, b = (get_result(partial(getattr(enc, method), *arguments, **options)) for enc in make_pair(pattern))
     assert a == b, (method, arguments, options)
 
 
@@ -83,8 +83,8 @@ def test_members() -> None:
     private = {"_encode_bytes", "_encode_single_piece", "_encode_only_native_bpe", "__getstate__", "__setstate__"}
     members = {name for name in dir(tiktoken.Encoding) if not name.startswith("_")} | private
     assert members <= set(dir(compat.Encoding))
-    attributes = {name for name in vars(pair("gpt2")[0]) if name != "_core_bpe"}
-    assert all(hasattr(pair("gpt2")[1], name) for name in attributes)
+    attributes = {name for name in vars(make_pair("gpt2")[0]) if name != "_core_bpe"}
+    assert all(hasattr(make_pair("gpt2")[1], name) for name in attributes)
     assert {name for name in dir(compat.Encoding) if not name.startswith("_")} <= members | {"name"}
     for name in members - private:
         member = getattr(tiktoken.Encoding, name)
@@ -116,7 +116,10 @@ def test_encoding(pattern, text) -> None:
     ):
         assert_same(pattern, "encode", text, **options)
         assert_same(pattern, "encode_batch", [text], num_threads=1, **options)
-    a, b = (result(lambda enc=enc: enc.encode_to_numpy(text, disallowed_special=()).tolist()) for enc in pair(pattern))
+    a, b = (
+        get_result(lambda enc=enc: enc.encode_to_numpy(text, disallowed_special=()).tolist())
+        for enc in make_pair(pattern)
+    )
     assert a == b
 
 
@@ -138,7 +141,7 @@ def test_bytes_and_pieces(pattern, text, tail) -> None:
 @settings(max_examples=25)
 def test_unstable_tokens(pattern, text) -> None:
     for options in ({"disallowed_special": ()}, {"allowed_special": "all"}, {}):
-        a, b = (result(partial(enc.encode_with_unstable, text, **options)) for enc in pair(pattern))
+        a, b = (get_result(partial(enc.encode_with_unstable, text, **options)) for enc in make_pair(pattern))
         assert (a if isinstance(a, type) else (a[0], sorted(a[1]))) == b
 
 
@@ -188,10 +191,10 @@ def test_key_errors_have_the_same_arguments() -> None:
         ("encode_single_token", "no token"),
     ):
         arguments = []
-        for enc in pair("gpt2"):
-            with pytest.raises(KeyError) as caught:
+        for enc in make_pair("gpt2"):
+            with pytest.raises(KeyError) as error_info:
                 getattr(enc, method)(argument)
-            arguments.append(caught.value.args)
+            arguments.append(error_info.value.args)
         assert arguments[0] == arguments[1]
 
 

@@ -361,9 +361,9 @@ def test_truncation_and_padding_in_files(lib: SimpleNamespace) -> None:
         ("padding", "strategy", {"Fixed": "6"}),
         ("padding", "pad_to_multiple_of", 2.5),
     ):
-        with pytest.raises(Exception) as caught:  # noqa: PT011  # tokenizers raises Exception itself
+        with pytest.raises(Exception) as error_info:  # noqa: PT011  # tokenizers raises Exception itself
             lib.Tokenizer.from_str(json.dumps({**value, block: {**value[block], field: bad}}))
-        assert lib.Tokenizer is tokenizers.Tokenizer or block in str(caught.value)
+        assert lib.Tokenizer is tokenizers.Tokenizer or block in str(error_info.value)
 
 
 def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:

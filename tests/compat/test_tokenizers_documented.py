@@ -31,7 +31,7 @@ __all__ = ["lib"]  # the fixture
 HARBOUR = ["Boats sail at dawn.", "Crews sail boats at sea!", "At sea, a crew of 12 sails.", "Don't sail at night?"] * 8
 
 
-def trained(lib: SimpleNamespace, model: Any, pre_tokenizer: Any, **trainer: Any) -> Any:
+def train(lib: SimpleNamespace, model: Any, pre_tokenizer: Any, **trainer: Any) -> Any:
     """A tokenizer that the package trained."""
     tok = lib.Tokenizer(model)
     tok.pre_tokenizer = pre_tokenizer
@@ -85,7 +85,7 @@ def test_tokens_that_are_added_while_special_ones_are_text(lib: SimpleNamespace)
 
 
 def test_white_space_around_an_added_token_with_metaspace(lib: SimpleNamespace) -> None:
-    tok = trained(lib, models.BPE(unk_token="<unk>"), pre.Metaspace(), special_tokens=["<unk>", "<s>"])
+    tok = train(lib, models.BPE(unk_token="<unk>"), pre.Metaspace(), special_tokens=["<unk>", "<s>"])
     tok.pre_tokenizer.split = False  # in place
     tok.add_tokens([lib.AddedToken("<end>", rstrip=True, lstrip=True)])
     assert tok.encode("sail <end> at").tokens == ["▁sail", " <end> ", "▁at"]
@@ -202,7 +202,7 @@ def test_components_in_python_are_refused_by_name() -> None:
 
 
 def test_spans_with_and_without_their_spaces(lib: SimpleNamespace) -> None:
-    tok = trained(
+    tok = train(
         lib, models.BPE(), pre.ByteLevel(add_prefix_space=True), initial_alphabet=pre.ByteLevel.alphabet()
     )  # fmt: skip
     text, tokens = "Boats sail at sea", ["ĠBoats", "Ġsail", "Ġat", "Ġsea"]
@@ -360,7 +360,7 @@ def test_training_without_a_trainer_and_from_compressed_files(lib: SimpleNamespa
 
 
 def test_special_tokens_come_first_and_the_alphabet_is_whole(lib: SimpleNamespace) -> None:
-    tok = trained(
+    tok = train(
         lib, models.BPE(), pre.Whitespace(), vocab_size=60, special_tokens=["<pad>", "<s>"], initial_alphabet=["£", "é"]
     )  # fmt: skip
     assert [tok.token_to_id(name) for name in ("<pad>", "<s>")] == [0, 1]
@@ -370,7 +370,7 @@ def test_special_tokens_come_first_and_the_alphabet_is_whole(lib: SimpleNamespac
 
 def test_the_quick_tour(lib: SimpleNamespace, tmp_path: Path) -> None:
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
-    tok = trained(lib, models.BPE(unk_token="[UNK]"), pre.Whitespace(), special_tokens=special)
+    tok = train(lib, models.BPE(unk_token="[UNK]"), pre.Whitespace(), special_tokens=special)
     tok.save(str(tmp_path / "tokenizer.json"))
     tok = lib.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = "At sea, boats 😁 sail?"
@@ -393,7 +393,7 @@ def test_the_quick_tour(lib: SimpleNamespace, tmp_path: Path) -> None:
 
 
 def test_words_with_an_end_mark(lib: SimpleNamespace) -> None:
-    tok = trained(
+    tok = train(
         lib, models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), pre.BertPreTokenizer(),
         special_tokens=["<unk>"], end_of_word_suffix="</w>", limit_alphabet=20,
     )  # fmt: skip
@@ -409,7 +409,7 @@ def test_words_with_an_end_mark(lib: SimpleNamespace) -> None:
 def test_a_text_without_a_prefix_space_and_with_one(lib: SimpleNamespace) -> None:
     alphabet = pre.ByteLevel.alphabet()
     for prefix, first in ((False, "Boats"), (True, "ĠBoats")):
-        tok = trained(lib, models.BPE(), pre.ByteLevel(add_prefix_space=prefix), initial_alphabet=alphabet)
+        tok = train(lib, models.BPE(), pre.ByteLevel(add_prefix_space=prefix), initial_alphabet=alphabet)
         encoding = tok.encode("Boats sail")
         assert encoding.tokens == [first, "Ġsail"]
         assert encoding.offsets == [(0, 5), (5, 10)]

@@ -54,7 +54,7 @@ SAME_ERRORS = [
 ]
 
 
-def plain(name: str) -> Any:
+def load_plain(name: str) -> Any:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer.from_str(shape(name)), **({} if name == "words" else NAMES)
     )
@@ -65,7 +65,7 @@ def plain(name: str) -> Any:
 @pytest.fixture(scope="module", params=SHAPES)
 def tokenizer_pair(request: Any) -> tuple[Any, Any]:
     """A tokenizer and its accelerated copy."""
-    tokenizer = plain(request.param)
+    tokenizer = load_plain(request.param)
     return tokenizer, bpe.accelerate(tokenizer)
 
 
@@ -334,7 +334,7 @@ def test_batches(tokenizer_pair: tuple[Any, Any], tensors: str | None) -> None:
     SAME_ERRORS,
 )
 def test_errors_are_the_same(arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-    original = plain("gpt2")
+    original = load_plain("gpt2")
 
     def outcome(tokenizer: Any) -> str:
         try:
@@ -356,8 +356,8 @@ def test_chat_templates(tokenizer_pair: tuple[Any, Any]) -> None:
 
 
 def test_changes_of_the_backend_are_noticed() -> None:
-    fast = bpe.accelerate(plain("llama3"))
-    original = plain("llama3")
+    fast = bpe.accelerate(load_plain("llama3"))
+    original = load_plain("llama3")
 
     def compare() -> None:
         for text in ("the <new> low prices", "<s>the <other>"):
@@ -400,7 +400,7 @@ def test_pickles_copies_and_saved_files(tokenizer_pair: tuple[Any, Any], tmp_pat
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_forked_processes_encode() -> None:
-    fast = bpe.accelerate(plain("gpt2"))
+    fast = bpe.accelerate(load_plain("gpt2"))
     expected = fast(TEXTS)["input_ids"]
     child = os.fork()
     if not child:
@@ -411,14 +411,14 @@ def test_forked_processes_encode() -> None:
 @pytest.mark.usefixtures("patched")
 def test_patched_classes_accelerate_every_instance() -> None:
     compat.patch_transformers()  # again: nothing happens
-    original = plain("roberta")
+    original = load_plain("roberta")
     assert acceleration_of(original) is None
     assert original("the low").encodings[0].__class__.__module__ == "bpe.compat.encoding"
     assert acceleration_of(original).encoding
     assert original.decode(original.encode("the low"), skip_special_tokens=True) == " the low"
     again = pickle.loads(pickle.dumps(original))
     assert again("the low")["input_ids"] == original("the low")["input_ids"]
-    fast = bpe.accelerate(plain("roberta"))
+    fast = bpe.accelerate(load_plain("roberta"))
     assert acceleration_of(fast).encoding
     assert fast("the low")["input_ids"] == original("the low")["input_ids"]
     unigram = tokenizers.Tokenizer(tokenizers.models.WordLevel({"the": 0, "<unk>": 1}, unk_token="<unk>"))
@@ -464,7 +464,7 @@ def test_tokens_added_after_a_gap_in_the_ids() -> None:
 
 
 def test_what_differs_is_not_accelerated(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = plain("gpt2")
+    original = load_plain("gpt2")
     other_tokenizer = bpe.train(texts=["other"], vocab_size=256)
     monkeypatch.setattr(Tokenizer, "from_str", classmethod(lambda cls, text: cls(other_tokenizer)))
     monkeypatch.setattr(Tokenizer, "with_added_ids", lambda self, tokens: self)
@@ -480,7 +480,7 @@ def objects(request: Any) -> tuple[Any, Any]:
     """A tokenizer, and one whose `tokenizer_object` is a compat `Tokenizer`."""
     names = {} if request.param == "words" else NAMES
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(shape(request.param)), **names)
-    return plain(request.param), tokenizer
+    return load_plain(request.param), tokenizer
 
 
 def test_tokenizer_objects(objects: tuple[Any, Any]) -> None:
@@ -545,7 +545,7 @@ def test_members_that_servers_use(tokenizer_pair: tuple[Any, Any]) -> None:
 
 def test_cached_tokenizer_of_vllm() -> None:
     """A subclass of the accelerated class, made and assigned as vLLM's `get_cached_tokenizer` does."""
-    fast = bpe.accelerate(plain("llama3"))
+    fast = bpe.accelerate(load_plain("llama3"))
     cached = copy.copy(fast)
     ids = fast.all_special_ids
 
@@ -574,7 +574,7 @@ def test_calls_of_sglang(tokenizer_pair: tuple[Any, Any]) -> None:
         assert fast.batch_decode([*rows, []], **options) == original.batch_decode([*rows, []], **options)
 
 
-def random_options(order: random.Random) -> dict[str, Any]:
+def draw_options(order: random.Random) -> dict[str, Any]:
     """Options of a call, of those that transformers sets in the backend, and columns."""
     options: dict[str, Any] = {}
     if order.random() < 0.6:
@@ -599,12 +599,12 @@ def random_options(order: random.Random) -> dict[str, Any]:
 def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
     """Each call sets truncation and padding in a backend; none may set them in that of another thread."""
     order = random.Random(34)
-    original, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
+    original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
     if changed:  # results are compared again after many calls
         for tokenizer in (original, fast):
             tokenizer.add_tokens(["<new>"])
     texts = ["the <new> lowest price </s>é " * n for n in (1, 3, 8, 40)] + [[f"the <s> low {n}" for n in range(3)]]
-    calls = [(order.choice(texts), random_options(order)) for _ in range(150)]
+    calls = [(order.choice(texts), draw_options(order)) for _ in range(150)]
     expected = [dict(original(text, **options)) for text, options in calls]
     unexpected: list[Any] = []
 
@@ -626,7 +626,7 @@ def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
 
 def test_backends_of_other_tokenizers_are_left_as_they_are() -> None:
     """The original shares the backend of its accelerated copy, and may be in use in another thread."""
-    original = plain("gpt2")
+    original = load_plain("gpt2")
     fast = bpe.accelerate(original)
     old_json = original.backend_tokenizer.to_str()
     for name in ("return_offsets_mapping", "return_overflowing_tokens", "return_length"):
@@ -636,12 +636,12 @@ def test_backends_of_other_tokenizers_are_left_as_they_are() -> None:
     assert acceleration_of(fast).encoding  # compares again
     assert original.backend_tokenizer.truncation is original.backend_tokenizer.padding is None
     assert not original.backend_tokenizer.encode_special_tokens
-    assert original("the low")["input_ids"] == plain("gpt2")("the low")["input_ids"]
+    assert original("the low")["input_ids"] == load_plain("gpt2")("the low")["input_ids"]
     assert old_json != original.backend_tokenizer.to_str()  # for the new token
 
 
 def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
+    original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
     verified: list[Any] = []
     verify = transformers_module._verify
     monkeypatch.setattr(
@@ -663,8 +663,8 @@ def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatc
     assert_same(original(long), fast(long))
     assert len(verified) == 1
     assert fast.__dict__[transformers_module._STATE_ATTRIBUTE].result.encoding
-    again = plain("llama3")
-    for tokenizer in (again, (slow := bpe.accelerate(plain("llama3")))):
+    again = load_plain("llama3")
+    for tokenizer in (again, (slow := bpe.accelerate(load_plain("llama3")))):
         tokenizer.add_tokens(["<new>"])
     for _ in range(1 << 17 >> 6):
         assert slow.encode("<new>") == again.encode("<new>")
@@ -675,10 +675,10 @@ class Kept(transformers.PreTrainedTokenizerFast):  # type: ignore[misc, name-def
     """A class with a way of its own to copy and pickle."""
 
     def __reduce__(self) -> Any:
-        return _kept, (self.backend_tokenizer.to_str(), self.__dict__.get("note"))
+        return _keep_note, (self.backend_tokenizer.to_str(), self.__dict__.get("note"))
 
 
-def _kept(text: str, note: Any) -> Any:
+def _keep_note(text: str, note: Any) -> Any:
     tokenizer = Kept(tokenizer_object=tokenizers.Tokenizer.from_str(text))
     tokenizer.__dict__["note"] = note
     return tokenizer
@@ -706,7 +706,7 @@ def test_copies_keep_their_class(tokenizer_pair: tuple[Any, Any]) -> None:
         pickle.dumps(cached)
 
 
-def _cached(tokenizer: Any) -> Any:
+def _get_cached(tokenizer: Any) -> Any:
     """What vLLM's `get_cached_tokenizer` does."""
     cached = copy.copy(tokenizer)
 
@@ -716,7 +716,7 @@ def _cached(tokenizer: Any) -> Any:
             return 7
 
         def __reduce__(self) -> Any:
-            return _cached, (tokenizer,)
+            return _get_cached, (tokenizer,)
 
     CachedTokenizer.__name__ = f"Cached{cached.__class__.__name__}"
     cached.__class__ = CachedTokenizer
@@ -726,8 +726,8 @@ def _cached(tokenizer: Any) -> Any:
 @pytest.mark.parametrize("first", [False, True])
 def test_copies_of_vllm_keep_their_class(first: bool) -> None:
     """Accelerated first, or cached first."""
-    original = plain("llama3")
-    cached = _cached(bpe.accelerate(original)) if first else bpe.accelerate(_cached(original))
+    original = load_plain("llama3")
+    cached = _get_cached(bpe.accelerate(original)) if first else bpe.accelerate(_get_cached(original))
     for again in (pickle.loads(pickle.dumps(cached)), copy.copy(cached), copy.deepcopy(cached)):
         assert type(again).__name__ == type(cached).__name__
         assert again.max_token_id == 7

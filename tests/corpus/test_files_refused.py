@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from written import rank_file
+from written import write_rank_file
 
 import bpe
 from bpe import normalizers
@@ -64,13 +64,13 @@ def test_empty_and_truncated_clip_files_are_refused(data, tmp_path):
 
 def test_special_tokens_of_a_rank_file_need_ids(tmp_path):
     path = tmp_path / "a.tiktoken"
-    path.write_bytes(rank_file(BYTES))
+    path.write_bytes(write_rank_file(BYTES))
     with pytest.raises(TypeError, match=r"it must map each name to its id.*\{'<\|endoftext\|>': 100257\}"):
         bpe.Tokenizer.from_tiktoken(path, "gpt2", ["<|endoftext|>"])
 
 
 def test_loading_a_rank_file_says_what_to_call(tmp_path):
-    for name, data in (("a.tiktoken", rank_file(BYTES)), ("a.gz", gzip.compress(rank_file(BYTES)))):
+    for name, data in (("a.tiktoken", write_rank_file(BYTES)), ("a.gz", gzip.compress(write_rank_file(BYTES)))):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(bpe.FormatError, match=r"Tokenizer\.from_tiktoken\(path, pretokenizer, special_tokens\)"):
             bpe.Tokenizer.load(tmp_path / name)

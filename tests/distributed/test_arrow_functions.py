@@ -27,7 +27,7 @@ TEXTS = [
 ] * 20
 
 
-def as_dict(batches: Any) -> dict[bytes, int]:
+def to_dict(batches: Any) -> dict[bytes, int]:
     merged: dict[bytes, int] = {}
     for batch in batches:
         for word, count in zip(batch.column("word").to_pylist(), batch.column("count").to_pylist(), strict=True):

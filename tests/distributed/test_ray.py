@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from texts import SPECIAL, some_texts
+from texts import SPECIAL, make_texts
 
 import bpe
 
@@ -26,7 +26,7 @@ from bpe.distributed import ray as bpe_ray  # noqa: E402
 pytestmark = pytest.mark.filterwarnings(r"ignore:::ray\b")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ray_job.py"
-TEXTS = some_texts()
+TEXTS = make_texts()
 GIVEN = [text or "" for text in TEXTS]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from texts import SPECIAL, some_texts
+from texts import SPECIAL, make_texts
 
 import bpe
 
@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 from bpe.distributed import spark as bpe_spark  # noqa: E402
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "spark_job.py"
-TEXTS = some_texts()
+TEXTS = make_texts()
 GIVEN = [text or "" for text in TEXTS]
 
 

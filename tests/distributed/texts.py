@@ -7,7 +7,7 @@ import random
 SPECIAL = "<|end|>"
 
 
-def some_texts(size: int = 1_000_000) -> list[str | None]:
+def make_texts(size: int = 1_000_000) -> list[str | None]:
     """Rows of text of `size` characters in all, among them nulls, empty rows and special tokens; always the same."""
     choose = random.Random(1)
     scripts = ("abcdefghijklmnopqrstuvwxyz", "가나다라마바사아자차카타파하", "абвгдежзийклмнопрст", "0123456789")

@@ -50,7 +50,7 @@ def locate_numbers(data: bytes) -> list[tuple[int, int]]:
     return [match.span() for match in regex.finditer(rb"[0-9]+", data)]
 
 
-def f1(cuts: set[int], ideal: set[int]) -> float:
+def compute_f1(cuts: set[int], ideal: set[int]) -> float:
     """TokEval's score of a number."""
     if not cuts and not ideal:
         return 1.0
@@ -92,7 +92,7 @@ def sum_cuts(data: bytes, cuts: set[int], mode: str = "script") -> tuple[list[in
         inside([(start, end) for _, start, end in locate_characters(data)]),
         sum(len(number_cuts) for number_cuts, _ in numbers_cut),
         sum(len(number_cuts & ideal) for number_cuts, ideal in numbers_cut),
-    ], sum(f1(number_cuts, ideal) for number_cuts, ideal in numbers_cut)
+    ], sum(compute_f1(number_cuts, ideal) for number_cuts, ideal in numbers_cut)
 
 
 def find_cuts(tokens: Sequence[bytes]) -> set[int]:
@@ -104,7 +104,7 @@ def find_cuts(tokens: Sequence[bytes]) -> set[int]:
     return cuts
 
 
-def renyi(tokens: Sequence[bytes], alpha: float, size: int | None = None) -> float | None:
+def compute_renyi(tokens: Sequence[bytes], alpha: float, size: int | None = None) -> float | None:
     """The efficiency of tokens: the vocabulary's size, or None for the tokens that occur."""
     counts = Counter(tokens)
     size = len(counts) if size is None else size
@@ -118,7 +118,7 @@ def renyi(tokens: Sequence[bytes], alpha: float, size: int | None = None) -> flo
     return math.log2(sum(share**alpha for share in p)) / (1 - alpha) / math.log2(size)
 
 
-def percentile_mass(tokens: Sequence[bytes]) -> float | None:
+def compute_percentile_mass(tokens: Sequence[bytes]) -> float | None:
     """As `tokenization-scorer` computes it."""
     p = [count / len(tokens) for _, count in Counter(tokens).most_common()]
     if not p:
@@ -131,7 +131,7 @@ def percentile_mass(tokens: Sequence[bytes]) -> float | None:
     return sum(p[start:end])
 
 
-def crosses(token: bytes) -> bool:
+def is_crossing(token: bytes) -> bool:
     """Whether a token has bytes of several characters, of which one is incomplete (TokEval's rule)."""
     parts = regex.findall(
         rb"[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]?|[\xe0-\xef][\x80-\xbf]{0,2}|[\xf0-\xf7][\x80-\xbf]{0,3}|[\x80-\xff]",
@@ -143,12 +143,12 @@ def crosses(token: bytes) -> bool:
     return len(parts) > 1 and any(len(part) != size for part, size in zip(parts, expected, strict=True))
 
 
-def leading_space(token: bytes) -> bool:
+def has_leading_space(token: bytes) -> bool:
     """Whether a token of whole characters begins with white space before something else."""
     text = token.decode()
     return bool(SPACE.match(text)) and not regex.fullmatch(r"\p{White_Space}+", text)
 
 
-def inner_space(token: bytes) -> bool:
+def has_inner_space(token: bytes) -> bool:
     """Whether white space lies between other characters."""
     return bool(regex.search(r"\P{White_Space}\p{White_Space}+\P{White_Space}", token.decode()))

@@ -62,7 +62,7 @@ def small_tok() -> bpe.Tokenizer:
     return bpe.train(texts=CORPUS[:1], vocab_size=290)
 
 
-def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, Any]:
+def evaluate_naively(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, Any]:
     """The metrics from `Tokenizer.tokens` and plain Python."""
     rows = [tok.tokens(data) for data in documents]
     tokens = [token for row in rows for token in row]
@@ -94,24 +94,24 @@ def twin(tok: Any, documents: list[bytes], mode: str = "script") -> dict[str, An
         "digits_f1": share(sum(f1 for _, f1 in cut_sums), n_numbers),
         "digits_precision": share(right_cuts, number_cuts),
         "digits_recall": share(right_cuts, n_ideal),
-        "renyi_efficiency": naive.renyi(tokens, 2.5, tok.vocab_size) if n else None,
-        "renyi_efficiency_observed": naive.renyi(tokens, 2.5),
-        "tokenization_scorer": naive.renyi(tokens, 3.0),
-        "shannon_efficiency": naive.renyi(tokens, 1, tok.vocab_size) if n else None,
-        "shannon_efficiency_observed": naive.renyi(tokens, 1),
-        "percentile_mass": naive.percentile_mass(tokens),
+        "renyi_efficiency": naive.compute_renyi(tokens, 2.5, tok.vocab_size) if n else None,
+        "renyi_efficiency_observed": naive.compute_renyi(tokens, 2.5),
+        "tokenization_scorer": naive.compute_renyi(tokens, 3.0),
+        "shannon_efficiency": naive.compute_renyi(tokens, 1, tok.vocab_size) if n else None,
+        "shannon_efficiency_observed": naive.compute_renyi(tokens, 1),
+        "percentile_mass": naive.compute_percentile_mass(tokens),
         "used_tokens": len(set(tokens)),
         "utilisation": len(set(tokens)) / tok.vocab_size,
         "rare_tokens": sum(tokens.count(token) < 10 for token in tok.vocab()),
         "whole_character_tokens": share(len(whole_tokens), n),
-        "crossing_tokens": share(sum(naive.crosses(token) for token in tokens if not reference.is_whole(token)), n),
-        "leading_space_tokens": share(sum(map(naive.leading_space, whole_tokens)), n),
-        "inner_space_tokens": share(sum(map(naive.inner_space, whole_tokens)), n),
+        "crossing_tokens": share(sum(naive.is_crossing(token) for token in tokens if not reference.is_whole(token)), n),
+        "leading_space_tokens": share(sum(map(naive.has_leading_space, whole_tokens)), n),
+        "inner_space_tokens": share(sum(map(naive.has_inner_space, whole_tokens)), n),
         "length_histogram": [sum(min(len(token), 32) == size for token in tokens) for size in range(1, 33)],
     }
 
 
-def agree(values: dict[str, Any], expected: dict[str, Any]) -> None:
+def assert_equal_metrics(values: dict[str, Any], expected: dict[str, Any]) -> None:
     for name, value in expected.items():
         assert values[name] == pytest.approx(value, abs=1e-9), name
 
@@ -130,9 +130,9 @@ documents = st.lists(
 @given(documents)
 def test_every_metric_equals_its_twin(given_documents: list[bytes]) -> None:
     tok = _small()
-    agree(
+    assert_equal_metrics(
         bpe.evaluate(tok, texts=given_documents, resamples=20).to_dict(),
-        twin(tok, given_documents) if given_documents else {},
+        evaluate_naively(tok, given_documents) if given_documents else {},
     )
 
 
@@ -151,10 +151,12 @@ def test_corpora_by_name(tok: bpe.Tokenizer, small_tok: bpe.Tokenizer) -> None:
     assert set(values) == {"tokenizers"}
     for row, tokenizer in zip(values["tokenizers"], (tok, small_tok), strict=True):
         every = [text.encode() for texts in corpora.values() for text in texts]
-        agree(row, twin(tokenizer, every, "spaces"))
+        assert_equal_metrics(row, evaluate_naively(tokenizer, every, "spaces"))
         costs = []
         for name, texts in corpora.items():
-            agree(row["corpora"][name], twin(tokenizer, [text.encode() for text in texts], "spaces"))
+            assert_equal_metrics(
+                row["corpora"][name], evaluate_naively(tokenizer, [text.encode() for text in texts], "spaces")
+            )
             costs.append(row["corpora"][name]["tokens"] / row["corpora"][name]["bytes"])
         mean = sum(costs) / 3
         assert row["gini"] == pytest.approx(sum(abs(a - b) for a in costs for b in costs) / (2 * 9 * mean), abs=1e-12)
@@ -359,7 +361,7 @@ def test_the_examples_of_tokenization_scorer() -> None:
         assert metrics.efficiency(counts, None, metrics.SCORER_ALPHA) == pytest.approx(published, abs=1e-12)
 
 
-class CutAsGiven:
+class CuttingTokenizer:
     """Gives each text the tokens that its bars show: `1|234` is the text 1234 as two tokens."""
 
     def __init__(self, *shown: str) -> None:
@@ -377,19 +379,19 @@ class CutAsGiven:
     [("1|234|567", 1), ("1234|567", 2 / 3), ("12|345|67", 0), ("1234567", 0), ("42", 1), ("4|2", 0)],
 )
 def test_the_examples_of_tokeval_for_numbers(shown: str, published: float) -> None:
-    text, tokenizer = shown.replace("|", ""), CutAsGiven(shown)
+    text, tokenizer = shown.replace("|", ""), CuttingTokenizer(shown)
     values = bpe.evaluate(tokenizer, texts=[text]).to_dict()
     assert values["digits_f1"] == pytest.approx(published, abs=1e-9)
     cuts = {
         position for position in range(1, len(text)) if position in np.cumsum([len(part) for part in shown.split("|")])
     }
-    assert naive.f1(cuts, set(range(len(text) - 3, 0, -3))) == pytest.approx(published)
+    assert naive.compute_f1(cuts, set(range(len(text) - 3, 0, -3))) == pytest.approx(published)
 
 
 # Tokenizers of other packages -----------------------------------------------------------------------------------------
 
 
-class Simple:
+class SimpleTokenizer:
     """The least that `bpe.evaluate` needs."""
 
     def __init__(self, tok: bpe.Tokenizer, short: bool = False) -> None:
@@ -400,7 +402,7 @@ class Simple:
         return [self._tok.encode(text).tolist() for text in texts]
 
 
-def without_names(evaluation: Evaluation) -> list[dict[str, Any]]:
+def list_without_names(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [
         {name: value for name, value in values.items() if name != "tokenizer"}
         for values in evaluation.to_dict()["tokenizers"]
@@ -414,7 +416,9 @@ def test_tokenizers_of_other_packages(tmp_path: Path) -> None:
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     ranks = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=dict(tok.vocab()), special_tokens={})
-    values = without_names(bpe.evaluate({"a": tok, "b": peer, "c": ranks, "d": Simple(tok)}, texts=CORPUS))
+    values = list_without_names(
+        bpe.evaluate({"a": tok, "b": peer, "c": ranks, "d": SimpleTokenizer(tok)}, texts=CORPUS)
+    )
     for row in values[1:]:
         assert row == values[0]
 
@@ -434,7 +438,7 @@ def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None
 
 def test_tokens_of_another_length_than_the_text_are_only_counted() -> None:
     tok = bpe.train(texts=CORPUS, vocab_size=330)
-    values = bpe.evaluate(Simple(tok, short=True), texts=CORPUS).to_dict()
+    values = bpe.evaluate(SimpleTokenizer(tok, short=True), texts=CORPUS).to_dict()
     assert values["tokens"] == sum(tok.count_tokens(CORPUS))
     assert values["continued_words"] is None
     assert values["single_token_words_interval"] is None

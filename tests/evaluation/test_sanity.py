@@ -18,11 +18,11 @@ def tok() -> bpe.Tokenizer:
     return bpe.train(texts=["low lower lowest 한국 we'll"] * 3, vocab_size=270, special_tokens=["<|end|>"])
 
 
-def levels(tokenizer: Any, *texts: str) -> dict[str, str]:
+def list_levels(tokenizer: Any, *texts: str) -> dict[str, str]:
     return {finding.check: finding.level for finding in bpe.evaluation.sanity_check(tokenizer, texts)}
 
 
-def changed(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
+def change_spec(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
     return bpe.Tokenizer(dataclasses.replace(tok.spec, **fields))
 
 
@@ -39,7 +39,7 @@ def test_tokens_that_encoding_never_produces(tok: bpe.Tokenizer) -> None:
     vocabulary = tok.spec.vocabulary
     special = list(vocabulary.items(SPECIAL))
     plain = [item for item in vocabulary.items() if item not in special]
-    wider = changed(tok, vocabulary=Vocabulary([*plain, (300, b"zzz")], special))
+    wider = change_spec(tok, vocabulary=Vocabulary([*plain, (300, b"zzz")], special))
     findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(wider)}
     assert findings["reachable tokens"].level == "failure"
     assert "300 b'zzz'" in findings["reachable tokens"].message
@@ -49,23 +49,23 @@ def test_tokens_that_encoding_never_produces(tok: bpe.Tokenizer) -> None:
 def test_parts_of_other_tokens_are_no_failure() -> None:
     tok = bpe.train(counts={"'l": 5, "'ll": 5}, vocab_size=257)
     assert (tok.tokens("'l"), tok.tokens("'ll")) == ([b"'", b"l"], [b"'l", b"l"])
-    assert levels(tok)["reachable tokens"] == "warning"
+    assert list_levels(tok)["reachable tokens"] == "warning"
 
 
 def test_a_pretokenizer_of_another_vocabulary() -> None:
     without_pretokenizer = bpe.train(texts=["a b c d"] * 2, vocab_size=262, pretokenizer=None)
-    mismatched = changed(without_pretokenizer, pretokenizer=bpe.train(texts=["a"], vocab_size=256).pretokenizer)
-    assert levels(without_pretokenizer)["reachable tokens"] == "ok"
-    assert levels(mismatched)["reachable tokens"] == "failure"
+    mismatched = change_spec(without_pretokenizer, pretokenizer=bpe.train(texts=["a"], vocab_size=256).pretokenizer)
+    assert list_levels(without_pretokenizer)["reachable tokens"] == "ok"
+    assert list_levels(mismatched)["reachable tokens"] == "failure"
 
 
 def test_lost_text(tok: bpe.Tokenizer) -> None:
-    assert levels(changed(tok, normalizer=bpe.normalizers.Lowercase()))["lost text"] == "warning"
+    assert list_levels(change_spec(tok, normalizer=bpe.normalizers.Lowercase()))["lost text"] == "warning"
     small = bpe.train(texts=["low"], num_merges=2, model="char", unk_token="<unk>")
     findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(small)}
     assert findings["lost text"].level == "failure"
     without = bpe.train(texts=["low"], num_merges=2, model="char")
-    assert levels(without)["lost text"] == "failure"
+    assert list_levels(without)["lost text"] == "failure"
     assert has_failure(bpe.evaluation.sanity_check(without))
 
 
@@ -98,17 +98,17 @@ def test_a_tokenizer_that_cuts_numbers_otherwise_each_time() -> None:
 
 
 def test_special_tokens_that_text_imitates(tok: bpe.Tokenizer) -> None:
-    assert levels(tok)["special tokens"] == "ok"
-    assert levels(tok.with_tokens(added=["<b>"]))["special tokens"] == "warning"
+    assert list_levels(tok)["special tokens"] == "ok"
+    assert list_levels(tok.with_tokens(added=["<b>"]))["special tokens"] == "warning"
 
 
 def test_ids_that_change(tok: bpe.Tokenizer) -> None:
-    assert levels(changed(tok, dropout=0.5))["repeatable"] == "failure"
+    assert list_levels(change_spec(tok, dropout=0.5))["repeatable"] == "failure"
 
 
 def test_a_tokenizer_of_another_package(tok: bpe.Tokenizer, tmp_path: Any) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tok.save(tmp_path / "t.json")
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
-    assert levels(peer)["special tokens"] == "failure"
-    assert levels(peer)["lost text"] == "ok"
+    assert list_levels(peer)["special tokens"] == "failure"
+    assert list_levels(peer)["lost text"] == "ok"

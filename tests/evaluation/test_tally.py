@@ -193,13 +193,13 @@ def test_a_tally_without_texts_takes_no_ids_of_any() -> None:
 @given(st.lists(broken.map(lambda data: data[:12]), max_size=8))
 def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     vocab = {token: token_id for token_id, token in enumerate(dict.fromkeys(tokens)) if token}
-    shapes = find_shapes(index_tokens(vocab, len(tokens), without=set()))
+    shapes = find_shapes(index_tokens(vocab, len(tokens), special_ids=set()))
     for token, token_id in vocab.items():
         is_whole = reference.is_whole(token)
         assert shapes.is_whole[token_id] == is_whole
-        assert shapes.is_crossing[token_id] == (not is_whole and naive.crosses(token))
-        assert shapes.has_leading_space[token_id] == (is_whole and naive.leading_space(token))
-        assert shapes.has_inner_space[token_id] == (is_whole and naive.inner_space(token))
+        assert shapes.is_crossing[token_id] == (not is_whole and naive.is_crossing(token))
+        assert shapes.has_leading_space[token_id] == (is_whole and naive.has_leading_space(token))
+        assert shapes.has_inner_space[token_id] == (is_whole and naive.has_inner_space(token))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     ],
 )
 def test_scripts(token: str, script: str) -> None:
-    shapes = find_shapes(index_tokens({token.encode(): 0, b"\xed\x95": 1}, 2, without=set()))
+    shapes = find_shapes(index_tokens({token.encode(): 0, b"\xed\x95": 1}, 2, special_ids=set()))
     assert [SCRIPT_NAMES[index] for index in shapes.scripts.tolist()] == [script, "Partial"]
 
 

@@ -48,7 +48,7 @@ def list_usual_pieces(merge_results: list[str], chars: str, *, bytes_too=True) -
     return pieces + [(text, -float(i), NORMAL) for i, text in enumerate(scored)]
 
 
-def naive_ids(text: str, pieces, *, byte_fallback=False, dummy=True, remove=True) -> list[int]:
+def encode_naively(text: str, pieces, *, byte_fallback=False, dummy=True, remove=True) -> list[int]:
     """The ids that sentencepiece gives, by its rule: merge the adjacent symbols that make the best piece."""
     if remove:
         text = re.sub(" {2,}", " ", text.lstrip(" "))

@@ -45,11 +45,11 @@ MODEL_OPTIONS = [
 ]
 
 
-def metaspace(scheme):
+def describe_metaspace(scheme):
     return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
 
 
-def random_model(rng, **fixed_fields):
+def draw_model(rng, **fixed_fields):
     """A model with random options, vocabulary and merges; `fixed_fields` are fields to set."""
     model = {
         "type": "BPE",
@@ -85,7 +85,7 @@ def random_model(rng, **fixed_fields):
     return {**model, "vocab": vocab, "merges": merges}
 
 
-def random_decoder(rng, suffix):
+def draw_decoder(rng, suffix):
     steps = [
         *LLAMA,
         {"type": "Strip", "content": rng.choice("a< "), "start": rng.randrange(3), "stop": rng.randrange(3)},
@@ -93,7 +93,7 @@ def random_decoder(rng, suffix):
         {"type": "WordPiece", "prefix": "##", "cleanup": rng.random() < 0.5},
         {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "$0"},
-        metaspace(rng.choice(["always", "first", "never"])),
+        describe_metaspace(rng.choice(["always", "first", "never"])),
     ]
     if rng.random() < 0.3:
         return {"type": "Sequence", "decoders": LLAMA}
@@ -102,7 +102,7 @@ def random_decoder(rng, suffix):
     return {"type": "Sequence", "decoders": rng.choices(steps, k=rng.randrange(1, 5))}
 
 
-def random_text(rng):
+def draw_text(rng):
     return "".join(rng.choice(CHARACTERS + OTHERS) for _ in range(rng.choice([1, 4, 8, 90])))
 
 
@@ -134,18 +134,18 @@ def decode_with_peer(peer, ids):
 def check_model(seed, n_texts=4, **fixed_fields):
     """Compare ids, tokens, offsets and decoding of a random model with those of `tokenizers`."""
     rng = random.Random(seed)
-    model = random_model(rng, **fixed_fields)
+    model = draw_model(rng, **fixed_fields)
     suffix = model["end_of_word_suffix"]
     data = build_file(
         model,
-        decoder=random_decoder(rng, suffix or "</w>"),
+        decoder=draw_decoder(rng, suffix or "</w>"),
         pre_tokenizer=rng.choice([None, {"type": "WhitespaceSplit"}]),
     )
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
     affix_bytes = model["byte_fallback"] and (suffix or model["continuing_subword_prefix"])
     for _ in range(n_texts):
-        text = random_text(rng)
+        text = draw_text(rng)
         expected = peer.encode(text)
         ids, spans = tok.encode_with_offsets(text)
         assert tok.encode(text).tolist() == expected.ids == ids.tolist()

@@ -224,10 +224,10 @@ def test_a_list_with_fewer_merges(tmp_path: Path) -> None:
 def test_invalid_lists_are_refused(tmp_path: Path, text: str, where: str, message: str) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(bpe.FormatError, match=message) as caught:
+    with pytest.raises(bpe.FormatError, match=message) as error_info:
         bpe.Tokenizer.from_clip(path, ftfy=False)
-    assert caught.value.path == str(path)
-    assert caught.value.where == where
+    assert error_info.value.path == str(path)
+    assert error_info.value.where == where
 
 
 def test_damaged_lists_are_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import generated
 import pytest
-from generated import token
+from generated import make_token
 
 import bpe
 from bpe.formats import packed
@@ -29,7 +29,7 @@ MARKED = {"content": "<m>", "lstrip": True, "rstrip": False, "single_word": Fals
 
 
 def build_tokenizer_json(*added: dict[str, Any]) -> dict[str, Any]:
-    return generated.file_of(VOCAB, MERGES, added)
+    return generated.make_file(VOCAB, MERGES, added)
 
 
 def write_folder(folder: Path, files: dict[str, Any]) -> Path:
@@ -42,15 +42,19 @@ def write_folder(folder: Path, files: dict[str, Any]) -> Path:
 #: Folders whose added tokens only the configuration has: the files beside the model, and the tokens with their ids.
 FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "decoder": (
-        {"tokenizer_config.json": {"added_tokens_decoder": {"258": token("<p>"), "259": token("<x>", special=False)}}},
+        {
+            "tokenizer_config.json": {
+                "added_tokens_decoder": {"258": make_token("<p>"), "259": make_token("<x>", special=False)}
+            }
+        },
         {"<p>": 258, "<x>": 259},
     ),
     "another id": (
-        {"tokenizer_config.json": {"added_tokens_decoder": {"300": token("<p>"), "258": token("<q>")}}},
+        {"tokenizer_config.json": {"added_tokens_decoder": {"300": make_token("<p>"), "258": make_token("<q>")}}},
         {"<q>": 258, "<p>": 259},
     ),
     "a token of the model": (
-        {"tokenizer_config.json": {"added_tokens_decoder": {"9": token("low"), "7": token("!")}}},
+        {"tokenizer_config.json": {"added_tokens_decoder": {"9": make_token("low"), "7": make_token("!")}}},
         {"!": 0, "low": 257},
     ),
     "roles": (
@@ -75,7 +79,7 @@ FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     ),
     "map beside a decoder": (
         {
-            "tokenizer_config.json": {"added_tokens_decoder": {"258": token("<p>")}},
+            "tokenizer_config.json": {"added_tokens_decoder": {"258": make_token("<p>")}},
             "special_tokens_map.json": {"pad_token": "<z>"},
             "added_tokens.json": {"<y>": 259},
         },
@@ -91,14 +95,14 @@ FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "one content with two ids": (
         {
             "tokenizer_config.json": {
-                "added_tokens_decoder": {"259": token("<p>", special=False), "258": token("<p>", lstrip=True)}
+                "added_tokens_decoder": {"259": make_token("<p>", special=False), "258": make_token("<p>", lstrip=True)}
             }
         },
         {"<p>": 258},
     ),
     "an id that is taken": (
         {
-            "tokenizer.json": build_tokenizer_json({"id": 258, **token("<y>")}),
+            "tokenizer.json": build_tokenizer_json({"id": 258, **make_token("<y>")}),
             "tokenizer_config.json": {"pad_token": {**MARKED, "content": "<p>", "__type": "AddedToken"}},
             "added_tokens.json": {"<p>": 258},
         },
@@ -136,8 +140,8 @@ def test_added_tokens_of_the_configuration(name: str, tmp_path: Path) -> None:
 
 def test_flags_that_mattered_to_no_id_before(tmp_path: Path) -> None:
     files = {
-        "tokenizer.json": build_tokenizer_json(token("w", id=86, normalized=True)),
-        "tokenizer_config.json": {"added_tokens_decoder": {"257": token("low", single_word=True)}},
+        "tokenizer.json": build_tokenizer_json(make_token("w", id=86, normalized=True)),
+        "tokenizer_config.json": {"added_tokens_decoder": {"257": make_token("low", single_word=True)}},
     }
     tok = bpe.Tokenizer.load(write_folder(tmp_path / "one", files))
     assert tok.encode("low xlow", allowed_special="all").tolist() == [257, 220, 87, 256, 86]
@@ -186,7 +190,7 @@ def test_kimis_pattern_is_taken_for_its_repositories_alone(auto_map: Any, known:
 
 
 def test_tokens_of_kimi_that_are_not_special(tmp_path: Path) -> None:
-    decoder = {"256": token("[EOS]"), "257": token("<think>", special=False)}
+    decoder = {"256": make_token("[EOS]"), "257": make_token("<think>", special=False)}
     for extra_fields in ({}, {"pat_str": r"\w+|\W+"}):
         config = {"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": decoder, **extra_fields}
         folder = write_folder(tmp_path / "one", {"tiktoken.model": RANKS, "tokenizer_config.json": config})

@@ -254,9 +254,9 @@ def test_an_invalid_folder_is_refused(name, content, message, tmp_path):
     (tmp_path / "merges.txt").write_text("#version: 0.2\nl o\n")
     assert bpe.Tokenizer.load(tmp_path).tokens("lo") == [b"lo"]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(bpe.FormatError, match=message) as caught:
+    with pytest.raises(bpe.FormatError, match=message) as error_info:
         bpe.Tokenizer.load(tmp_path)
-    assert str(tmp_path) in str(caught.value)
+    assert str(tmp_path) in str(error_info.value)
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ def test_where_llama_cpp_differs_from_the_published_pattern_the_published_one_co
 # Models of characters -------------------------------------------------------------------------------------------------
 
 
-def gemma_pieces(unk: int) -> list[tuple[str, float, int]]:
+def list_gemma_pieces(unk: int) -> list[tuple[str, float, int]]:
     pieces = [("<unk>", 0.0, unk), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
     pieces += [(name, 0.0, BYTE) for name in BYTES]
     return [*pieces, (SPACE, -3.0, NORMAL), ("a", -1.0, NORMAL), ("b", -2.0, NORMAL), (SPACE * 2, -4.0, NORMAL)]
@@ -289,7 +289,7 @@ def gemma_pieces(unk: int) -> list[tuple[str, float, int]]:
 @pytest.mark.parametrize("prefix", [False, True])
 def test_user_defined_tokens_are_found_in_the_text_as_it_is(unk, prefix):
     more_pieces = [("  ", -1000.0, USER_DEFINED), ("<a b>", -1000.0, USER_DEFINED)]
-    tok = build_scored(gemma_pieces(unk) + more_pieces, add_space_prefix=prefix)
+    tok = build_scored(list_gemma_pieces(unk) + more_pieces, add_space_prefix=prefix)
     prefix_tokens = [SPACE] if prefix else []
 
     def space(text):
@@ -303,17 +303,19 @@ def test_user_defined_tokens_are_found_in_the_text_as_it_is(unk, prefix):
 
 def test_tokens_of_all_types_are_merged():
     more_pieces = [("<", -5.0, NORMAL), ("s", -6.0, NORMAL), (">", -7.0, NORMAL), ("<s", -8.0, UNUSED)]
-    pieces = [*gemma_pieces(UNKNOWN), *more_pieces]
+    pieces = [*list_gemma_pieces(UNKNOWN), *more_pieces]
     tok = build_scored(pieces, add_space_prefix=False)
     assert tokenize(tok, "<s>") == ["<s>"]  # although it is of type control, and not allowed
     assert tokenize(tok, "<s") == ["<s"]
 
 
 def test_two_unknown_tokens_and_other_scores_are_read():
-    tok = build_scored([*gemma_pieces(UNKNOWN), ("<u>", 0.0, UNKNOWN), ("ab", 0.0, NORMAL)], add_space_prefix=False)
+    tok = build_scored(
+        [*list_gemma_pieces(UNKNOWN), ("<u>", 0.0, UNKNOWN), ("ab", 0.0, NORMAL)], add_space_prefix=False
+    )
     assert tokenize(tok, "ab<u>") == ["ab", *(f"<0x{byte:02X}>" for byte in b"<u>")]
     assert tokenize(tok, "ab<u>", "all") == ["ab", "<u>"]
-    texts, _, types = map(list, zip(*gemma_pieces(UNKNOWN), ("ab", 0.0, NORMAL), ("ba", 0.0, NORMAL), strict=True))
+    texts, _, types = map(list, zip(*list_gemma_pieces(UNKNOWN), ("ab", 0.0, NORMAL), ("ba", 0.0, NORMAL), strict=True))
     values = {"model": "llama", "tokens": texts, "token_type": types, "add_space_prefix": False}
     assert tokenize(load_gguf(values), "aba") == ["ab", "a"]
     last_id = len(texts) - 1
@@ -327,11 +329,11 @@ def test_what_is_found_before_takes_no_part_in_merging():
         ("xy", 0.0, USER_DEFINED),
         ("zzzz", 0.0, NORMAL),
     ]
-    tok = build_scored(gemma_pieces(UNKNOWN) + pieces_found_first, add_space_prefix=False)
+    tok = build_scored(list_gemma_pieces(UNKNOWN) + pieces_found_first, add_space_prefix=False)
     assert tokenize(tok, "a\nxyzzzz") == ["a", "\n", "xy", *["<0x7A>"] * 4]
     long_pieces = [("b" * 2**i, 0.0, NORMAL) for i in range(1, 12)]
     with pytest.raises(bpe.FormatError, match="has 2048 characters; a token has at most 1024"):
-        build_scored(gemma_pieces(UNKNOWN) + long_pieces)
+        build_scored(list_gemma_pieces(UNKNOWN) + long_pieces)
     for scores in (3, ["a"]):
         with pytest.raises(bpe.FormatError, match=r"tokenizer\.ggml\.scores: it is not an array of float"):
             load_gguf({"model": "llama", "tokens": ["a"], "scores": scores})

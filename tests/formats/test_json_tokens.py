@@ -14,10 +14,10 @@ import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, split_off_lists
+from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, NeedsParserError, split_off_lists
 from bpe.formats.huggingface.spelling import build_letter_table
 from bpe.formats.huggingface.whole_file import _build
-from bpe.formats.schema import load
+from bpe.formats.schema import parse_json
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY
 
@@ -32,15 +32,15 @@ def build_file(**options) -> dict:
 def read_usual(data: bytes) -> TokenizerSpec | None:
     """What the kernel reads; None for a file that is left to `json`."""
     try:
-        split = split_off_lists(data, load)
+        split = split_off_lists(data, parse_json)
         return None if split is None else _build(split[0], list_spans=split[1:])
-    except (FormatError, UnusualError):
+    except (FormatError, NeedsParserError):
         return None
 
 
 def load_without_kernel(data: bytes) -> bpe.Tokenizer | None:
     try:
-        return bpe.Tokenizer(_build(load(data)))
+        return bpe.Tokenizer(_build(parse_json(data)))
     except FormatError:
         return None
 
@@ -80,7 +80,7 @@ def test_ids_in_any_order():
         assert (
             load_with_kernel(data)
             == load_without_kernel(data)
-            == bpe.Tokenizer(_build(load(json.dumps(build_file()).encode())))
+            == bpe.Tokenizer(_build(parse_json(json.dumps(build_file()).encode())))
         )
     content["model"]["vocab"] = {token: 7 * token_id for token, token_id in items}
     for token in content["added_tokens"]:
@@ -152,7 +152,7 @@ STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 def test_unusual_strings_are_left_to_json(vocab):
     tokens = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, build_letter_table()[:512])
     assert tokens is not None
-    with pytest.raises((UnusualError, FormatError)):
+    with pytest.raises((NeedsParserError, FormatError)):
         KernelLists("byte", tokens, *np.empty((2, 0), dtype=np.int32))
 
 
@@ -163,7 +163,7 @@ def test_the_kernel_reads_a_vocab():
     assert tokens.blob.tobytes() == b'a b"\\/ '
     assert tokens.offsets.tolist() == [0, 1, 3, 6, 7]
     assert tokens.token_ids.tolist() == [1, 0, 5, 3]
-    assert tokens.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
+    assert tokens.other_tokens == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
     assert len(tokens) == 6
     assert [tokens.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
 

@@ -33,15 +33,15 @@ CHARACTERS = "ab cd\x0b\x00\t\n 漢字仮名한국어éñ🙂\U000e0001\U0007000
 LACKING = [frozenset(b"\x00\x01\x0b\x7f\xf2"), frozenset(b"\xf1"), frozenset(b"\xe6\x9f"), frozenset(b"\x0b \xc3a")]
 
 
-def random_text(rng: random.Random, size: int) -> str:
+def draw_text(rng: random.Random, size: int) -> str:
     return "".join(rng.choices(CHARACTERS, k=size))
 
 
-def random_merges(rng: random.Random, vocab: dict[str, int], suffix: str) -> list[list[str]]:
+def draw_merges(rng: random.Random, vocab: dict[str, int], suffix: str) -> list[list[str]]:
     """Merges of tokens that are neighbours in a text once the bytes without a token are left out; they are entered."""
     merges: list[list[str]] = []
     for _ in range(100):
-        word = [LETTERS[byte] for byte in random_text(rng, 6).encode() if LETTERS[byte] in vocab]
+        word = [LETTERS[byte] for byte in draw_text(rng, 6).encode() if LETTERS[byte] in vocab]
         start, middle, end = sorted(rng.sample(range(len(word) + 1), 3)) if len(word) > 2 else (0, 0, 0)
         left, right = "".join(word[start:middle]), "".join(word[middle:end])
         right += suffix if right + suffix in vocab and rng.random() < 0.5 else ""
@@ -58,22 +58,22 @@ def build_file(vocab: dict[str, int], merges: list[list[str]], added: dict[str, 
         name: vocab.get(name, len(vocab) + new_names.index(name) if name in new_names else 0) for name in added
     }
     tokens = [
-        generated.token(name, id=token_ids[name], normalized=not special, special=special)
+        generated.make_token(name, id=token_ids[name], normalized=not special, special=special)
         for name, special in sorted(added.items(), key=lambda item: token_ids[item[0]])
     ]
-    return json.dumps(generated.file_of(vocab, merges, tokens, **fields))
+    return json.dumps(generated.make_file(vocab, merges, tokens, **fields))
 
 
-def random_file(seed: int) -> str:
+def draw_file(seed: int) -> str:
     rng = random.Random(seed)
     missing_bytes = LACKING[seed % 5] if seed % 5 < 4 else frozenset(rng.sample(range(256), rng.randrange(1, 80)))
     suffix = "</w>" if seed % 7 == 6 else ""
     letters = [letter for byte, letter in enumerate(LETTERS) if byte not in missing_bytes]
     vocab = {token: i for i, token in enumerate(dict.fromkeys(letters + [letter + suffix for letter in letters]))}
-    merges = random_merges(rng, vocab, suffix)
+    merges = draw_merges(rng, vocab, suffix)
     if ignores := not suffix and rng.random() < 0.3:
         for _ in range(10):
-            vocab.setdefault("".join(LETTERS[byte] for byte in random_text(rng, 3).encode()), len(vocab))
+            vocab.setdefault("".join(LETTERS[byte] for byte in draw_text(rng, 3).encode()), len(vocab))
     return build_file(
         vocab, merges, {"<|end|>": True} if rng.random() < 0.5 else {}, normalizer=rng.choice([None, {"type": "NFC"}]),
         model={"ignore_merges": ignores, "end_of_word_suffix": suffix or None},
@@ -107,15 +107,15 @@ def check_one_text(file: str, text: str, *, decoded: bool = True) -> None:
 
 @pytest.mark.parametrize("seed", range(21))
 def test_bytes_without_a_token_are_left_out_as_in_tokenizers(seed: int) -> None:
-    file, rng = random_file(seed), random.Random(seed)
+    file, rng = draw_file(seed), random.Random(seed)
     for size in (0, 1, 2, 9, 40, 300):
-        check_one_text(file, random_text(rng, size), decoded=seed % 7 != 6)
+        check_one_text(file, draw_text(rng, size), decoded=seed % 7 != 6)
 
 
 def test_all_ways_to_encode_leave_bytes_out(tmp_path: Path) -> None:
     """Files, shards, copies, saved files, and another package's tokenizer."""
-    file, rng = random_file(0), random.Random(5)
-    texts = [random_text(rng, 60) for _ in range(50)]
+    file, rng = draw_file(0), random.Random(5)
+    texts = [draw_text(rng, 60) for _ in range(50)]
     peer = tokenizers.Tokenizer.from_str(file)
     expected = [peer.encode(text).ids for text in texts]
     path = tmp_path / "tokenizer.json"

@@ -13,7 +13,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
-from written import rank_file
+from written import write_rank_file
 
 import bpe
 from bpe.errors import FormatError
@@ -28,7 +28,7 @@ def flatten_tokens(tokens: list[bytes]) -> tuple[bytes, Any]:
     return b"".join(tokens), offsets
 
 
-def naive_merges(tokens: list[bytes]) -> list[list[int]]:
+def recover_merges_naively(tokens: list[bytes]) -> list[list[int]]:
     """Encode each token's bytes with the merges found so far; if two symbols remain, their pair is its merge."""
     index_of = {token: index for index, token in enumerate(tokens)}
     ranks: dict[tuple[bytes, bytes], int] = {}
@@ -51,7 +51,7 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
-    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == naive_merges(tokens)
+    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
 @settings(max_examples=100)
@@ -68,16 +68,16 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     for i, j in swaps:
         if max(i, j) < len(tokens):
             tokens[i], tokens[j] = tokens[j], tokens[i]
-    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == naive_merges(tokens)
+    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
 def test_merges_of_long_tokens() -> None:
     for letters in ("a", "ab", "aab"):
         tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
-        assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == naive_merges(tokens)
+        assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
-def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
+def list_splits_naively(tokens: list[bytes]) -> list[tuple[int, int, int]]:
     index_of = {token: index for index, token in enumerate(tokens)}
     return [
         (index_of[token[:cut]], index_of[token[cut:]], index)
@@ -94,7 +94,7 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     blob, offsets = flatten_tokens(tokens)
     all_indices = np.arange(len(tokens), dtype=np.int64)
     table = core.RankTable(blob, offsets)
-    assert list(map(tuple, table.list_splits(all_indices).tolist())) == naive_splits(tokens)
+    assert list(map(tuple, table.list_splits(all_indices).tolist())) == list_splits_naively(tokens)
     pairs = table.recover_merges()
     token_ranks = 3 * all_indices.astype(np.int32)
     merges, results, ranks, unreachable = tiktoken.recover_merges(blob, offsets, token_ranks, table)
@@ -108,8 +108,10 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     ]
     assert (ranks is not None) == bool(with_late_part)
     if ranks is not None:
-        assert [(left // 3, right // 3) for left, right in merges.tolist()] == [row[:2] for row in naive_splits(tokens)]
-        assert results.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
+        assert [(left // 3, right // 3) for left, right in merges.tolist()] == [
+            row[:2] for row in list_splits_naively(tokens)
+        ]
+        assert results.tolist() == ranks.tolist() == [3 * row[2] for row in list_splits_naively(tokens)]
         assert unreachable is None
     else:
         assert unreachable is not None
@@ -134,7 +136,7 @@ def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
         [b"a" * 300_001, b"a" * 300_000],
     ):
         path = tmp_path / "ranks.tiktoken"
-        path.write_bytes(rank_file({token: rank for rank, token in enumerate([*letters, *tokens])}))
+        path.write_bytes(write_rank_file({token: rank for rank, token in enumerate([*letters, *tokens])}))
         tok = bpe.Tokenizer.from_tiktoken(path, None)
         assert tok.encode(tokens[-1]).tolist() == [255 + len(tokens)]
 
@@ -142,7 +144,7 @@ def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
 def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
     """Loading once searched all ranks for each of them."""
     path = tmp_path / "ranks.tiktoken"
-    path.write_bytes(rank_file({b"%d" % token_id: token_id for token_id in range(20_000)}))
+    path.write_bytes(write_rank_file({b"%d" % token_id: token_id for token_id in range(20_000)}))
     special = {f"<{token_id}>": token_id for token_id in range(20_000, 50_000)}
     tok = bpe.Tokenizer.from_tiktoken(path, None, special)
     assert tok.encode("7<20000><49999>8", allowed_special="all").tolist() == [7, 20_000, 49_999, 8]
@@ -175,7 +177,7 @@ def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
 @given(ranks=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**31 - 1), min_size=1))
 def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
-    data = rank_file(ordered)
+    data = write_rank_file(ordered)
     for content in (data, data.removesuffix(b"\n")):
         read = core.read_ranks(content)
         assert read is not None
@@ -186,7 +188,7 @@ def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     assert (blob, offsets.tolist(), kernel_ranks.tolist()) == (tokens[0], tokens[1].tolist(), tokens[2].tolist())
     shuffled = list(ordered.items())
     random.Random(1).shuffle(shuffled)
-    unusual_tokens = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"))
+    unusual_tokens = tiktoken._read_line_by_line(write_rank_file(dict(shuffled), "\r\n\r\n"))
     assert (blob, offsets.tolist(), kernel_ranks.tolist()) == (
         unusual_tokens[0],
         unusual_tokens[1].tolist(),
@@ -260,7 +262,7 @@ def test_vocabulary_from_arrays_equals_the_one_from_objects(numbers: list[int], 
 
 def test_special_tokens_between_ranks(tmp_path: Any) -> None:
     path = tmp_path / "ranks.tiktoken"
-    path.write_bytes(rank_file({b"a": 0, b"b": 1, b"ab": 3}))
+    path.write_bytes(write_rank_file({b"a": 0, b"b": 1, b"ab": 3}))
     tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<s>": 2, "<t>": 7})
     assert tok.vocab() == {b"a": 0, b"b": 1, b"<s>": 2, b"ab": 3, b"<t>": 7}
     assert tok.encode("ab<s>a<t>", allowed_special="all").tolist() == [3, 2, 0, 7]
@@ -275,7 +277,7 @@ def test_special_tokens_between_ranks(tmp_path: Any) -> None:
 def test_the_readers_unreachable_tokens_are_right(tmp_path_factory: Any, tokens: list[bytes], text: str) -> None:
     """The unreachable tokens that the reader finds equal those found by encoding each token."""
     path = tmp_path_factory.mktemp("ranks") / "ranks.tiktoken"
-    path.write_bytes(rank_file({token: rank for rank, token in enumerate([b"a", b"b", b"c", b" ", *tokens])}))
+    path.write_bytes(write_rank_file({token: rank for rank, token in enumerate([b"a", b"b", b"c", b" ", *tokens])}))
     tok = bpe.Tokenizer.from_tiktoken(path, "whitespace")
     from dataclasses import replace
 

@@ -14,8 +14,8 @@ from sentencepiece_files import (
     USER_DEFINED,
     build_gguf,
     build_model,
+    encode_naively,
     list_usual_pieces,
-    naive_ids,
 )
 
 import bpe
@@ -51,7 +51,7 @@ def test_ids_follow_the_rule(fallback, dummy, remove):
     tok = load_model(pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
     assert tok.spec.merge_ranks is None
     for text in TEXTS:
-        expected = naive_ids(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
+        expected = encode_naively(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
         assert tok.encode(text).tolist() == expected, text
     assert tok.decode(tok.encode("lower lowest")) == "lower lowest"
     assert tok.special_tokens["</s>"] == 2
@@ -80,7 +80,7 @@ def test_pieces_in_any_order():
         n_general += tok.spec.merge_ranks is not None
         for _ in range(10):
             text = "".join(rng.choices("abc ", k=rng.randint(0, 9)))
-            assert tok.encode(text).tolist() == naive_ids(text, pieces, remove=False), (merge_results, text)
+            assert tok.encode(text).tolist() == encode_naively(text, pieces, remove=False), (merge_results, text)
     assert n_general > 5
 
 

@@ -17,12 +17,12 @@ from tokenizer_json import (
     LLAMA3,
     TEXTS,
     assert_same,
-    byte_level,
-    hugging,
+    load_by_tokenizers,
+    make_byte_level,
     make_spec,
-    replaced,
-    saved,
-    split_then_bytes,
+    make_split_and_bytes,
+    replace_fields,
+    save_by_tokenizers,
 )
 
 import bpe
@@ -76,7 +76,7 @@ def build_peer(
 CL100K_PUBLISHED = Pretokenizer("cl100k").pattern.replace("{1,3}+", "{1,3}")
 THEIRS = {
     "ByteLevel": (
-        lambda: build_peer(pre=byte_level(), decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
+        lambda: build_peer(pre=make_byte_level(), decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
         Pretokenizer("gpt2"),
     ),
     "ByteLevel, prefix": (
@@ -91,27 +91,29 @@ THEIRS = {
         lambda: build_peer(pre=pre_tokenizers.ByteLevel(use_regex=False)),
         make_prefix_pretokenizer(),
     ),
-    "special": (lambda: build_peer(pre=byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
-    "cl100k": (lambda: build_peer(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
+    "special": (lambda: build_peer(pre=make_byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
+    "cl100k": (lambda: build_peer(pre=make_split_and_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
     "cl100k removed": (
-        lambda: build_peer(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
+        lambda: build_peer(pre=make_split_and_bytes(CL100K_PUBLISHED, "removed", True)),
         Pretokenizer("cl100k"),
     ),
     "StarCoder": (
-        lambda: build_peer(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level()])),
+        lambda: build_peer(
+            pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), make_byte_level()])
+        ),
         Pretokenizer("starcoder"),
     ),
     "o200k": (
-        lambda: build_peer(pre=split_then_bytes(ONIGURUMA_SPELLINGS["o200k"], "removed", True)),
+        lambda: build_peer(pre=make_split_and_bytes(ONIGURUMA_SPELLINGS["o200k"], "removed", True)),
         Pretokenizer("o200k"),
     ),
     "Llama 3": (
-        lambda: build_peer(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
+        lambda: build_peer(pre=make_split_and_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
         Pretokenizer.from_regex(LLAMA3, gaps="keep"),
     ),
     "CLIP": (
         lambda: build_peer(
-            pre=split_then_bytes(CLIP_FILE, "removed", True),
+            pre=make_split_and_bytes(CLIP_FILE, "removed", True),
             end_of_word_suffix="</w>",
             normalizer=normalizers.Sequence(
                 [normalizers.NFC(), normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Lowercase()]
@@ -181,9 +183,9 @@ THEIRS = {
 def test_their_files_have_the_same_ids_here(kind):
     make, pretokenizer = THEIRS[kind]
     peer = make()
-    spec = read(saved(peer))
+    spec = read(save_by_tokenizers(peer))
     assert spec.pretokenizer == pretokenizer
-    reloaded = hugging(spec)
+    reloaded = load_by_tokenizers(spec)
     tok = bpe.Tokenizer(spec)
 
     parts = ["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"]
@@ -207,7 +209,7 @@ def test_files_of_old_versions_load():
         del old_file["model"][name]
     old_file["model"] |= {"unk_token": "", "continuing_subword_prefix": "", "end_of_word_suffix": ""}
     del old_file["version"], old_file["truncation"], old_file["padding"], old_file["pre_tokenizer"]["use_regex"]
-    assert_same(read(json.dumps(old_file).encode()), replaced(spec, pretokenizer=Pretokenizer("gpt2")))
+    assert_same(read(json.dumps(old_file).encode()), replace_fields(spec, pretokenizer=Pretokenizer("gpt2")))
 
 
 def test_normalized_special_tokens_without_a_normalizer():
@@ -219,13 +221,13 @@ def test_normalized_special_tokens_without_a_normalizer():
 @pytest.mark.parametrize("pattern", ["[[:alpha:]]+", r"\s{2,}+", "^t", r"\h", "[a-h&&[^c]]{2}+", "(?<=t)(?=h)"])
 def test_patterns_of_normalizers_are_saved_as_they_were(pattern):
     peer = build_peer(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
-    spec = read(saved(peer))
+    spec = read(save_by_tokenizers(peer))
     assert read(write(spec)).normalizer == spec.normalizer
     reloaded, copied = (
-        hugging(spec),
+        load_by_tokenizers(spec),
         pickle.loads(pickle.dumps(spec.normalizer)),
     )  # the file is one that tokenizers reads
-    assert write(replaced(spec, normalizer=copied.with_timeout(9))) == write(spec)
+    assert write(replace_fields(spec, normalizer=copied.with_timeout(9))) == write(spec)
     for text in ("the heat  \n\tth abccba12", "the\nthe é"):
         assert reloaded.encode(text).ids == peer.encode(text).ids
         assert bpe.Tokenizer(spec).encode(text).tolist() == peer.encode(text).ids
@@ -322,7 +324,7 @@ def train_peer(unk=None, fuse=False, suffix=None, pre=None, normalizer=None, **o
     given_options = {"unk_token": unk, "end_of_word_suffix": suffix}
     options_given = {name: value for name, value in given_options.items() if value is not None}
     tokenizer = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **options_given))
-    tokenizer.pre_tokenizer = pre or byte_level()
+    tokenizer.pre_tokenizer = pre or make_byte_level()
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     if suffix is not None:
@@ -335,7 +337,7 @@ def train_peer(unk=None, fuse=False, suffix=None, pre=None, normalizer=None, **o
 TRAINED = {
     "bytes": lambda: train_peer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"]),
     "bytes, Llama 3": lambda: train_peer(
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), pre=split_then_bytes(LLAMA3)
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), pre=make_split_and_bytes(LLAMA3)
     ),
     "bytes, NFKC": lambda: train_peer(
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), normalizer=normalizers.NFKC()

@@ -13,7 +13,7 @@ import generated
 import pytest
 from checks import load_check
 from generated import BYTE_LETTERS as LETTERS
-from generated import LEVEL, token
+from generated import LEVEL, make_token
 from peers import Peer
 
 import bpe
@@ -25,7 +25,7 @@ tokenizers = Peer("tokenizers")
 
 
 def build_file(vocab: dict[str, int], merges: list[list[str]], added: list[dict[str, Any]], **fields: Any) -> str:
-    return json.dumps(generated.file_of(vocab, merges, added, **fields))
+    return json.dumps(generated.make_file(vocab, merges, added, **fields))
 
 
 def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
@@ -45,7 +45,7 @@ def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
 @pytest.mark.parametrize("seed", range(60))
 def test_generated_files_give_the_results_of_tokenizers(seed: int) -> None:
     rng = random.Random(seed)
-    file = generated.tokenizer(rng)
+    file = generated.draw_tokenizer(rng)
     file["decoder"] = None
     data = json.dumps(file)
     peer = tokenizers.Tokenizer.from_str(data)
@@ -56,7 +56,7 @@ def test_generated_files_give_the_results_of_tokenizers(seed: int) -> None:
     if generated.is_undecided(file, peer):
         return
     names = [token["content"] for token in file["added_tokens"]]
-    for text in (generated.text(rng, names) for _ in range(4)):
+    for text in (generated.draw_text(rng, names) for _ in range(4)):
         try:
             ids = tok.encode(text, allowed_special="all").tolist()
         except ValueError:  # a byte without a token
@@ -73,7 +73,7 @@ def test_a_token_of_a_merge_may_be_added() -> None:
     for names in (["!!"], ["Ġa"], ["!", "1", "2"], ["Ġab", "Ġ"], ["!!", "Ġa", "Ġab", "12", "Ċ"]):
         for special in (True, False):
             tok = compare(
-                build_file(vocab, merges, [token(name, id=vocab[name], special=special) for name in names]), texts
+                build_file(vocab, merges, [make_token(name, id=vocab[name], special=special) for name in names]), texts
             )
             assert tok.special_tokens == {name: vocab[name] for name in names}
             assert tok.encode("!! a", dropout=0.0).tolist() == tok.encode("!! a").tolist()
@@ -85,7 +85,7 @@ def test_a_token_of_a_merge_may_be_added() -> None:
 
 def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
     vocab = {**LETTERS, "!!": 256}
-    tok = bpe.Tokenizer(read(build_file(vocab, [["!", "!"]], [token("!!", id=256)]).encode()))
+    tok = bpe.Tokenizer(read(build_file(vocab, [["!", "!"]], [make_token("!!", id=256)]).encode()))
     for name in ("tiktoken", "tiktoken-folder", "tekken"):
         with pytest.raises(ValueError, match=name):
             tok.save(tmp_path / f"{name}.out", format=name)
@@ -97,7 +97,11 @@ def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
 
 def test_words_that_are_added_tokens_with_ignore_merges() -> None:
     vocab = {**LETTERS, "<x>": 256, "ab": 257, "Ġab": 258}
-    added = [token("<x>", id=256, single_word=True), token("ab", id=257, normalized=True), token("Ġab", id=258)]
+    added = [
+        make_token("<x>", id=256, single_word=True),
+        make_token("ab", id=257, normalized=True),
+        make_token("Ġab", id=258),
+    ]
     fields = {"pre_tokenizer": {**LEVEL, "use_regex": False}, "normalizer": {"type": "Lowercase"}}
     compare(
         build_file(vocab, [], added, model={"ignore_merges": True}, **fields), ["<x>", "a<x>", "AB", " ab", "<X>", "ab"]
@@ -114,7 +118,7 @@ def test_the_decoder_byte_level_keeps_the_mark_as_for_clip() -> None:
     decoders = [level, mark, *pairs]
     for steps in decoders:
         decoder = {"type": "Sequence", "decoders": steps} if isinstance(steps, list) else steps
-        added = [token(name, id=token_id) for name, token_id in (("é", 165), ("Ġé", 513), ("<s>", 514))]
+        added = [make_token(name, id=token_id) for name, token_id in (("é", 165), ("Ġé", 513), ("<s>", 514))]
         data = build_file(vocab, [["b", "c</w>"]], added, decoder=decoder, model={"end_of_word_suffix": "</w>"})
         compare(data, ["a bc", "é b é<s>a", "bc</w> 中", ""])
 
@@ -130,6 +134,6 @@ def test_this_packages_decoder_of_marks_is_kept(tmp_path: Any) -> None:
 
 def test_a_name_that_normalization_makes_of_other_text_is_found() -> None:
     compare(
-        build_file(LETTERS, [], [token("é", id=165, normalized=True)], normalizer={"type": "NFC"}),
+        build_file(LETTERS, [], [make_token("é", id=165, normalized=True)], normalizer={"type": "NFC"}),
         ["e\u0301", "é", "e"],
     )

@@ -96,8 +96,8 @@ def train_peer(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -
     rng = random.Random(5)
     byte = any(step["type"] == "ByteLevel" for step in normalizers + steps)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
-    shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
-    shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", steps)
+    shell["normalizer"] = pipelines.make_sequence("normalizers", normalizers)
+    shell["pre_tokenizer"] = pipelines.make_sequence("pretokenizers", steps)
     learner = tokenizers.Tokenizer.from_str(json.dumps(shell))
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=500,
@@ -105,7 +105,7 @@ def train_peer(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet() if byte else [],
         show_progress=False,
     )
-    learner.train_from_iterator([pipelines.text(rng, 40).replace("<", "") for _ in range(60)], trainer)
+    learner.train_from_iterator([pipelines.draw_text(rng, 40).replace("<", "") for _ in range(60)], trainer)
     if byte:
         learner.decoder = tokenizers.decoders.ByteLevel()
     learner.post_processor = tokenizers.processors.ByteLevel(trim_offsets=True)
@@ -131,7 +131,7 @@ def test_published_shapes(name: str) -> None:
     data = peer.to_str().encode()
     tok = bpe.Tokenizer(huggingface.read(data))
     rng = random.Random(name)
-    texts = [pipelines.text(rng) for _ in range(25)]
+    texts = [pipelines.draw_text(rng) for _ in range(25)]
     for text in texts:
         check(peer, tok, text)
         ids = tok.encode(text)
@@ -154,14 +154,14 @@ def test_published_shapes(name: str) -> None:
 @pytest.mark.parametrize("seed", range(24))
 def test_random_pipelines(seed: int) -> None:
     rng = random.Random(seed)
-    peer = pipelines.tokenizer(rng, [pipelines.text(rng, 40) for _ in range(15)], 350)
+    peer = pipelines.train_tokenizer(rng, [pipelines.draw_text(rng, 40) for _ in range(15)], 350)
     data = peer.to_str().encode()
     try:
         tok = bpe.Tokenizer(huggingface.read(data))
     except FormatError:  # a token that text can spell
         return
     for _ in range(15):
-        check(peer, tok, pipelines.text(rng))
+        check(peer, tok, pipelines.draw_text(rng))
     assert bpe.Tokenizer(huggingface.read(huggingface.write(tok.spec))) == tok
 
 

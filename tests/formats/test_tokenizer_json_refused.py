@@ -14,7 +14,7 @@ from tokenizer_json import (
     MARKED_MERGES,
     assert_same,
     make_spec,
-    split,
+    make_split,
 )
 
 import bpe
@@ -32,11 +32,11 @@ def build_base() -> dict:
     return json.loads(write(spec))
 
 
-def replace_step(pattern):
+def describe_replace(pattern):
     return {"type": "Replace", "pattern": pattern, "content": ""}
 
 
-def sequence_of(*pretokenizers):
+def describe_sequence(*pretokenizers):
     return {"type": "Sequence", "pretokenizers": list(pretokenizers)}
 
 
@@ -45,7 +45,7 @@ def build_template(single, token_id=263):
     return {"type": "TemplateProcessing", "single": single, "pair": single, "special_tokens": tokens}
 
 
-def piece(name):
+def describe_piece(name):
     return {"SpecialToken": {"id": name, "type_id": 0}}
 
 
@@ -64,11 +64,11 @@ BAD = [
     (("post_processor",), build_template([TEXT, TEXT]), "post_processor.single", "one Sequence"),
     (("post_processor",), build_template([1, TEXT]), "post_processor.single[0]", "neither"),
     (
-        ("post_processor",), build_template([piece("</s>"), TEXT]),
+        ("post_processor",), build_template([describe_piece("</s>"), TEXT]),
         "post_processor.single[0]", "no ids in special_tokens",
     ),
     (
-        ("post_processor",), build_template([piece("<s>"), TEXT], 999),
+        ("post_processor",), build_template([describe_piece("<s>"), TEXT], 999),
         "post_processor.special_tokens['<s>'].ids", "no token",
     ),
     (("post_processor",), {"type": "BertProcessing", "sep": ["</s>"], "cls": ["<s>", 263]}, "post_processor.sep", "id"),
@@ -85,19 +85,19 @@ BAD = [
     (("normalizer",), {"type": "Furigana"}, "normalizer", "'Furigana' is not known"),
     (("normalizer", "normalizers", 0), {"type": "NFC", "x": 1}, "normalizer.normalizers[0]", "'x' is not known"),
     (("normalizer", "normalizers", 0), 1, "normalizer.normalizers[0]", "not an object with a type"),
-    (("normalizer",), replace_step({"Regex": "a*"}), "normalizer.pattern", "Oniguruma"),
-    (("normalizer",), replace_step({"Regex": ""}), "normalizer.pattern", "empty"),
-    (("normalizer",), replace_step({"Regex": "^"}), "normalizer.pattern", "puts the content twice"),
-    (("normalizer",), replace_step({"Regex": "(?<=a)|(?=b)"}), "normalizer.pattern", "puts the content twice"),
-    (("normalizer",), replace_step({}), "normalizer.pattern", "either"),
+    (("normalizer",), describe_replace({"Regex": "a*"}), "normalizer.pattern", "Oniguruma"),
+    (("normalizer",), describe_replace({"Regex": ""}), "normalizer.pattern", "empty"),
+    (("normalizer",), describe_replace({"Regex": "^"}), "normalizer.pattern", "puts the content twice"),
+    (("normalizer",), describe_replace({"Regex": "(?<=a)|(?=b)"}), "normalizer.pattern", "puts the content twice"),
+    (("normalizer",), describe_replace({}), "normalizer.pattern", "either"),
     (("normalizer",), {"type": "bpe.UnescapeHTML", "times": True}, "normalizer", "times"),
     (("normalizer",), {"type": "bpe.Replace", "pattern": "(", "replacement": ""}, "normalizer", "does not compile"),
     (("pre_tokenizer",), {"type": "Digits"}, "pre_tokenizer", "no individual_digits"),
     (("pre_tokenizer", "use_regex"), 1, "pre_tokenizer.use_regex", "must be"),
-    (("pre_tokenizer",), split(r"\p{N}(?~a)", "Isolated"), "pre_tokenizer", "absent groups"),
-    (("pre_tokenizer",), split("a", "Merged"), "pre_tokenizer", "MergedWithNext"),
+    (("pre_tokenizer",), make_split(r"\p{N}(?~a)", "Isolated"), "pre_tokenizer", "absent groups"),
+    (("pre_tokenizer",), make_split("a", "Merged"), "pre_tokenizer", "MergedWithNext"),
     (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
-    (("pre_tokenizer",), sequence_of(PREFIX, PREFIX), "pre_tokenizer", "follows a ByteLevel"),
+    (("pre_tokenizer",), describe_sequence(PREFIX, PREFIX), "pre_tokenizer", "follows a ByteLevel"),
     (("decoder",), {"type": "CTC"}, "decoder", "CTC"),
     (("model",), [], "model", "not an object"),
     (("model", "type"), "WordPiece", "model.type", "must be BPE"),
@@ -130,11 +130,11 @@ def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
     for key in keys[:-1]:
         parent = parent[key]
     parent[keys[-1]] = value
-    with pytest.raises(FormatError) as caught, with_path("tokenizer.json"):
+    with pytest.raises(FormatError) as error_info, with_path("tokenizer.json"):
         read(json.dumps(file).encode())
-    assert caught.value.where == where
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(f"tokenizer.json, {where}: ")
+    assert error_info.value.where == where
+    assert message in str(error_info.value)
+    assert str(error_info.value).startswith(f"tokenizer.json, {where}: ")
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
     ],
 )
 def test_files_that_are_not_tokenizer_json_are_refused(data, where, message):
-    with pytest.raises(FormatError, match=message) as caught:
+    with pytest.raises(FormatError, match=message) as error_info:
         read(data)
-    assert caught.value.where == where
+    assert error_info.value.where == where
 
 
 def test_a_file_truncated_anywhere_is_refused():
@@ -276,10 +276,10 @@ def test_unsupported_model_types_are_reported_first(change, where, message):
         "pre_tokenizer": {"type": "Metaspace"},
         "truncation": {},
     }
-    with pytest.raises(FormatError) as caught, with_path("tokenizer.json"):
+    with pytest.raises(FormatError) as error_info, with_path("tokenizer.json"):
         read(json.dumps(file).encode())
-    assert caught.value.where == where
-    assert message in str(caught.value)
+    assert error_info.value.where == where
+    assert message in str(error_info.value)
 
 
 @pytest.mark.parametrize(("field", "value"), [("merge_ranks", [2, 1, 0]), ("ends_word", [1, 2])])
@@ -289,6 +289,6 @@ def test_inconsistent_parts_of_our_own_files_are_refused(tmp_path, field, value)
     file = json.loads(path.read_text(encoding="utf-8"))
     file["model"][field] = value
     path.write_text(json.dumps(file), encoding="utf-8")
-    with pytest.raises(FormatError, match=field) as caught:
+    with pytest.raises(FormatError, match=field) as error_info:
         bpe.Tokenizer.load(path)
-    assert caught.value.path == str(path)
+    assert error_info.value.path == str(path)

@@ -19,17 +19,17 @@ from tokenizer_json import (
     PIECES,
     TEXTS,
     assert_same,
-    hugging,
+    load_by_tokenizers,
     make_spec,
-    replaced,
-    saved,
+    replace_fields,
+    save_by_tokenizers,
 )
 
 import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.spelling import explain_difference
+from bpe.formats.huggingface.expressible import explain_other_ids
 from bpe.pretokenize.patterns import NAMES, ONIGURUMA_SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.simplifying import make_prefix_pretokenizer, make_whitespace_pretokenizer
@@ -41,10 +41,10 @@ tokenizers = Peer("tokenizers")
 pre_tokenizers = Peer("tokenizers.pre_tokenizers")
 
 
-def loads(spec: TokenizerSpec) -> bool:
+def is_loaded_by_tokenizers(spec: TokenizerSpec) -> bool:
     """Whether `tokenizers` loads the file; if not, it must be because of a type that it does not know."""
     try:
-        hugging(spec)
+        load_by_tokenizers(spec)
     except Exception as error:
         if "did not match any variant" not in str(error):
             raise
@@ -120,9 +120,9 @@ def specs(draw, plain=False):
         merge_ranks=draw(st.sampled_from(ranks)),
     )  # fmt: skip
     if not plain and len(special) >= 2 and draw(st.booleans()):
-        spec = replaced(spec, clip=(spec.special_tokens[special[0]], spec.special_tokens[special[1]]))
+        spec = replace_fields(spec, clip=(spec.special_tokens[special[0]], spec.special_tokens[special[1]]))
     if not plain and mark is not None and draw(st.integers(0, 9)) == 0:
-        spec = replaced(spec, ends_word=~spec.ends_word & (spec.vocabulary.kinds == 1))
+        spec = replace_fields(spec, ends_word=~spec.ends_word & (spec.vocabulary.kinds == 1))
     return spec
 
 
@@ -133,16 +133,35 @@ def test_specs_round_trip(spec):
     assert_same(read(data), spec)
     assert write(read(data)) == data
     loaded = json.loads(data)["model"]["type"] == "BPE"
-    assert loaded == (explain_difference(spec) is None)
+    assert loaded == (explain_other_ids(spec) is None)
+
+
+@pytest.mark.parametrize("with_mark", [False, True])
+@pytest.mark.parametrize("byte_fallback", [False, True])
+@pytest.mark.parametrize("unk", ["?", "q", "Ġ", "é", "<0x3F>", "?</w>"])
+@pytest.mark.parametrize("model", ["char", "byte"])
+def test_a_spec_whose_unknown_token_is_one_character_round_trips(model, unk, byte_fallback, with_mark):
+    byte_fallback = byte_fallback and model == "char"  # a byte model has none
+    mark = "</w>" if with_mark else None
+    symbols = [*"abc<", *(f"{char}</w>" for char in "abc<" if with_mark)]
+    symbols += ["<0x40>" if unk == "<0x3F>" else "<0x3F>"] if byte_fallback else []
+    symbols = symbols if model == "char" else [symbol.encode() for symbol in symbols]
+    spec = make_spec(model, symbols, [], ["<s>"], unk, mark, with_mark, byte_fallback=byte_fallback)
+    reloaded = read(write(spec))
+    assert_same(reloaded, spec)
+    for text in ("?", "a?b", "ab?", "q", "aĠb", "é?"):
+        assert list(bpe.Tokenizer(reloaded).encode(text)) == list(bpe.Tokenizer(spec).encode(text))
+        if is_loaded_by_tokenizers(spec) and not with_mark:
+            assert load_by_tokenizers(spec).encode(text).ids == list(bpe.Tokenizer(spec).encode(text))
 
 
 @given(specs())
 @settings(max_examples=150, deadline=None)
 def test_tokenizers_loads_files_without_types_of_our_own(spec):
     data = write(spec)
-    assert loads(spec) == (b'"type": "bpe.' not in data)
-    if loads(spec):
-        theirs = hugging(data)
+    assert is_loaded_by_tokenizers(spec) == (b'"type": "bpe.' not in data)
+    if is_loaded_by_tokenizers(spec):
+        theirs = load_by_tokenizers(data)
         assert theirs.get_vocab(with_added_tokens=True) == {
             (
                 token.decode()
@@ -152,7 +171,7 @@ def test_tokenizers_loads_files_without_types_of_our_own(spec):
             for kind in (1, 2)
             for number, token in spec.vocabulary.items(kind)
         }
-        assert_same(read(saved(theirs)), spec)
+        assert_same(read(save_by_tokenizers(theirs)), spec)
 
 
 @given(specs(plain=True), TEXTS | st.text(alphabet="abc é한😊\n<q?x", max_size=30))
@@ -162,7 +181,7 @@ def test_specs_that_tokenizers_loads_have_the_same_ids_there(spec, text):
     data = write(spec)
     assume(b'"type": "bpe.' not in data)
     ids = bpe.Tokenizer(spec).encode(text, allowed_special="all")
-    assert hugging(data).encode(text).ids == ids.tolist()
+    assert load_by_tokenizers(data).encode(text).ids == ids.tolist()
 
 
 def test_the_vocabulary_is_in_id_order_one_entry_per_line():
@@ -188,7 +207,7 @@ def test_every_pretokenizer_round_trips(model, pretokenizer):
 def test_every_normalizer_round_trips(normalizer):
     spec = make_spec(normalizer=normalizer)
     assert_same(read(write(spec)), spec)
-    assert loads(spec) == (normalizer in PLAIN_NORMALIZERS)
+    assert is_loaded_by_tokenizers(spec) == (normalizer in PLAIN_NORMALIZERS)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +231,7 @@ def test_every_normalizer_round_trips(normalizer):
 )
 def test_tokenizers_refuses_files_that_it_would_interpret_differently(spec):
     assert_same(read(write(spec)), spec)
-    assert not loads(spec)
+    assert not is_loaded_by_tokenizers(spec)
 
 
 @pytest.mark.parametrize(
@@ -225,9 +244,9 @@ def test_tokenizers_refuses_files_that_it_would_interpret_differently(spec):
 def test_a_special_token_that_text_could_become_is_left_out_of_the_vocab(spec):
     assert_same(read(write(spec)), spec)
     name = next(iter(spec.special_tokens))
-    assert loads(spec)
+    assert is_loaded_by_tokenizers(spec)
     assert name not in json.loads(write(spec))["model"]["vocab"]
-    peer = hugging(write(spec))
+    peer = load_by_tokenizers(write(spec))
     peer.encode_special_tokens = True
     for text in (name, "＜s＞") if spec.model == "byte" else ():  # no token is a b that ends a word
         assert peer.encode(text).ids == bpe.Tokenizer(spec).encode(text).tolist()
@@ -235,8 +254,8 @@ def test_a_special_token_that_text_could_become_is_left_out_of_the_vocab(spec):
 
 @pytest.mark.parametrize("normalizer", OWN_NORMALIZERS, ids=str)
 def test_tokenizers_refuses_our_normalizers_alone_and_in_a_sequence(normalizer):
-    assert not loads(make_spec(normalizer=normalizer))
-    assert not loads(make_spec(normalizer=n.Sequence(n.NFC(), normalizer)))
+    assert not is_loaded_by_tokenizers(make_spec(normalizer=normalizer))
+    assert not is_loaded_by_tokenizers(make_spec(normalizer=n.Sequence(n.NFC(), normalizer)))
 
 
 def test_inconsistent_specs_are_not_written():
@@ -250,7 +269,7 @@ def test_inconsistent_specs_are_not_written():
         ({"end_of_word_glued": True}, "go together"),
     ):
         with pytest.raises(ValueError, match=message):
-            write(replaced(spec, **changes))
+            write(replace_fields(spec, **changes))
     deep = n.Sequence()
     for _ in range(60):
         deep = n.Sequence(deep)
@@ -261,13 +280,13 @@ def test_inconsistent_specs_are_not_written():
 # The same pretokens and the same normalized text ----------------------------------------------------------------------
 
 
-def split_here(pretokenizer, text):
+def split_by_bpe(pretokenizer, text):
     data = pretokenizer.put_prefix(text.encode())
     starts, ends = pretokenizer.find_spans_by_regex(data)
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def split_with_peer(peer, model, text):
+def split_by_peer(peer, model, text):
     pieces = [piece for piece, _ in peer.pre_tokenizer.pre_tokenize_str(text)]
     return [bytes(map_letters_to_bytes()[c] for c in piece) if model == "byte" else piece.encode() for piece in pieces]
 
@@ -287,21 +306,21 @@ SAME = [
 )  # fmt: skip
 def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):
     spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
-    peer = hugging(spec)
+    peer = load_by_tokenizers(spec)
     all_characters = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97)) + "!\u0345!"
-    assert split_with_peer(peer, model, all_characters) == split_here(pretokenizer, all_characters)
+    assert split_by_peer(peer, model, all_characters) == split_by_bpe(pretokenizer, all_characters)
 
     @given(TEXTS)
     @examples(12)
     def check(text):
-        assert split_with_peer(peer, model, text) == split_here(pretokenizer, text)
+        assert split_by_peer(peer, model, text) == split_by_bpe(pretokenizer, text)
 
     check()
 
 
 @pytest.mark.parametrize("normalizer", PLAIN_NORMALIZERS, ids=str)
 def test_tokenizers_normalizes_alike(normalizer):
-    peer = hugging(make_spec(normalizer=normalizer)).normalizer
+    peer = load_by_tokenizers(make_spec(normalizer=normalizer)).normalizer
     for start in range(0, len(OLD), 5000):
         text = " ".join(OLD[start : start + 5000])
         assert peer.normalize_str(text) == normalizer(text)
@@ -328,7 +347,7 @@ def test_translated_patterns_match_alike(pattern):
         return
     peer = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     for text in ("ab.(a)[b] {a}**bb01 dsS pPLu\n\nNi", "ß ﬆ éa,b:=!<>^$-&|'ia  11", "aaabbb???+++"):
-        assert [piece.encode() for piece, _ in peer.pre_tokenize_str(text)] == split_here(pretokenizer, text)
+        assert [piece.encode() for piece, _ in peer.pre_tokenize_str(text)] == split_by_bpe(pretokenizer, text)
 
 
 def test_which_patterns_are_translated():
@@ -357,9 +376,9 @@ def test_added_tokens_may_be_given_by_their_fields(in_file):
     tokens = document["added_tokens"]
     rows = [tuple(token.values()) for token in tokens[in_file:]]
     shorter_file = json.dumps({**document, "added_tokens": tokens[:in_file]}).encode()
-    spec = read(shorter_file, added=rows)
+    spec = read(shorter_file, added_tokens=rows)
     assert_same(spec, tok.spec)
     assert dict(spec.token_flags) == dict(tok.spec.token_flags)
     if rows:
         with pytest.raises(FormatError, match=r"added_tokens\[3\]"):
-            read(shorter_file, added=[*rows, rows[-1]])
+            read(shorter_file, added_tokens=[*rows, rows[-1]])

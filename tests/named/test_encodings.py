@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Silent, serving
+from loopback import SilentHandler, serve
 
 import bpe
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS, PublishedFile
@@ -32,7 +32,7 @@ def small_ranks() -> dict[bytes, int]:
     return bpe.train(texts=TEXTS, vocab_size=280, pretokenizer="gpt2").vocab()
 
 
-def rank_file(ranks: dict[bytes, int]) -> bytes:
+def make_rank_file(ranks: dict[bytes, int]) -> bytes:
     return b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
 
 
@@ -50,7 +50,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
 
-    class Answers(Silent, BaseHTTPRequestHandler):
+    class Answers(SilentHandler, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked.append(self.path)
             data = found.contents.get(self.path)
@@ -59,7 +59,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(data or b"")
 
-    with serving(Answers) as address:
+    with serve(Answers) as address:
         found = Server(address)
         yield found
 
@@ -82,14 +82,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def published(server: Server, reset_registry: object, monkeypatch: pytest.MonkeyPatch) -> PublishedFile:
     """The rank file of cl100k_base, a small one, on the server."""
-    data = rank_file(small_ranks())
+    data = make_rank_file(small_ranks())
     server.contents["/cl100k_base.tiktoken"] = data
     file = PublishedFile(f"{server.address}/cl100k_base.tiktoken", hashlib.sha256(data).hexdigest())
     monkeypatch.setitem(FILES, "cl100k_base.tiktoken", file)
     return file
 
 
-def cached_in(folder: Path, file: PublishedFile) -> Path:
+def write_cached(folder: Path, file: PublishedFile) -> Path:
     return folder / hashlib.sha1(file.address.encode()).hexdigest()
 
 
@@ -126,11 +126,11 @@ def test_the_first_variable_that_is_set_names_the_folder(tmp_path, monkeypatch, 
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", str(tmp_path / "gym"))
     assert cache.list_folders() == [tmp_path / "gym"]
     bpe.get_encoding("cl100k_base")
-    assert cached_in(tmp_path / "gym", published).exists()
+    assert write_cached(tmp_path / "gym", published).exists()
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "tik"))
     reset_registry()
     bpe.get_encoding("cl100k_base")
-    assert cached_in(tmp_path / "tik", published).exists()
+    assert write_cached(tmp_path / "tik", published).exists()
 
 
 @pytest.mark.parametrize("variable", cache.FOLDER_VARIABLES)
@@ -169,7 +169,7 @@ def test_without_variables_both_folders_of_tiktoken_are_read(
     first = bpe.get_encoding("cl100k_base")
     assert (tmp_path / "user" / "bpe").stat().st_mode & 0o777 == 0o700
     (tmp_path / elsewhere).mkdir(parents=True)
-    cached_in(tmp_path / "user" / "bpe", published).rename(cached_in(tmp_path / elsewhere, published))
+    write_cached(tmp_path / "user" / "bpe", published).rename(write_cached(tmp_path / elsewhere, published))
     reset_registry()
     assert bpe.get_encoding("cl100k_base") == first
     assert len(server.asked) == 1
@@ -192,14 +192,14 @@ def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_change
     victim.write_bytes(b"precious")
     shared = tmp_path / "tmp" / "data-gym-cache"
     shared.mkdir(parents=True)
-    TRAPS[trap](cached_in(shared, published), victim)
-    before = cached_in(shared, published).lstat()
+    TRAPS[trap](write_cached(shared, published), victim)
+    before = write_cached(shared, published).lstat()
     first = bpe.get_encoding("cl100k_base")
     reset_registry()
     assert bpe.get_encoding("cl100k_base") == first
     assert len(server.asked) == 1
     assert victim.read_bytes() == b"precious"
-    assert os.path.samestat(cached_in(shared, published).lstat(), before)
+    assert os.path.samestat(write_cached(shared, published).lstat(), before)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
@@ -209,9 +209,9 @@ def test_files_of_other_users_in_the_shared_folder_are_not_read(
     bpe.get_encoding("cl100k_base")
     shared = tmp_path / "tmp" / "data-gym-cache"
     shared.mkdir(parents=True)
-    cached_in(tmp_path / "user" / "bpe", published).rename(cached_in(shared, published))
+    write_cached(tmp_path / "user" / "bpe", published).rename(write_cached(shared, published))
     reset_registry()
-    os.chown(cached_in(shared, published), 12345, -1)
+    os.chown(write_cached(shared, published), 12345, -1)
     bpe.get_encoding("cl100k_base")
     assert len(server.asked) == 2
 
@@ -236,18 +236,18 @@ def test_a_link_in_the_cache_is_replaced_not_followed(
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
-    cached_in(folder, published).symlink_to(victim)
+    write_cached(folder, published).symlink_to(victim)
     bpe.get_encoding("cl100k_base")
     assert victim.read_bytes() == b"precious"
-    assert not cached_in(folder, published).is_symlink()
+    assert not write_cached(folder, published).is_symlink()
 
 
 def test_a_file_with_another_content_is_removed_and_downloaded_again(server, folder, published, caplog) -> None:
     folder.mkdir()
-    cached_in(folder, published).write_bytes(rank_file(small_ranks())[:-9])
+    write_cached(folder, published).write_bytes(make_rank_file(small_ranks())[:-9])
     bpe.get_encoding("cl100k_base")
     assert "is removed and downloaded again" in caplog.text
-    assert hashlib.sha256(cached_in(folder, published).read_bytes()).hexdigest() == published.sha256
+    assert hashlib.sha256(write_cached(folder, published).read_bytes()).hexdigest() == published.sha256
     assert len(server.asked) == 1
 
 
@@ -273,14 +273,14 @@ def test_offline_the_error_says_which_file_to_put_where(server, folder, publishe
         bpe.get_encoding("cl100k_base")
     text = str(caught.value)
     assert published.address in text
-    assert f"put it here as {cached_in(folder, published)} (SHA-256 {published.sha256})" in text
+    assert f"put it here as {write_cached(folder, published)} (SHA-256 {published.sha256})" in text
     closed = published._replace(address="http://127.0.0.1:9/cl100k_base.tiktoken")
     monkeypatch.setitem(FILES, "cl100k_base.tiktoken", closed)
     with pytest.raises(OSError, match="Connection refused") as caught:
         bpe.get_encoding("cl100k_base")
-    assert str(cached_in(folder, closed)) in str(caught.value)
+    assert str(write_cached(folder, closed)) in str(caught.value)
     folder.mkdir()
-    cached_in(folder, closed).write_bytes(rank_file(small_ranks()))  # the advice helps
+    write_cached(folder, closed).write_bytes(make_rank_file(small_ranks()))  # the advice helps
     assert bpe.get_encoding("cl100k_base").n_vocab == 100277
 
 
@@ -292,11 +292,11 @@ def test_offline_the_error_names_both_files_of_gpt2(server, folder, reset_regist
         files.append(file)
     with pytest.raises(OSError, match="HTTP Error 404") as caught:
         bpe.get_encoding("gpt2")
-    first, second = (f"{cached_in(folder, file)} (SHA-256 {file.sha256})" for file in files)
+    first, second = (f"{write_cached(folder, file)} (SHA-256 {file.sha256})" for file in files)
     end = f"and put it here as {first}, and {files[1].address} as {second}, or set TIKTOKEN_CACHE_DIR to a folder that "
     assert str(caught.value).endswith(f"{end}has them under those names, or as vocab.bpe and encoder.json")
     folder.mkdir()
-    cached_in(folder, files[1]).write_bytes(b"encoder.json")
+    write_cached(folder, files[1]).write_bytes(b"encoder.json")
     with pytest.raises(OSError, match=r"vocab\.bpe cannot be downloaded") as caught:
         bpe.get_encoding("gpt2")
     assert str(caught.value).endswith(
@@ -406,7 +406,7 @@ def test_gpt2_comes_from_its_two_files(server, folder, reset_registry, monkeypat
         assert found.encode(text).tolist() == tok.encode(text).tolist()
     reset_registry()
     other = json.dumps({**ids, "zz": 281}).encode()
-    path = cached_in(folder, FILES["encoder.json"])
+    path = write_cached(folder, FILES["encoder.json"])
     monkeypatch.setitem(FILES, "encoder.json", FILES["encoder.json"]._replace(sha256=hashlib.sha256(other).hexdigest()))
     path.write_bytes(other)
     with pytest.raises(bpe.FormatError, match="the files must belong together"):
@@ -414,7 +414,7 @@ def test_gpt2_comes_from_its_two_files(server, folder, reset_registry, monkeypat
 
 
 def test_the_number_of_tokens_is_checked(server, folder, reset_registry, monkeypatch) -> None:
-    data = rank_file(small_ranks())
+    data = make_rank_file(small_ranks())
     server.contents["/p50k"] = data
     file = PublishedFile(f"{server.address}/p50k", hashlib.sha256(data).hexdigest())
     monkeypatch.setitem(FILES, "p50k_base.tiktoken", file)
@@ -520,7 +520,7 @@ assert "urllib.request" not in sys.modules or "tiktoken" in sys.modules
 
 def test_the_name_of_an_encoding_gives_its_special_tokens(tmp_path) -> None:
     path = tmp_path / "ranks.tiktoken"
-    path.write_bytes(rank_file(small_ranks()))
+    path.write_bytes(make_rank_file(small_ranks()))
     for name in ("r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony"):
         tok = bpe.Tokenizer.from_tiktoken(path, name)
         assert tok.special_tokens == ENCODINGS[name].special_tokens

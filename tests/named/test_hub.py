@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from loopback import Silent, serving
+from loopback import SilentHandler, serve
 
 import bpe
 
@@ -38,7 +38,7 @@ class Hub:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    class Answers(Silent, BaseHTTPRequestHandler):
+    class Answers(SilentHandler, BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             self.answer(body=False)
 
@@ -65,7 +65,7 @@ def hub() -> Iterator[Hub]:
             if body:
                 self.wfile.write(data or b"")
 
-    with serving(Answers) as address:
+    with serve(Answers) as address:
         found = Hub(address)
         yield found
 

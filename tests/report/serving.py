@@ -11,7 +11,7 @@ from bpe.report import Playground
 
 
 @contextmanager
-def served(tokenizers: Mapping[str, bpe.Tokenizer]) -> Iterator[Playground]:
+def serve_playground(tokenizers: Mapping[str, bpe.Tokenizer]) -> Iterator[Playground]:
     """A playground on a free port; it has ended after the block."""
     with Playground(tokenizers, port=0) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

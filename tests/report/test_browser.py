@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from hostile import HOSTILE
-from serving import served
+from serving import serve_playground
 
 import bpe
 from bpe import plots
@@ -66,7 +66,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, wide: bpe.Tokenizer, narrow
     return path
 
 
-class Opened:
+class OpenPage:
     """A page in a tab of its own, with everything that it asked for and complained of."""
 
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
@@ -87,7 +87,7 @@ class Opened:
         self.context.close()
 
 
-def drawn(tokens: list[bytes]) -> str:
+def draw_text(tokens: list[bytes]) -> str:
     """The text that the boxes must show."""
     return "".join(piece.text + "\n" * piece.breaks for token in split_pieces(tokens) for piece in token)
 
@@ -100,7 +100,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, javascript):
     tok = bpe.train(texts=HOSTILE * 2, num_merges=300, special_tokens=[HOSTILE[0]])
     path = tmp_path / "hostile.html"
     write_page(path, {HOSTILE[0]: tok, HOSTILE[4]: tok}, texts={text: text for text in HOSTILE})
-    opened = Opened(browser, path.as_uri(), java_script_enabled=javascript)
+    opened = OpenPage(browser, path.as_uri(), java_script_enabled=javascript)
     with opened as page:
         page.mouse.move(200, 200)
         assert opened.said == []
@@ -112,12 +112,12 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, javascript):
         assert boxes.count() == 2 * len(HOSTILE)
         for i, text in enumerate(HOSTILE):
             ends = "" if text.endswith("\n") else "\n"
-            assert boxes.nth(2 * i).text_content() == drawn(tok.tokens(text)) + ends
+            assert boxes.nth(2 * i).text_content() == draw_text(tok.tokens(text)) + ends
         assert page.locator("#texts h3").count() == len(HOSTILE)
 
 
 def test_page_can_be_read_without_javascript(browser, report):
-    with Opened(browser, report.as_uri(), java_script_enabled=False) as page:
+    with OpenPage(browser, report.as_uri(), java_script_enabled=False) as page:
         assert page.locator("h2").all_inner_texts()[:3] == ["Summary", "Corpora", "The same text in each tokenizer"]
         token = page.locator(f"{BOXES} > span").first
         assert token.get_attribute("title").startswith("id ")
@@ -128,7 +128,7 @@ def test_page_can_be_read_without_javascript(browser, report):
 
 
 def test_keyboard_moves_through_tokens(browser, report):
-    with Opened(browser, report.as_uri()) as page:
+    with OpenPage(browser, report.as_uri()) as page:
         box = page.locator(BOXES).last  # en, narrow
         assert box.locator("[tabindex='0']").count() == 1
         assert box.get_attribute("role") == "listbox"
@@ -150,7 +150,7 @@ def test_keyboard_moves_through_tokens(browser, report):
 
 
 def test_arrow_keys_follow_the_direction_of_the_text(browser, report):
-    with Opened(browser, report.as_uri()) as page:
+    with OpenPage(browser, report.as_uri()) as page:
         box = page.locator(BOXES).nth(4)  # ar, wide
         first, second = (box.locator(":scope > span").nth(i) for i in (0, 1))
         assert first.bounding_box()["x"] > second.bounding_box()["x"]
@@ -160,10 +160,10 @@ def test_arrow_keys_follow_the_direction_of_the_text(browser, report):
 
 
 def test_pointer_and_touch_show_details(browser, report):
-    with Opened(browser, report.as_uri()) as page:
+    with OpenPage(browser, report.as_uri()) as page:
         page.locator(f"{BOXES} > span").nth(1).hover()
         assert page.locator("#details").is_visible()
-    with Opened(
+    with OpenPage(
         browser, report.as_uri(), viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
     ) as page:
         token = page.locator(BOXES).last.locator("span").first
@@ -177,7 +177,7 @@ def test_pointer_and_touch_show_details(browser, report):
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
 def test_page_does_not_scroll_sideways(browser, report, width):
-    with Opened(browser, report.as_uri(), viewport={"width": width, "height": 800}) as page:
+    with OpenPage(browser, report.as_uri(), viewport={"width": width, "height": 800}) as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -187,13 +187,13 @@ def test_page_of_many_vocabularies_does_not_scroll_sideways(browser, tmp_path, w
     tokenizers = {f"vocabulary_{index}_base": wide for index in range(5)}
     path = tmp_path / "report.html"
     write_page(path, tokenizers, bpe.evaluate(tokenizers, {"en": ["some text"] * 2}), {"en": "some text"})
-    with Opened(browser, path.as_uri(), viewport={"width": width, "height": 800}) as page:
+    with OpenPage(browser, path.as_uri(), viewport={"width": width, "height": 800}) as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_characters_are_drawn_whole_or_by_rule(browser, report):
-    with Opened(browser, report.as_uri()) as page:
+    with OpenPage(browser, report.as_uri()) as page:
         boxes = page.locator(BOXES)
         emoji = boxes.nth(6).locator(":scope > span", has_text=FAMILY).first
         emoji_box = emoji.bounding_box()
@@ -212,7 +212,7 @@ def test_accessibility(browser, tmp_path, scheme, wide, narrow):
     texts = {"en": "low low é", "ko": "한국"}
     tokenizers = {"wide": wide.truncate_vocab(270)[0], "narrow": narrow}
     write_page(path, tokenizers, bpe.evaluate(tokenizers, {name: [text] * 2 for name, text in texts.items()}), texts)
-    with Opened(browser, path.as_uri(), color_scheme=scheme, bypass_csp=True) as page:
+    with OpenPage(browser, path.as_uri(), color_scheme=scheme, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         page.locator(f"{BOXES} > span").first.focus()
         page.add_script_tag(path=Path(package.__file__).parent / "axe.min.js")
@@ -222,7 +222,7 @@ def test_accessibility(browser, tmp_path, scheme, wide, narrow):
 
 def test_screen_readers_find_a_name_for_everything(browser, report):
     """In the tree that Chromium gives to screen readers."""
-    opened = Opened(browser, report.as_uri())
+    opened = OpenPage(browser, report.as_uri())
     with opened as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         page.locator(f"{BOXES} > span").first.focus()
@@ -261,7 +261,7 @@ def test_ten_megabytes_make_a_small_page(browser, tmp_path, narrow):
     path = tmp_path / "long.html"
     write_page(path, {"narrow": narrow}, texts={"long": (demo.page() * 1500)[:7_000_000]})
     assert path.stat().st_size < 2_000_000
-    with Opened(browser, path.as_uri()) as page:
+    with OpenPage(browser, path.as_uri()) as page:
         assert page.evaluate("document.querySelectorAll('*').length") < 40_000
         page.locator(f"{BOXES} > span").nth(1).hover()
         assert page.locator("#details").is_visible()
@@ -272,12 +272,12 @@ def test_ten_megabytes_make_a_small_page(browser, tmp_path, narrow):
 
 @pytest.fixture
 def playground(wide: bpe.Tokenizer, narrow: bpe.Tokenizer) -> Iterator[Playground]:
-    with served({"wide": wide, "narrow": narrow}) as server:
+    with serve_playground({"wide": wide, "narrow": narrow}) as server:
         yield server
 
 
 def test_playground_follows_typing(browser, playground, wide):
-    opened = Opened(browser, playground.url)
+    opened = OpenPage(browser, playground.url)
     with opened as page:
         boxes = page.locator(f"#panels {BOXES}")
         assert boxes.count() == 2
@@ -287,7 +287,7 @@ def test_playground_follows_typing(browser, playground, wide):
             typed = page.input_value("textarea").encode("utf-8", "replace")
             page.wait_for_function(
                 "t => document.querySelector('#panels div.bpe-tokens').textContent === t",
-                arg=drawn(wide.tokens(typed)) + "\n" * (not typed.endswith(b"\n")),
+                arg=draw_text(wide.tokens(typed)) + "\n" * (not typed.endswith(b"\n")),
             )
         assert page.evaluate("window.hit") is None
         assert opened.said == []
@@ -300,7 +300,7 @@ def test_playground_follows_typing(browser, playground, wide):
 
 
 def test_playground_without_javascript(browser, playground):
-    with Opened(browser, playground.url, java_script_enabled=False) as page:
+    with OpenPage(browser, playground.url, java_script_enabled=False) as page:
         page.fill("textarea", "</textarea><b>한국")
         page.click("button[type=submit]")
         assert page.input_value("textarea") == "</textarea><b>한국"
@@ -315,7 +315,7 @@ def test_steps_of_a_notebook_need_no_script(browser, tmp_path, wide):
     path = tmp_path / "steps.html"
     both = f"<!doctype html><meta charset=utf-8><title>x</title>{steps.html()}{steps.html()}"
     path.write_text(both, encoding="utf-8")
-    with Opened(browser, path.as_uri(), java_script_enabled=False) as page:
+    with OpenPage(browser, path.as_uri(), java_script_enabled=False) as page:
         last_step = len(steps) - 1
         shown = page.locator(".step:visible")
         assert [text.split(":")[0] for text in shown.all_inner_texts()] == [f"step 0 of {last_step}"] * 2
@@ -337,7 +337,7 @@ def test_cards_keep_their_alignment_in_jupyter(browser, tmp_path, wide):
     card = bpe.count_words(texts=["low lower"])._repr_html_()
     page = f'<title>x</title><div class="jp-RenderedHTMLCommon">{card}</div><style>{rule}</style>'
     path.write_text(f"<!doctype html><meta charset=utf-8>{page}", encoding="utf-8")
-    with Opened(browser, path.as_uri()) as page:
+    with OpenPage(browser, path.as_uri()) as page:
         cells = page.locator("th, td").evaluate_all(
             "cells => cells.map(cell => [cell.className === 'n', getComputedStyle(cell).textAlign])"
         )

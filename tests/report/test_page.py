@@ -48,7 +48,7 @@ class Elements(HTMLParser):
             assert tag in ("line", "rect", "circle", "path", "polyline"), (tag, self.open[-3:])
 
 
-def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
+def list_elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
     parser = Elements()
     parser.feed(page)
     parser.close()
@@ -56,7 +56,7 @@ def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
     return parser.found
 
 
-def data_of(page: str) -> dict[str, dict[str, list[object]]]:
+def read_data(page: str) -> dict[str, dict[str, list[object]]]:
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert match is not None
     return json.loads(match[1])
@@ -67,7 +67,7 @@ def test_page_is_complete_and_needs_nothing_else(small, large, tmp_path):
     evaluation = bpe.evaluate({"small": small, "large": large}, {name: [text] * 3 for name, text in TEXTS.items()})
     write_page(path, {"small": small, "large": large}, evaluation, {name: [text] * 3 for name, text in TEXTS.items()})
     page = path.read_text(encoding="utf-8")
-    page_elements = elements(page)
+    page_elements = list_elements(page)
     ids = [attributes["id"] for _, attributes in page_elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {"summary", "corpora", "texts", "vocabularies", "tokens", "differences"} <= set(ids)
@@ -91,7 +91,7 @@ def test_without_an_evaluation_the_texts_are_counted(small, large):
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "a"])
 def test_small_texts(small, text):
-    elements(page_html(small, texts=text))
+    list_elements(page_html(small, texts=text))
 
 
 def test_without_texts_the_vocabularies_are_shown(small, large):
@@ -111,21 +111,21 @@ def test_without_texts_the_vocabularies_are_shown(small, large):
     ],
 )
 def test_every_kind_of_model(tokenizer):
-    elements(page_html({"other": tokenizer}, texts=["aab xyz é", "aab"]))
+    list_elements(page_html({"other": tokenizer}, texts=["aab xyz é", "aab"]))
 
 
 def test_hostile_names_and_texts_are_escaped():
     tok = bpe.train(texts=HOSTILE * 2, vocab_size=700, special_tokens=["<script>window.hit = 1</script>"])
     names = {text: text for text in HOSTILE}
     page = page_html(dict.fromkeys(HOSTILE[:3], tok), texts=names)
-    page_elements = elements(page)
+    page_elements = list_elements(page)
     assert [tag for tag, _ in page_elements].count("script") == 2
     assert not {tag for tag, _ in page_elements} & {"img", "iframe", "base", "link", "textarea"}
     assert not [name for _, attributes in page_elements for name in attributes if name.startswith("on")]
     main_html = page[page.index('<main id="main">') : page.index('<script type="application/json"')]
     for character in "\x00\x07\x1b\x7f\x85\u202e\u2066\u2028\ufeff\ufffe\U000e0041":
         assert character not in re.sub("\U0001f3f4[\U000e0020-\U000e007f]+", "", main_html)
-    assert set(data_of(page)) == {"0", "1", "2"}
+    assert set(read_data(page)) == {"0", "1", "2"}
 
 
 def test_json_cannot_end_its_element():
@@ -154,7 +154,7 @@ def test_the_beginning_of_a_text_is_whole_characters(most):
 
 
 def test_details_have_the_merges_of_all_tokens(small):
-    data = data_of(page_html({"small": small}, texts="lowest"))["0"]
+    data = read_data(page_html({"small": small}, texts="lowest"))["0"]
     ids = small.encode("lowest").tolist()
     assert {str(token_id) for token_id in ids} <= set(data)
     for spelling, rank, *parts in data.values():
@@ -190,10 +190,10 @@ def test_charts_of_nothing_and_of_single_values():
     assert draw_line_chart("t", {"a": []}, ("x", "y")) == ""
     assert draw_bar_chart("t", {}, "x") == ""
     for value in (0, 1, -3, 1e-9, 1e12):
-        elements(draw_line_chart("t", {"a": [(1, value)]}, ("x", "y")))
-        elements(draw_column_chart("t", ["g"], {"a": [value]}, ("x", "y")))
-        elements(draw_bar_chart("t", {"g": {"a": (value, value, value)}}, "x"))
-    elements(draw_line_chart("t", {"a": [(0, 0), (1, 1), (10, 5)]}, ("x", "y"), log_x=True, log_y=True))
+        list_elements(draw_line_chart("t", {"a": [(1, value)]}, ("x", "y")))
+        list_elements(draw_column_chart("t", ["g"], {"a": [value]}, ("x", "y")))
+        list_elements(draw_bar_chart("t", {"g": {"a": (value, value, value)}}, "x"))
+    list_elements(draw_line_chart("t", {"a": [(0, 0), (1, 1), (10, 5)]}, ("x", "y"), log_x=True, log_y=True))
 
 
 @pytest.mark.parametrize("values", [[0, 1], [3, 3], [0, 0], [0.001, 0.0013], [1, 1e6], [-5, 5], [7, 123456]])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from serving import served
+from serving import serve_playground
 
 import bpe
 from bpe.report import Playground, playground
@@ -21,7 +21,7 @@ TOKENIZER = bpe.train(texts=["low lower lowest 한국어"] * 3, vocab_size=270)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Playground]:
-    with served({"one": TOKENIZER, "<two>": TOKENIZER}) as server:
+    with serve_playground({"one": TOKENIZER, "<two>": TOKENIZER}) as server:
         yield server
 
 
@@ -120,7 +120,7 @@ def test_lengths(server, length, status):
     assert ask(server, "POST", "/tokens", None, headers)[0].status == status
 
 
-def raw(server, *parts, pause=0.0):
+def send_raw(server, *parts, pause=0.0):
     """What the server answers to bytes, and b"" where it closes the connection."""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
         with suppress(ConnectionError):
@@ -137,15 +137,15 @@ def raw(server, *parts, pause=0.0):
 @pytest.mark.parametrize("path", ["http://[/", "//[", "http://[::1", "//[x]/", "http://]/?text=a"])
 def test_bad_addresses(server, path, capfd):
     host = f"Host: 127.0.0.1:{server.server_port}".encode()
-    response = raw(server, b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (path.encode(), host))
+    response = send_raw(server, b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (path.encode(), host))
     assert response.split(b" ", 2)[1] in (b"400", b"404")
     assert capfd.readouterr().err == ""
 
 
 def test_large_headers_are_refused(server):
     line = b"X: " + b"a" * 60_000 + b"\r\n"
-    assert raw(server, b"GET / HTTP/1.1\r\n", line, line, line).split(b" ", 2)[1] == b"431"
-    assert b"414" in raw(server, b"GET /?text=" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n").split(b"\r\n")[0]
+    assert send_raw(server, b"GET / HTTP/1.1\r\n", line, line, line).split(b" ", 2)[1] == b"431"
+    assert b"414" in send_raw(server, b"GET /?text=" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n").split(b"\r\n")[0]
 
 
 def test_requests_that_trickle_are_closed(server, monkeypatch, capfd):
@@ -156,7 +156,7 @@ def test_requests_that_trickle_are_closed(server, monkeypatch, capfd):
         (b"GET / HTTP/1.1\r\n", b"X-A: 1\r\n"),
         (f"POST /tokens HTTP/1.1\r\n{head}".encode(), b" "),
     ):
-        assert raw(server, beginning, *[trickle] * 12, pause=0.05) == b""
+        assert send_raw(server, beginning, *[trickle] * 12, pause=0.05) == b""
     monkeypatch.undo()
     assert ask(server)[0].status == 200
     assert capfd.readouterr().err == ""

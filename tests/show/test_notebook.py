@@ -20,7 +20,7 @@ def load_runner():
     return module
 
 
-def comparable(outputs):
+def make_comparable(outputs):
     """Outputs without the random names of the sliders and the numbers of cells."""
     text = json.dumps(outputs, ensure_ascii=False, sort_keys=True)
     return re.sub(
@@ -36,8 +36,10 @@ def test_stored_outputs_are_those_of_a_run(path, monkeypatch):
     ids = [cell["id"] for cell in notebook["cells"]]
     assert len(set(ids)) == len(ids)
     stored = [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    for outputs, expected in zip(load_runner().run(notebook), stored, strict=True):
-        assert comparable(outputs) == comparable(expected), f"run: python examples/run_notebook.py {path.name}"
+    for outputs, expected in zip(load_runner().run_notebook(notebook), stored, strict=True):
+        assert make_comparable(outputs) == make_comparable(expected), (
+            f"run: python examples/run_notebook.py {path.name}"
+        )
 
 
 def test_there_is_a_notebook():

@@ -18,7 +18,7 @@ def to_utf8(text):
     return text.encode("utf-8", "replace")
 
 
-def drawn(*tokens):
+def draw_pieces(*tokens):
     data = [token if isinstance(token, bytes) else token.encode() for token in tokens]
     return [[(piece.kind, piece.text) for piece in pieces] for pieces in split_pieces(data)]
 
@@ -45,11 +45,11 @@ def drawn(*tokens):
     ],
 )
 def test_pieces(tokens, pieces):
-    assert drawn(*tokens) == pieces
+    assert draw_pieces(*tokens) == pieces
 
 
 def test_a_tower_of_accents_is_drawn_as_parts():
-    assert {kind for kind, _ in drawn("a" + "\u0301" * 40)[0]} == {"base", "part"}
+    assert {kind for kind, _ in draw_pieces("a" + "\u0301" * 40)[0]} == {"base", "part"}
     assert not is_drawn_whole("a" + "\u0301" * 40)
 
 
@@ -80,7 +80,7 @@ def test_text_of_whole_clusters_is_unchanged(text, cuts):
         return  # neighbours became one cluster
     bounds = sorted({0, *(cut % (len(clusters) + 1) for cut in cuts), len(clusters)})
     tokens = ["".join(clusters[a:b]) for a, b in pairwise(bounds)]
-    assert drawn(*tokens) == [[("text", token)] for token in tokens]
+    assert draw_pieces(*tokens) == [[("text", token)] for token in tokens]
 
 
 def test_labels_of_all_hidden_characters_are_visible():

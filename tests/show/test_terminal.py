@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from written import unspelled
+from written import read_spelling
 
 from bpe.base.spelling import spell
 from bpe.show.terminal import plain, render, use_colour
@@ -63,7 +63,7 @@ def test_plain_lines_are_unambiguous():
     for _ in range(2000):
         tokens = [b"".join(choose.choices(parts, k=choose.randint(1, 5))) for _ in range(choose.randint(1, 5))]
         for line, shared in ((plain(tokens), False), (render(tokens, colour=False), True)):
-            assert unspelled(line, shared) == tokens
+            assert read_spelling(line, shared) == tokens
             assert line.isprintable()
 
 

@@ -13,7 +13,7 @@ from bpe.show.html import STYLE, Html, make_card, make_table
 HUG = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3, special_tokens=["<|end|>"])
 
 
-def tags(html):
+def list_tags(html):
     return re.findall(r"<(?!/)([a-z]+)", html)
 
 
@@ -87,8 +87,8 @@ def test_cards():
     for shown in cards:
         html = shown._repr_html_()
         assert html.count(STYLE) == 1
-        assert "script" not in tags(html)
-        assert set(tags(html)) <= {
+        assert "script" not in list_tags(html)
+        assert set(list_tags(html)) <= {
             *("style", "div", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "p", "details", "summary"),
             "input",
         }

@@ -23,12 +23,12 @@ LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "
 BYTE_LETTERS = {letter: index for index, letter in enumerate(sorted(list_byte_letters()))}
 
 
-def token(content: str, **fields: Any) -> dict[str, Any]:
+def make_token(content: str, **fields: Any) -> dict[str, Any]:
     """An added token, special and without other flags unless `fields` say so."""
     return {"content": content, **dict.fromkeys(FLAGS[:4], False), "special": True, **fields}
 
 
-def file_of(
+def make_file(
     vocab: dict[str, int],
     merges: list[list[str]],
     added: Sequence[dict[str, Any]] = (),
@@ -41,34 +41,34 @@ def file_of(
     return {**rest, "model": {"type": "BPE", "vocab": vocab, "merges": merges, **(model or {})}}
 
 
-def text(chance: random.Random, names: list[str], max_pieces: int = 12) -> str:
+def draw_text(rng: random.Random, names: list[str], max_pieces: int = 12) -> str:
     """A text of a few letters, names of tokens and hostile pieces."""
     kinds = [LETTERS, LETTERS, names or LETTERS, pipelines.PIECES]
-    return "".join(chance.choice(chance.choice(kinds)) for _ in range(chance.randint(0, max_pieces)))
+    return "".join(rng.choice(rng.choice(kinds)) for _ in range(rng.randint(0, max_pieces)))
 
 
-def _symbols(chance: random.Random, byte: bool) -> list[str]:
+def _draw_symbols(rng: random.Random, byte: bool) -> list[str]:
     """The symbols of a model: GPT-2's letters, of which some files lack a few, or some characters."""
     if byte:
         letters = list(BYTE_LETTERS)
-        return sorted(chance.sample(letters, len(letters) - chance.choice([0, 0, 0, 1, 15, 100])))
-    symbols = [char for piece in LETTERS for char in piece if chance.random() < 0.85]
+        return sorted(rng.sample(letters, len(letters) - rng.choice([0, 0, 0, 1, 15, 100])))
+    symbols = [char for piece in LETTERS for char in piece if rng.random() < 0.85]
     return list(dict.fromkeys(symbols))
 
 
-def _vocabulary(chance: random.Random, byte: bool, prefix: str, suffix: str) -> tuple[list[str], list[list[str]]]:
+def _draw_vocabulary(rng: random.Random, byte: bool, prefix: str, suffix: str) -> tuple[list[str], list[list[str]]]:
     """(tokens, merges) of a model with a prefix and a suffix."""
-    symbols = _symbols(chance, byte)
+    symbols = _draw_symbols(rng, byte)
     tokens = dict.fromkeys(symbols)
     for extra in [form for form in (prefix + "{}", "{}" + suffix, prefix + "{}" + suffix) if form != "{}"]:
-        tokens.update(dict.fromkeys(extra.format(symbol) for symbol in symbols if chance.random() < 0.8))
+        tokens.update(dict.fromkeys(extra.format(symbol) for symbol in symbols if rng.random() < 0.8))
     usual = [token for token in tokens if any(symbol in "abc!1ĠA<>n é▁中" for symbol in token)]
     merges: dict[tuple[str, str], None] = {}
-    for _ in range(chance.choice([0, 3, 12, 40])):
-        left, right = chance.choice(usual), chance.choice(usual)
-        if suffix and left.endswith(suffix) and chance.random() < 0.9:
+    for _ in range(rng.choice([0, 3, 12, 40])):
+        left, right = rng.choice(usual), rng.choice(usual)
+        if suffix and left.endswith(suffix) and rng.random() < 0.9:
             continue
-        if prefix and not right.startswith(prefix) and chance.random() < 0.9:
+        if prefix and not right.startswith(prefix) and rng.random() < 0.9:
             continue
         text = right.encode()[len(prefix.encode()) :].decode("utf-8", "ignore")
         if text and len(left + text) < 20:
@@ -78,20 +78,20 @@ def _vocabulary(chance: random.Random, byte: bool, prefix: str, suffix: str) -> 
     return list(tokens), [list(pair) for pair in merges]
 
 
-def model(chance: random.Random, byte: bool) -> dict[str, Any]:
+def draw_model(rng: random.Random, byte: bool) -> dict[str, Any]:
     """The model of a tokenizer.json."""
-    prefix = chance.choice(["##", "é"]) if not byte and chance.random() < 0.15 else ""
-    suffix = chance.choice(["</w>", "</w>", "Ã©" if byte else "é", "!"]) if chance.random() < 0.25 else ""
-    tokens, merges = _vocabulary(chance, byte, prefix, suffix)
-    fallback = not byte and chance.random() < 0.3
+    prefix = rng.choice(["##", "é"]) if not byte and rng.random() < 0.15 else ""
+    suffix = rng.choice(["</w>", "</w>", "Ã©" if byte else "é", "!"]) if rng.random() < 0.25 else ""
+    tokens, merges = _draw_vocabulary(rng, byte, prefix, suffix)
+    fallback = not byte and rng.random() < 0.3
     if fallback:
-        tokens += [f"<0x{i:02X}>" for i in range(256) if chance.random() < 0.999]
-    if chance.random() < 0.3:
-        tokens += [name for name in NAMES if chance.random() < 0.3]
-    if chance.random() < 0.2:
-        chance.shuffle(tokens)
+        tokens += [f"<0x{i:02X}>" for i in range(256) if rng.random() < 0.999]
+    if rng.random() < 0.3:
+        tokens += [name for name in NAMES if rng.random() < 0.3]
+    if rng.random() < 0.2:
+        rng.shuffle(tokens)
     tokens = list(dict.fromkeys(tokens))
-    unk = chance.choice(tokens) if chance.random() < 0.1 else "<unk>" if chance.random() < 0.5 else None
+    unk = rng.choice(tokens) if rng.random() < 0.1 else "<unk>" if rng.random() < 0.5 else None
     if unk is not None and unk not in tokens:
         tokens.append(unk)
     return {
@@ -100,78 +100,78 @@ def model(chance: random.Random, byte: bool) -> dict[str, Any]:
         "unk_token": unk,
         "continuing_subword_prefix": prefix or None,
         "end_of_word_suffix": suffix or None,
-        "fuse_unk": chance.random() < 0.4,
+        "fuse_unk": rng.random() < 0.4,
         "byte_fallback": fallback,
-        "ignore_merges": chance.random() < 0.3,
+        "ignore_merges": rng.random() < 0.3,
         "vocab": {token: index for index, token in enumerate(tokens)},
         "merges": merges,
     }
 
 
-def added_tokens(chance: random.Random, vocab: dict[str, int], merges: list[list[str]]) -> list[dict[str, Any]]:
+def draw_added_tokens(rng: random.Random, vocab: dict[str, int], merges: list[list[str]]) -> list[dict[str, Any]]:
     """Added tokens with all kinds of flags: new ones, tokens of the vocab, and parts and products of merges."""
     products = ["".join(pair) for pair in merges]
     kinds = [NAMES, NAMES, [*vocab], [part for pair in merges for part in pair], products]
-    names = dict.fromkeys(chance.choice(chance.choice(kinds) or NAMES) for _ in range(chance.choice([0, 1, 2, 4, 7])))
+    names = dict.fromkeys(rng.choice(rng.choice(kinds) or NAMES) for _ in range(rng.choice([0, 1, 2, 4, 7])))
     next_id, entries = len(vocab), []
     for name in names:
         index = vocab.get(name)
         if index is None:
             index, next_id = next_id, next_id + 1
-        flags = {flag: chance.random() < 0.15 for flag in FLAGS[:3]}
-        flags |= {flag: chance.random() < 0.5 for flag in FLAGS[3:]}
+        flags = {flag: rng.random() < 0.15 for flag in FLAGS[:3]}
+        flags |= {flag: rng.random() < 0.5 for flag in FLAGS[3:]}
         entries.append({"id": index, "content": name, **flags})
     return sorted(entries, key=lambda entry: entry["id"])
 
 
-def decoder(chance: random.Random, suffix: str | None, depth: int = 0) -> dict[str, Any] | None:
+def draw_decoder(rng: random.Random, suffix: str | None, depth: int = 0) -> dict[str, Any] | None:
     """A decoder of a tokenizer.json."""
     kinds = [
         "ByteLevel", "ByteLevel", "BPEDecoder", "ByteFallback", "Fuse", "Metaspace", "Replace", "Strip", "WordPiece",
     ]  # fmt: skip
-    kind = chance.choice([*kinds, "Sequence", "Sequence", None] if not depth else kinds)
+    kind = rng.choice([*kinds, "Sequence", "Sequence", None] if not depth else kinds)
     if kind is None:
         return None
     if kind == "Sequence":
-        inner = [decoder(chance, suffix, 1) for _ in range(chance.randint(0, 4))]
+        inner = [draw_decoder(rng, suffix, 1) for _ in range(rng.randint(0, 4))]
         return {"type": kind, "decoders": inner}
     fields: dict[str, dict[str, Any]] = {
         "ByteLevel": {"add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "BPEDecoder": {"suffix": suffix or chance.choice(["</w>", "a"])},
+        "BPEDecoder": {"suffix": suffix or rng.choice(["</w>", "a"])},
         "Metaspace": {
-            "replacement": chance.choice("▁_"),
-            "prepend_scheme": chance.choice(["always", "first", "never"]),
+            "replacement": rng.choice("▁_"),
+            "prepend_scheme": rng.choice(["always", "first", "never"]),
             "split": True,
         },
         "Replace": {
-            "pattern": chance.choice([{"String": "▁"}, {"String": "a"}, {"Regex": "[ab]+"}, {"String": "</w>"}]),
-            "content": chance.choice([" ", "", "xy"]),
+            "pattern": rng.choice([{"String": "▁"}, {"String": "a"}, {"Regex": "[ab]+"}, {"String": "</w>"}]),
+            "content": rng.choice([" ", "", "xy"]),
         },
-        "Strip": {"content": chance.choice([" ", "a"]), "start": chance.randint(0, 2), "stop": chance.randint(0, 2)},
-        "WordPiece": {"prefix": chance.choice(["##", "a"]), "cleanup": chance.random() < 0.5},
+        "Strip": {"content": rng.choice([" ", "a"]), "start": rng.randint(0, 2), "stop": rng.randint(0, 2)},
+        "WordPiece": {"prefix": rng.choice(["##", "a"]), "cleanup": rng.random() < 0.5},
     }
     return {"type": kind, **fields.get(kind, {})}
 
 
-def tokenizer(chance: random.Random) -> dict[str, Any]:
+def draw_tokenizer(rng: random.Random) -> dict[str, Any]:
     """A random tokenizer.json."""
-    byte, normalizer, pre_tokenizer = pipelines.pipeline(chance)
-    model_fields = model(chance, byte)
-    processor = pipelines.post_processor(chance)
+    byte, normalizer, pre_tokenizer = pipelines.draw_pipeline(rng)
+    model_fields = draw_model(rng, byte)
+    processor = pipelines.draw_post_processor(rng)
     if processor is not None and {"<s>", "</s>"} - model_fields["vocab"].keys():
         for name in ("<s>", "</s>"):
             model_fields["vocab"].setdefault(name, len(model_fields["vocab"]))
     return {
-        **file_of(
+        **make_file(
             model_fields["vocab"],
             model_fields["merges"],
-            added_tokens(chance, model_fields["vocab"], model_fields["merges"]),
+            draw_added_tokens(rng, model_fields["vocab"], model_fields["merges"]),
             model_fields,
         ),
         "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer,
         "post_processor": processor,
-        "decoder": decoder(chance, model_fields["end_of_word_suffix"]),
+        "decoder": draw_decoder(rng, model_fields["end_of_word_suffix"]),
     }
 
 

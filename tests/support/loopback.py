@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class Silent:
+class SilentHandler:
     """Base class of request handlers that write no log to stderr."""
 
     def log_message(self, *args: object) -> None:
@@ -16,7 +16,7 @@ class Silent:
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def serve(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Serve in a thread until the block ends; the address of the server."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listening:
         thread = threading.Thread(target=listening.serve_forever, daemon=True)

@@ -81,12 +81,12 @@ _REPEATS = ["*", "+", "?", "{2}", "{1,2}", "{2,}", "{,2}", "{0,1}", "{1,3}", "{3
 
 
 @cache
-def _properties() -> list[str]:
+def _list_properties() -> list[str]:
     common = ["L", "Lu", "Ll", "Lo", "Lt", "M", "N", "Nd", "P", "S", "Z", "Han", "Latin", "Cyrillic", "White_Space"]
     return [*character_data.PROPERTIES.split(), *common * 20]
 
 
-class Maker:
+class PatternMaker:
     """Makes patterns."""
 
     def __init__(self, seed: object) -> None:
@@ -151,7 +151,7 @@ class Maker:
 
     def property(self) -> str:
         """A property."""
-        name = self.chance.choice(_properties())
+        name = self.chance.choice(_list_properties())
         return rf"\{self.chance.choice('pppP')}{{{'^' * (self.chance.random() < 0.1)}{name}}}"
 
     def char_class(self, depth: int) -> str:
@@ -187,7 +187,7 @@ class Maker:
         return "".join(self.chance.choice(PIECES) for _ in range(self.chance.randint(1, 12)))
 
 
-def outcome(make: Callable[[], Any]) -> Any:
+def get_outcome(make: Callable[[], Any]) -> Any:
     """The result of a call to `tokenizers`; None for its error or panic."""
     try:
         return make()
@@ -212,7 +212,7 @@ class Comparison:
         self.counts[self._compare(pattern, texts)] += 1
 
     def _compare(self, pattern: str, texts: list[str]) -> str:
-        peer_outcome = outcome(lambda: tokenizers.Regex(pattern))
+        peer_outcome = get_outcome(lambda: tokenizers.Regex(pattern))
         try:
             splits = [Split(pattern, behavior, invert) for behavior in NAMES for invert in (False, True)]
         except ValueError as error:
@@ -232,7 +232,7 @@ class Comparison:
         differences = []
         for step in splits:
             split = tokenizers.pre_tokenizers.Split(peer_regex, NAMES[step.behavior], step.invert)
-            expected = outcome(lambda split=split: [text[s:e] for _, (s, e) in split.pre_tokenize_str(text)])
+            expected = get_outcome(lambda split=split: [text[s:e] for _, (s, e) in split.pre_tokenize_str(text)])
             if expected is None:
                 return True  # its search has failed: it tried too often
             pieces = step.split_within(text, Deadline(2.0, len(text)))

@@ -70,14 +70,14 @@ PATTERNS = [
 ]
 
 
-def text(chance: random.Random, max_pieces: int = 14) -> str:
+def draw_text(rng: random.Random, max_pieces: int = 14) -> str:
     """A hostile text."""
-    return "".join(chance.choice(PIECES) for _ in range(chance.randint(0, max_pieces)))
+    return "".join(rng.choice(PIECES) for _ in range(rng.randint(0, max_pieces)))
 
 
-def normalizer(chance: random.Random) -> dict[str, Any]:
+def draw_normalizer(rng: random.Random) -> dict[str, Any]:
     """A normalizer of a tokenizer.json."""
-    kind = chance.choice(
+    kind = rng.choice(
         [
             "NFC",
             "NFD",
@@ -94,23 +94,23 @@ def normalizer(chance: random.Random) -> dict[str, Any]:
         ]
     )
     if kind == "Strip":
-        return {"type": kind, "strip_left": chance.random() < 0.6, "strip_right": chance.random() < 0.6}
+        return {"type": kind, "strip_left": rng.random() < 0.6, "strip_right": rng.random() < 0.6}
     if kind == "Prepend":
-        return {"type": kind, "prepend": chance.choice(["▁", "xy"])}
+        return {"type": kind, "prepend": rng.choice(["▁", "xy"])}
     if kind == "Bert":
         names = ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")
-        return {"type": "BertNormalizer", **{name: chance.random() < 0.5 for name in names}}
+        return {"type": "BertNormalizer", **{name: rng.random() < 0.5 for name in names}}
     if kind == "Replace":
-        pattern = chance.choice(
+        pattern = rng.choice(
             [{"String": " "}, {"String": "a"}, {"Regex": r"\s+"}, {"Regex": r"\d"}, {"Regex": r"\w$"}, {"Regex": "^ "}]
         )
-        return {"type": kind, "pattern": pattern, "content": chance.choice(["▁", "", "ab", " "])}
+        return {"type": kind, "pattern": pattern, "content": rng.choice(["▁", "", "ab", " "])}
     return {"type": kind}
 
 
-def step(chance: random.Random) -> dict[str, Any]:
+def draw_step(rng: random.Random) -> dict[str, Any]:
     """A step of a pre_tokenizer, without ByteLevel."""
-    kind = chance.choice(
+    kind = rng.choice(
         [
             "Split",
             "Split",
@@ -128,56 +128,56 @@ def step(chance: random.Random) -> dict[str, Any]:
         ]
     )
     if kind == "Split":
-        regex = {"Regex": chance.choice(PATTERNS)}
-        pattern = regex if chance.random() < 0.7 else {"String": chance.choice([" ", "a", "▁", "'s", "--"])}
-        return {"type": kind, "pattern": pattern, "behavior": chance.choice(BEHAVIORS), "invert": chance.random() < 0.3}
+        regex = {"Regex": rng.choice(PATTERNS)}
+        pattern = regex if rng.random() < 0.7 else {"String": rng.choice([" ", "a", "▁", "'s", "--"])}
+        return {"type": kind, "pattern": pattern, "behavior": rng.choice(BEHAVIORS), "invert": rng.random() < 0.3}
     if kind == "Metaspace":
-        scheme = chance.choice(["first", "always", "never"])
+        scheme = rng.choice(["first", "always", "never"])
         return {
             "type": kind,
-            "replacement": chance.choice("▁_"),
+            "replacement": rng.choice("▁_"),
             "prepend_scheme": scheme,
-            "split": chance.random() < 0.6,
+            "split": rng.random() < 0.6,
         }
     fields = {
-        "Digits": {"individual_digits": chance.random() < 0.5},
-        "Punctuation": {"behavior": chance.choice(BEHAVIORS)},
+        "Digits": {"individual_digits": rng.random() < 0.5},
+        "Punctuation": {"behavior": rng.choice(BEHAVIORS)},
         "CharDelimiterSplit": {"delimiter": "-"},
         "FixedLength": {"length": 3},
     }
     return {"type": kind, **fields.get(kind, {})}
 
 
-def byte_level(chance: random.Random) -> dict[str, Any]:
+def draw_byte_level(rng: random.Random) -> dict[str, Any]:
     """A ByteLevel step."""
-    prefix, regex = chance.random() < 0.3, chance.random() < 0.5
+    prefix, regex = rng.random() < 0.3, rng.random() < 0.5
     return {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": regex}
 
 
-def sequence(name: str, steps: list[dict[str, Any]]) -> dict[str, Any] | None:
+def make_sequence(name: str, steps: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Steps as one object of a tokenizer.json; None for none."""
     if len(steps) < 2:
         return steps[0] if steps else None
     return {"type": "Sequence", name: steps}
 
 
-def pipeline(chance: random.Random) -> tuple[bool, dict[str, Any] | None, dict[str, Any] | None]:
+def draw_pipeline(rng: random.Random) -> tuple[bool, dict[str, Any] | None, dict[str, Any] | None]:
     """(whether it is of a byte model, normalizer, pre_tokenizer)."""
-    normalizers = [normalizer(chance) for _ in range(chance.choice([0, 0, 1, 1, 2]))]
-    steps = [step(chance) for _ in range(chance.choice([0, 1, 1, 2, 3]))]
-    byte = chance.random() < 0.5
+    normalizers = [draw_normalizer(rng) for _ in range(rng.choice([0, 0, 1, 1, 2]))]
+    steps = [draw_step(rng) for _ in range(rng.choice([0, 1, 1, 2, 3]))]
+    byte = rng.random() < 0.5
     metaspaces = [i for i, step in enumerate(steps) if step["type"] == "Metaspace"]
-    if byte and chance.random() < 0.25 and not metaspaces:
+    if byte and rng.random() < 0.25 and not metaspaces:
         normalizers.append({"type": "ByteLevel"})
     elif byte:
-        steps.insert(chance.randint(metaspaces[-1] + 1 if metaspaces else 0, len(steps)), byte_level(chance))
-    return byte, sequence("normalizers", normalizers), sequence("pretokenizers", steps)
+        steps.insert(rng.randint(metaspaces[-1] + 1 if metaspaces else 0, len(steps)), draw_byte_level(rng))
+    return byte, make_sequence("normalizers", normalizers), make_sequence("pretokenizers", steps)
 
 
-def post_processor(chance: random.Random) -> dict[str, Any] | None:
+def draw_post_processor(rng: random.Random) -> dict[str, Any] | None:
     """A post_processor for the tokens <s> (0) and </s> (1)."""
-    kind = chance.choice([None, "ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing", "Sequence"])
-    flags = {"trim_offsets": chance.random() < 0.6, "add_prefix_space": chance.random() < 0.5}
+    kind = rng.choice([None, "ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing", "Sequence"])
+    flags = {"trim_offsets": rng.random() < 0.6, "add_prefix_space": rng.random() < 0.5}
     ends: dict[str, Any] = {"sep": ["</s>", 1], "cls": ["<s>", 0]}
     if kind == "ByteLevel":
         return {"type": kind, **flags, "use_regex": True}
@@ -190,7 +190,7 @@ def post_processor(chance: random.Random) -> dict[str, Any] | None:
         start, end = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("<s>", "</s>"))
         return {
             "type": kind,
-            "single": [start, first] if chance.random() < 0.5 else [start, first, end],
+            "single": [start, first] if rng.random() < 0.5 else [start, first, end],
             "pair": [start, first, end, second, end],
             "special_tokens": {
                 name: {"id": name, "ids": [token_id], "tokens": [name]} for name, token_id in (("<s>", 0), ("</s>", 1))
@@ -198,7 +198,7 @@ def post_processor(chance: random.Random) -> dict[str, Any] | None:
         }
     if kind == "Sequence":
         level: dict[str, Any] = {"type": "ByteLevel", **flags, "use_regex": True}
-        inner = post_processor(chance)
+        inner = draw_post_processor(rng)
         return {"type": kind, "processors": [level] if inner is None else [level, inner]}
     return None
 
@@ -216,18 +216,18 @@ ADDED = [
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
-def tokenizer(chance: random.Random, texts: list[str], vocab_size: int = 400) -> Any:
+def train_tokenizer(rng: random.Random, texts: list[str], vocab_size: int = 400) -> Any:
     """A random tokenizer of `tokenizers`, trained on the texts."""
     import json
 
     import tokenizers
     from tokenizers import models, pre_tokenizers, trainers
 
-    byte, normalizer_json, steps_json = pipeline(chance)
+    byte, normalizer_json, steps_json = draw_pipeline(rng)
     shell = json.loads(tokenizers.Tokenizer(models.BPE(unk_token=None if byte else "<unk>")).to_str())
     shell |= {"normalizer": normalizer_json, "pre_tokenizer": steps_json}
     if not byte:
-        shell["model"]["fuse_unk"] = chance.random() < 0.5
+        shell["model"]["fuse_unk"] = rng.random() < 0.5
     learner = tokenizers.Tokenizer.from_str(json.dumps(shell))
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
@@ -239,7 +239,7 @@ def tokenizer(chance: random.Random, texts: list[str], vocab_size: int = 400) ->
     file = json.loads(learner.to_str())
     next_id = len(file["model"]["vocab"])
     added = []
-    for one in ADDED if chance.random() < 0.5 else ADDED[:2]:
+    for one in ADDED if rng.random() < 0.5 else ADDED[:2]:
         token_id = file["model"]["vocab"].get(one["content"])
         if token_id is None or not one["special"]:
             if token_id is not None:
@@ -247,6 +247,6 @@ def tokenizer(chance: random.Random, texts: list[str], vocab_size: int = 400) ->
             token_id, next_id = next_id, next_id + 1
         added.append({"id": token_id, **_FLAGS, **one})
     file["added_tokens"] = sorted(added, key=lambda one: one["id"])
-    file["post_processor"] = post_processor(chance)
-    file["decoder"] = {"type": "ByteLevel"} | byte_level(chance) if byte else None
+    file["post_processor"] = draw_post_processor(rng)
+    file["decoder"] = {"type": "ByteLevel"} | draw_byte_level(rng) if byte else None
     return tokenizers.Tokenizer.from_str(json.dumps(file))

@@ -92,13 +92,13 @@ def assert_same(spec: TokenizerSpec, expected: TokenizerSpec) -> None:
     assert spec.vocabulary.kinds.tolist() == expected.vocabulary.kinds.tolist()
 
 
-def hugging(spec_or_data) -> tokenizers.Tokenizer:
+def load_by_tokenizers(spec_or_data) -> tokenizers.Tokenizer:
     """Load a file, or a spec written to one, with `tokenizers`."""
     data = write(spec_or_data) if isinstance(spec_or_data, TokenizerSpec) else spec_or_data
     return tokenizers.Tokenizer.from_str(data.decode())
 
 
-def saved(tokenizer: tokenizers.Tokenizer) -> bytes:
+def save_by_tokenizers(tokenizer: tokenizers.Tokenizer) -> bytes:
     return tokenizer.to_str().encode()
 
 
@@ -115,18 +115,18 @@ MARKED = ["a", "b", "c", "a</w>", "b</w>", "c</w>"]
 MARKED_MERGES = [("a", "b"), ("ab", "c</w>"), ("b", "b</w>"), ("c", "ab")]
 
 
-def replaced(spec: TokenizerSpec, **changes) -> TokenizerSpec:
+def replace_fields(spec: TokenizerSpec, **changes) -> TokenizerSpec:
     return TokenizerSpec(**{**{name: getattr(spec, name) for name in spec.__dataclass_fields__}, **changes})
 
 
-def split_then_bytes(pattern, behavior="isolated", invert=False):
+def make_split_and_bytes(pattern, behavior="isolated", invert=False):
     split = pre_tokenizers.Split(tokenizers.Regex(pattern), behavior, invert=invert)
     return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def byte_level():
+def make_byte_level():
     return pre_tokenizers.ByteLevel(add_prefix_space=False)
 
 
-def split(pattern, behavior):
+def make_split(pattern, behavior):
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}

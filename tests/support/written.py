@@ -6,11 +6,11 @@ import base64
 import re
 
 
-def rank_file(ranks: dict[bytes, int], end: str = "\n") -> bytes:
+def write_rank_file(ranks: dict[bytes, int], end: str = "\n") -> bytes:
     return "".join(f"{base64.b64encode(token).decode()} {rank}{end}" for token, rank in ranks.items()).encode()
 
 
-def unspelled(line, shared=False):
+def read_spelling(line, shared=False):
     """Parse a line without colours that `visualize` printed, into its tokens."""
     tokens, token = [], b""
     part = r"\\?[^\x00-\x7f·][₁₂₃₄]+|\\·[₁₂₃₄]+|" if shared else ""

@@ -130,7 +130,7 @@ SAMPLE = ["cafe\u0301 É", "Hello  World 123", "각 한국어 글", "ﬁ Ａ½x"
 SAMPLE += ["\u1112\u1161\u11ab글 한"]
 
 
-def trained(model: str, normalizer: Normalizer) -> bpe.Tokenizer:
+def train(model: str, normalizer: Normalizer) -> bpe.Tokenizer:
     options: dict[str, Any] = {"pretokenizer": "gpt2"}
     if model == "char":
         options = {"pretokenizer": "whitespace", "unk_token": "<unk>", "end_of_word": "</w>", "end_of_word_glued": True}
@@ -143,7 +143,7 @@ def trained(model: str, normalizer: Normalizer) -> bpe.Tokenizer:
 @pytest.mark.parametrize("normalizer", [*FORMS, *OTHERS], ids=repr)
 def test_a_token_spans_the_sources_of_its_characters(normalizer: Normalizer, model: str) -> None:
     """A token's span is computed from its characters' source spans; spans in bytes denote the same positions."""
-    tok = trained(model, normalizer)
+    tok = train(model, normalizer)
     assert tok.encode_with_offsets("")[1].shape == (0, 2)
     for text in (*SAMPLE, " ", "&amp;amp; &lt;", "😊e\u0301 \u0301"):
         ids, spans = tok.encode_with_offsets(text)
@@ -169,7 +169,7 @@ def _without_normalizer(tok: bpe.Tokenizer) -> Any:
 
 
 def test_special_tokens_between_normalized_texts_keep_their_spans() -> None:
-    tok = trained("byte", Sequence(NFC(), Lowercase()))
+    tok = train("byte", Sequence(NFC(), Lowercase()))
     text = "E\u0301<|end|>e\u0301"
     ids, spans = tok.encode_with_offsets(text, allowed_special="all")
     index = ids.tolist().index(tok.special_tokens["<|end|>"])
@@ -186,7 +186,7 @@ def test_special_tokens_between_normalized_texts_keep_their_spans() -> None:
 def test_spans_equal_or_contain_those_of_hugging_face(normalizer: Normalizer, model: str, tmp_path: Path) -> None:
     """They are equal if each source span is one character; of longer ones, Hugging Face keeps only one end."""
     tokenizers = pytest.importorskip("tokenizers")
-    tok = trained(model, normalizer)
+    tok = train(model, normalizer)
     tok.save(tmp_path / "tokenizer.json")
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in SAMPLE:

@@ -91,13 +91,13 @@ def test_constructs(text: str) -> None:
 
 
 def test_published_patterns() -> None:
-    maker = patterns.Maker("published")
+    maker = patterns.PatternMaker("published")
     check([pattern for pattern in patterns.PUBLISHED if "Extensions" not in pattern], [maker.text() for _ in range(8)])
 
 
 def test_generated_patterns() -> None:
     """`benchmarks/checks/check_patterns.py` does the same with 10,000."""
-    maker, compared = patterns.Maker("generated"), patterns.Comparison()
+    maker, compared = patterns.PatternMaker("generated"), patterns.Comparison()
     for _ in range(60):
         compared.compare(maker.pattern(), [maker.text() for _ in range(2)])
     assert compared.found == []
@@ -130,7 +130,7 @@ def test_what_cannot_be_translated_is_refused_with_the_reason() -> None:
         with pytest.raises(FormatError, match=rf"normalizer\.pattern.*cannot be matched as Oniguruma does: .*{reason}"):
             read_normalizer({"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}, "normalizer")
     for pattern in [*WRONG, "a{" + "9" * 5000 + "}", "[" * 100, "(?i" * 100, "\\p{" + "L" * 5000 + "}"]:
-        assert patterns.outcome(lambda pattern=pattern: tokenizers.Regex(pattern)) is None, pattern
+        assert patterns.get_outcome(lambda pattern=pattern: tokenizers.Regex(pattern)) is None, pattern
         with pytest.raises(UntranslatableError):
             translate(pattern)
 

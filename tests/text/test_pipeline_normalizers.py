@@ -19,7 +19,7 @@ from bpe.text.oniguruma import translate
 tokenizers = pytest.importorskip("tokenizers")
 
 
-def charsmap(entries: dict[str, str]) -> str:
+def make_charsmap(entries: dict[str, str]) -> str:
     """A character map with a trie of these entries, as sentencepiece stores it (a double array, not compact)."""
     blob = b"".join(text.encode() + b"\0" for text in entries.values())
     positions: dict[bytes, int] = {}
@@ -48,7 +48,7 @@ def charsmap(entries: dict[str, str]) -> str:
 ENTRIES = {"ﬁ": "fi", "①": "1", "\u3000": " ", "K": "K", "e\u0301": "é", "…": "...", "\u00ad": "", "\t": " "}
 
 
-def theirs(normalizer: Any, text: str) -> tuple[str, list[tuple[int, int]]]:
+def normalize_by_peer(normalizer: Any, text: str) -> tuple[str, list[tuple[int, int]]]:
     """The text and the spans of its characters in `tokenizers`."""
     result = normalizer.normalize_str(text)
     vocab = {char: index for index, char in enumerate(sorted(set(result)))}
@@ -61,18 +61,18 @@ def theirs(normalizer: Any, text: str) -> tuple[str, list[tuple[int, int]]]:
 def test_texts_and_spans(seed: int) -> None:
     from bpe.formats.huggingface.steps import read_normalizer
 
-    chance = random.Random(seed)
-    charmap = {"type": "Precompiled", "precompiled_charsmap": charsmap(ENTRIES)}
+    rng = random.Random(seed)
+    charmap = {"type": "Precompiled", "precompiled_charsmap": make_charsmap(ENTRIES)}
     for _ in range(50):
-        steps = [pipelines.normalizer(chance) for _ in range(chance.randint(1, 3))]
-        if chance.random() < 0.3:
+        steps = [pipelines.draw_normalizer(rng) for _ in range(rng.randint(1, 3))]
+        if rng.random() < 0.3:
             steps = [charmap]
         value = {"type": "Sequence", "normalizers": steps}
         normalizer = read_normalizer(value, "normalizer")
         shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE()).to_str())
         peer = tokenizers.Tokenizer.from_str(json.dumps({**shell, "normalizer": value})).normalizer
-        text = pipelines.text(chance)
-        expected, spans = theirs(peer, text)
+        text = pipelines.draw_text(rng)
+        expected, spans = normalize_by_peer(peer, text)
         assert normalizer(text) == expected, (steps, text)
         alignment = normalizer.align(text, "tokenizers")
         assert alignment.text == normalizer.align(text).text == expected
@@ -83,10 +83,10 @@ def test_bad_character_maps_are_refused() -> None:
     for bad in ("x", "AAAA", base64.b64encode(b"\xff\0\0\0ab").decode()):
         with pytest.raises(ValueError, match="precompiled_charsmap"):
             n.Precompiled(bad)
-    damaged = bytearray(base64.b64decode(charsmap(ENTRIES)))
-    chance = random.Random(1)
+    damaged = bytearray(base64.b64decode(make_charsmap(ENTRIES)))
+    rng = random.Random(1)
     for _ in range(100):
-        damaged[chance.randrange(4, len(damaged) - 40)] = chance.randrange(256)
+        damaged[rng.randrange(4, len(damaged) - 40)] = rng.randrange(256)
         n.Precompiled(base64.b64encode(bytes(damaged)).decode())("ﬁ①…e\u0301 K")
 
 

@@ -27,7 +27,7 @@ from bpe.text.generate_unicode import CLASS_PATTERNS, NEW
 PINNED = {"tiktoken": "0.14", "tokenizers": "0.23", "regex": "2026.11"}
 
 
-def pinned(*packages: str) -> None:
+def require_versions(*packages: str) -> None:
     """Skip the test unless the packages from which the tables were made are installed."""
     for package in packages:
         pytest.importorskip(package)
@@ -35,11 +35,11 @@ def pinned(*packages: str) -> None:
             pytest.skip(f"the tables are those of {package} {PINNED[package]}")
 
 
-def digest(*parts: bytes) -> str:
+def hash_parts(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
-def bit_of(name: str) -> int:
+def get_bit(name: str) -> int:
     return 1 << list(CLASS_PATTERNS).index(name)
 
 
@@ -48,39 +48,39 @@ def bit_of(name: str) -> int:
 
 def test_tables_have_not_changed_since_they_were_compared() -> None:
     """A changed class of any character fails this test, also where no other library is installed."""
-    assert digest(table().tobytes()) == "df25b2b4f46f8fba"
-    assert digest(classes("clip").tobytes(), classes("starcoder").tobytes()) == "4801d875f46dde43"
-    assert digest(repr(unicode_data.LOWER).encode(), unicode_data.WORD.encode()) == "dc78f412c402851d"
+    assert hash_parts(table().tobytes()) == "df25b2b4f46f8fba"
+    assert hash_parts(classes("clip").tobytes(), classes("starcoder").tobytes()) == "4801d875f46dde43"
+    assert hash_parts(repr(unicode_data.LOWER).encode(), unicode_data.WORD.encode()) == "dc78f412c402851d"
 
 
 @pytest.mark.parametrize("name", CLASS_PATTERNS)
 def test_classes_equal_those_of_tiktoken_and_tokenizers(name: str) -> None:
-    pinned("tiktoken", "tokenizers")
-    codes = set(np.flatnonzero(table() & bit_of(name)).tolist())
+    require_versions("tiktoken", "tokenizers")
+    codes = set(np.flatnonzero(table() & get_bit(name)).tolist())
     assert codes == generate_unicode.match_by_tiktoken(CLASS_PATTERNS[name])
     if name != "NEWLINE":
         assert codes == generate_unicode.match_by_tokenizers(CLASS_PATTERNS[name])
 
 
 def test_clip_has_the_classes_of_regex() -> None:
-    pinned("regex")
+    require_versions("regex")
     for bit, pattern in ((1, r"\p{L}"), (2, r"\p{N}"), (4, r"\p{White_Space}")):
         assert set(np.flatnonzero(classes("clip") & bit).tolist()) == generate_unicode.match_by_regex(pattern)
 
 
 def test_starcoder_has_the_digits_of_tokenizers() -> None:
-    pinned("tokenizers")
+    require_versions("tokenizers")
     assert set(np.flatnonzero(classes("starcoder") & 2).tolist()) == generate_unicode.find_numeric()
 
 
 def test_word_characters_equal_those_of_the_engine() -> None:
-    pinned("tiktoken")  # its engine is the one that `tokenizers` uses for word characters
+    require_versions("tiktoken")  # its engine is the one that `tokenizers` uses for word characters
     assert {code for code in CODES if unicode.is_word(chr(code))} == generate_unicode.match_by_tiktoken(r"\w")
 
 
 def test_word_characters_beside_a_single_word_token() -> None:
     """Tests `tokenizers` itself: its other engine, Oniguruma, would give other results."""
-    pinned("tokenizers")
+    require_versions("tokenizers")
     import tokenizers
 
     model = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"x": 0}, merges=[], unk_token="x", fuse_unk=True))
@@ -98,7 +98,7 @@ def test_surrogates_have_no_class() -> None:
 def test_white_space_is_the_unicode_property() -> None:
     """All 25 characters of White_Space and no other: not U+001C to U+001F, not U+180E, not U+200B."""
     expected = [*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
-    assert np.flatnonzero(table() & bit_of("SPACE")).tolist() == expected
+    assert np.flatnonzero(table() & get_bit("SPACE")).tolist() == expected
     spaces = "".join(map(chr, expected))
     assert Pretokenizer("whitespace").split(f"a{spaces}b") == ["a", "b"]
     assert [code for code in CODES if chr(code).isspace()] == sorted([*expected, *range(0x1C, 0x20)])
@@ -115,7 +115,7 @@ def test_the_generator_writes_this_header(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_new_characters_include_all_that_older_pythons_lack() -> None:
     """Characters whose class differs between Unicode versions are NEW; older Python data covers only the others."""
-    pinned("tiktoken")
+    require_versions("tiktoken")
     older = generate_unicode.match_by_tiktoken(r"\p{Age:V13_0}")
     known_codes = generate_unicode.match_by_tiktoken(r"\p{Age:V9_0}")
     new_codes = set(np.flatnonzero(table() & NEW).tolist())
@@ -158,7 +158,7 @@ SPLIT = {
 }
 
 
-def texts_of(contexts: tuple[str, ...]) -> list[str]:
+def list_texts(contexts: tuple[str, ...]) -> list[str]:
     """Code points below U+20000, and higher ones that normalization changes, in all contexts; of the others, some."""
     near = [code for code in CODES if code < 0x20000 or 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200]
     texts = [context.format(chr(code)) for code in near for context in contexts]
@@ -167,15 +167,15 @@ def texts_of(contexts: tuple[str, ...]) -> list[str]:
 
 
 @cache
-def texts_to_split() -> list[bytes]:
-    return [text.encode() for text in texts_of(CONTEXTS)]
+def list_texts_to_split() -> list[bytes]:
+    return [text.encode() for text in list_texts(CONTEXTS)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pretokens_of_every_code_point_have_not_changed(name: str) -> None:
     """The pretokens that `benchmarks/checks/check_hostile.py --code-points` has compared with the other engines."""
     digest = hashlib.sha256()
-    for data in texts_to_split():
+    for data in list_texts_to_split():
         starts, ends = Pretokenizer(name).spans(data)
         digest.update(np.stack((starts, ends)).astype("<i8").tobytes())
     assert digest.hexdigest()[:16] == SPLIT[name]
@@ -204,27 +204,27 @@ NORMALIZER_CONTEXTS = (
 
 
 @cache
-def texts_to_normalize() -> list[str]:
-    return texts_of(NORMALIZER_CONTEXTS)
+def list_texts_to_normalize() -> list[str]:
+    return list_texts(NORMALIZER_CONTEXTS)
 
 
 @pytest.mark.parametrize("name", NORMALIZED)
 def test_normal_forms_of_every_code_point_have_not_changed(name: str) -> None:
     """The texts are those of `tokenizers` where it is installed, and the same on every version of Python."""
     make, expected = NORMALIZED[name]
-    normalizer, peer_normalizer = make(), normalizer_of_tokenizers(name)
+    normalizer, peer_normalizer = make(), make_peer_normalizer(name)
     digest = hashlib.sha256()
-    for text in texts_to_normalize():
+    for text in list_texts_to_normalize():
         normal = normalizer(text)
         assert peer_normalizer is None or normal == peer_normalizer.normalize_str(text)
         digest.update(normal.encode())
     assert digest.hexdigest()[:16] == expected
 
 
-def normalizer_of_tokenizers(name: str) -> Any:
+def make_peer_normalizer(name: str) -> Any:
     """Its normalizer of the same name and release, if there is one."""
     if name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"):
         with suppress(pytest.skip.Exception):
-            pinned("tokenizers")
+            require_versions("tokenizers")
             return getattr(importlib.import_module("tokenizers.normalizers"), name)()
     return None

@@ -20,7 +20,7 @@ from bpe.pretokenize.pretokenizer import _rebuild
 TEXT = "low lower, newest 12 widest\n"
 
 
-def trained(pretokenizer: Any, model: str = "byte") -> bpe.Tokenizer:
+def train(pretokenizer: Any, model: str = "byte") -> bpe.Tokenizer:
     return bpe.train(texts=[TEXT], vocab_size=280 if model == "byte" else 30, model=model, pretokenizer=pretokenizer)
 
 
@@ -29,7 +29,7 @@ def trained(pretokenizer: Any, model: str = "byte") -> bpe.Tokenizer:
 def test_files_keep_the_unicode_version(name: str, model: str, tmp_path: Path) -> None:
     if name == "starcoder" and model == "char":
         pytest.skip("the starcoder pattern is for byte models only")
-    tok = trained(name, model)
+    tok = train(name, model)
     path = tmp_path / "tokenizer.json"
     tok.save(path)
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def test_files_keep_the_unicode_version(name: str, model: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "starcoder", "deepseek_v3", "whitespace"])
 def test_tokenizers_ignores_the_unicode_version(name: str, tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers")
-    tok = trained(name)
+    tok = train(name)
     tok.save(tmp_path / "tokenizer.json")
     loaded = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = TEXT + "newly assigned: \U00016ebb1\u0558b"
@@ -59,7 +59,7 @@ def test_tokenizers_ignores_the_unicode_version(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("pretokenizer", [None, Pretokenizer.from_regex(r"\w+|\W")])
 def test_files_without_a_unicode_version(pretokenizer: Pretokenizer | None, tmp_path: Path) -> None:
-    tok = trained(pretokenizer)
+    tok = train(pretokenizer)
     tok.save(tmp_path / "tokenizer.json")
     assert "unicode_version" not in (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
@@ -93,7 +93,7 @@ def test_pickles_keep_the_unicode_version() -> None:
 # Counts ---------------------------------------------------------------------------------------------------------------
 
 
-def rewritten(path: Path, **fields: object) -> None:
+def rewrite_file(path: Path, **fields: object) -> None:
     """Change the header of a file of counts; a field given as `...` is removed."""
     data = path.read_bytes()
     end = 20 + int.from_bytes(data[12:20], "little")
@@ -103,18 +103,18 @@ def rewritten(path: Path, **fields: object) -> None:
     path.write_bytes(data + hashlib.sha256(data).digest())
 
 
-def counted(path: Path, pretokenizer: Any = "gpt2", **fields: object) -> WordCounts:
+def write_counts(path: Path, pretokenizer: Any = "gpt2", **fields: object) -> WordCounts:
     counts = WordCounts(pretokenizer)
     counts.add(TEXT)
     counts.save(path)
-    rewritten(path, **fields)
+    rewrite_file(path, **fields)
     return WordCounts.load(path)
 
 
 def test_counts_of_another_unicode_version_are_refused(tmp_path: Path) -> None:
-    our_counts = counted(tmp_path / "counts")
+    our_counts = write_counts(tmp_path / "counts")
     assert our_counts.unicode_version == "16.0"
-    other_counts = counted(tmp_path / "counts", unicode_version="17.0")
+    other_counts = write_counts(tmp_path / "counts", unicode_version="17.0")
     assert other_counts.unicode_version == "17.0"
     assert other_counts != our_counts
     for counts, incompatible in ((our_counts, other_counts), (other_counts, our_counts)):
@@ -131,16 +131,16 @@ def test_counts_of_another_unicode_version_are_refused(tmp_path: Path) -> None:
 
 
 def test_counts_without_a_version_are_of_unicode_18(tmp_path: Path) -> None:
-    before = counted(tmp_path / "counts", unicode_version=...)
+    before = write_counts(tmp_path / "counts", unicode_version=...)
     assert before.unicode_version == "18.0"
     with pytest.raises(ValueError, match=r"these with 16.0"):
-        counted(tmp_path / "counts").merge(before)
-    clip = counted(tmp_path / "counts", "clip", unicode_version=...)
-    clip.merge(counted(tmp_path / "counts", "clip"))
+        write_counts(tmp_path / "counts").merge(before)
+    clip = write_counts(tmp_path / "counts", "clip", unicode_version=...)
+    clip.merge(write_counts(tmp_path / "counts", "clip"))
     for pretokenizer in (None, Pretokenizer.from_regex(r"\w+")):
-        unmarked = counted(tmp_path / "counts", pretokenizer, unicode_version=...)
-        unmarked.merge(counted(tmp_path / "counts", pretokenizer))
+        unmarked = write_counts(tmp_path / "counts", pretokenizer, unicode_version=...)
+        unmarked.merge(write_counts(tmp_path / "counts", pretokenizer))
         with pytest.raises(FormatError, match=r"unicode_version is '16.0'; it must be null"):
-            counted(tmp_path / "counts", pretokenizer, unicode_version="16.0")
+            write_counts(tmp_path / "counts", pretokenizer, unicode_version="16.0")
     with pytest.raises(FormatError, match=r"unicode_version is 16; it must be a str"):
-        counted(tmp_path / "counts", unicode_version=16)
+        write_counts(tmp_path / "counts", unicode_version=16)

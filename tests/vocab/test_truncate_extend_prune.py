@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from options import from_reference_options
 from peers import Peer
 from strategies import TIE_BREAKS, corpora, examples, rules
-from written import unspelled
+from written import read_spelling
 
 import bpe
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
@@ -385,7 +385,7 @@ def merged_in(tok: bpe.Tokenizer, word: str) -> set[tuple[int, int]]:
         token if isinstance(token, bytes) else token.encode(): token_id for token, token_id in tok.vocab().items()
     }
     steps = [line.split() for line in tok.explain(word).splitlines() if " -> " in line]
-    pairs = [unspelled(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
+    pairs = [read_spelling(f"{left}|{right}", shared=True) for left, _, right, *_ in steps]
     return {(token_ids[left], token_ids[right]) for left, right in pairs}
 
 

@@ -136,4 +136,4 @@ def data_gym_to_mergeable_bpe_ranks(
     """
     merges = read_file_cached(vocab_bpe_file, vocab_bpe_hash)
     ids = read_file_cached(encoder_json_file, encoder_json_hash)
-    return read_gpt2_ranks(merges, ids, own_bytes=clobber_one_byte_tokens)
+    return read_gpt2_ranks(merges, ids, bytes_from_ids=clobber_one_byte_tokens)

@@ -21,7 +21,7 @@ there. A file with another version than this release's is rejected; one without 
 
 The files: `whole_file.py` reads and writes all parts; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
 decoder, as tables of types of steps); `post_processing.py` (post_processor, truncation, padding); `model.py` with
-`lists.py` (vocab and merges); `spelling.py` how tokens are spelled, and what `tokenizers` can express.
+`lists.py` (vocab and merges); `spelling.py` how tokens are spelled; `expressible.py` what `tokenizers` can express.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.formats.huggingface.whole_file import explain_refusal, read, read_with_lists, write
+    from bpe.formats.huggingface.expressible import explain_refusal
+    from bpe.formats.huggingface.whole_file import read, read_with_lists, write
 
 __all__ = ["explain_refusal", "read", "read_with_lists", "write"]
 
-__getattr__, __dir__ = import_on_use(__name__, dict.fromkeys(__all__, "whole_file"), __all__)
+__getattr__, __dir__ = import_on_use(
+    __name__, {**dict.fromkeys(__all__, "whole_file"), "explain_refusal": "expressible"}, __all__
+)

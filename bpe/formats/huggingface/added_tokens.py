@@ -15,10 +15,11 @@ import numpy as np
 
 from bpe.base.records import dataclass, replace
 from bpe.errors import FormatError, short_repr
+from bpe.formats.huggingface.expressible import can_be_text
 from bpe.formats.huggingface.lists import split_off_lists
-from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
-from bpe.formats.huggingface.steps import find_own_steps
-from bpe.formats.schema import Field, load, read_fields, read_id, refuse
+from bpe.formats.huggingface.spelling import map_special_ids, read_spellings
+from bpe.formats.huggingface.steps import find_default_steps
+from bpe.formats.schema import Field, parse_json, read_fields, read_id, refuse
 from bpe.vocab.after_encoding import DecodeByteLevel
 from bpe.vocab.editing import append_tokens
 from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec
@@ -64,7 +65,7 @@ def read_added_tokens(
     rows = extra_rows if extra_rows and not value else _list_rows(value)
     tokens = None if rows is None or (extra_rows and value) else _read_rows(rows)
     if tokens is None:
-        tokens = read_one_by_one([*value, *(dict(zip(_FIELD_NAMES, row, strict=True)) for row in extra_rows)])
+        tokens = read_each_token([*value, *(dict(zip(_FIELD_NAMES, row, strict=True)) for row in extra_rows)])
     flags = remove_ineffective_flags(tokens[1], normalizer)
     if normalizer is not None:
         for name, token_flags in flags.items():
@@ -87,7 +88,7 @@ def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
 def _read_rows(
     rows: Sequence[tuple[Any, ...]],
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """Read valid tokens, given by their fields; None for others. This is the fast path of `read_one_by_one`."""
+    """Read valid tokens, given by their fields; None for others. This is the fast path of `read_each_token`."""
     ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_FIELD_NAMES))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
@@ -98,14 +99,14 @@ def _read_rows(
     codes = np.zeros(len(rows), dtype=np.uint8)  # one bit per flag of a token
     for i, column in enumerate(columns):
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
-    flags_of_code: dict[int, frozenset[str]] = {}
+    flags_by_code: dict[int, frozenset[str]] = {}
     for code in set(codes.tolist()):  # np.unique would import numpy.ma: 18 ms
-        flags_of_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_FIELD_NAMES[2:])})
-    flags = map(flags_of_code.__getitem__, codes.tolist())
+        flags_by_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_FIELD_NAMES[2:])})
+    flags = map(flags_by_code.__getitem__, codes.tolist())
     return dict(zip(contents, ids, strict=True)), dict(zip(contents, flags, strict=True))
 
 
-def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
+def read_each_token(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
     """Read any list of tokens: returns name → id and name → flags; errors name the position."""
     ids: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}
@@ -130,14 +131,15 @@ def _read_flags(token: Mapping[str, Any]) -> frozenset[str]:
 
 def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
     """Yield the added tokens as JSON text, sorted by id. Equals the output of `json`, which takes 50 times as long."""
-    fields_of: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
+    json_by_flags: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
     separator = "\n"
     for token_id, name in sorted(map_special_ids(spec).items()):
         flags: frozenset[str] = spec.token_flags.get(name, frozenset())
-        if flags not in fields_of:
+        if flags not in json_by_flags:
             fields = {name: name in flags for name in _FIELD_NAMES[2:-1]} | {"special": "ordinary" not in flags}
-            fields_of[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
-        yield f'{separator}    {{\n      "id": {token_id},\n      "content": {_dump(name)},\n{fields_of[flags]}\n    }}'
+            json_by_flags[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
+        head = f'      "id": {token_id},\n      "content": {_dump(name)}'
+        yield f"{separator}    {{\n{head},\n{json_by_flags[flags]}\n    }}"
         separator = ",\n"
     if spec.special_tokens:
         yield "\n  "
@@ -146,21 +148,21 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
 # Adding tokens --------------------------------------------------------------------------------------------------------
 
 
-def read_own_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
+def read_all_added_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
     """Read the added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
-    split = split_off_lists(data, load)
-    top: Any = load(data) if split is None else split[0]
-    ids, flags = read_one_by_one(top.get("added_tokens") or [])
+    split = split_off_lists(data, parse_json)
+    top: Any = parse_json(data) if split is None else split[0]
+    ids, flags = read_each_token(top.get("added_tokens") or [])
     return {name: (token_id, flags[name]) for name, token_id in ids.items()}
 
 
 def add_tokens(
-    spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], own_flags: Mapping[str, frozenset[str]] = NO_FLAGS
+    spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], file_flags: Mapping[str, frozenset[str]] = NO_FLAGS
 ) -> TokenizerSpec:
     """Add tokens (name → flags) to a tokenizer: tokens that it has get the flags, and others the next ids.
 
     A token of the model keeps its id; text can still become it, unless no merge, symbol or whole word makes it.
-    `own_flags` has the flags of the tokens that it has, those without an effect included.
+    `file_flags` has the flags of the tokens that it has, those without an effect included.
 
     Raises:
         FormatError: for new tokens where ids have gaps, so that the next ids are not known, and for too many.
@@ -178,26 +180,26 @@ def add_tokens(
             f"{short_repr(new_names[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
         )
     ids |= model_ids | {name: vocabulary.limit + i for i, name in enumerate(new_names)}
-    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(own_flags) | dict(tokens)
+    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(file_flags) | dict(tokens)
     extended_spec = append_tokens(
         spec, new_names, {name: ids[name] for name in sorted(ids, key=ids.__getitem__)}, flags
     )
     if model_ids:
         extended_spec = _drop_unreachable(extended_spec, model_ids)
-    if extended_spec.model == "byte" and extended_spec.decoder is None and find_own_steps(extended_spec) is None:
+    if extended_spec.model == "byte" and extended_spec.decoder is None and find_default_steps(extended_spec) is None:
         return replace(extended_spec, decoder=(DecodeByteLevel(),))
     return extended_spec
 
 
 def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
     """Find the names that are tokens of the model: name → id."""
-    token_of = {name: token for name, token in zip(names, spell_all(spec.model, names), strict=True) if token}
-    ordinary_ids = spec.vocabulary.find_ids(token_of.values()) if token_of else {}
-    ids = {name: ordinary_ids[token] for name, token in token_of.items() if token in ordinary_ids}
-    name_of = {name.encode(): name for name in names if name not in ids}
+    token_by_name = {name: token for name, token in zip(names, read_spellings(spec.model, names), strict=True) if token}
+    ordinary_ids = spec.vocabulary.find_ids(token_by_name.values()) if token_by_name else {}
+    ids = {name: ordinary_ids[token] for name, token in token_by_name.items() if token in ordinary_ids}
+    name_by_token = {name.encode(): name for name in names if name not in ids}
     special_ids = (
-        {name_of[token]: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in name_of}
-        if name_of
+        {name_by_token[token]: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in name_by_token}
+        if name_by_token
         else {}
     )
     return ids | special_ids

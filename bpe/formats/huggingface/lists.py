@@ -22,8 +22,8 @@ from bpe.base.records import dataclass
 from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
-from bpe.formats.huggingface.spelling import build_letter_table, spell_all, spell_token
-from bpe.formats.schema import UNSUPPORTED, errors_at, load, read_id
+from bpe.formats.huggingface.spelling import build_letter_table, read_spelling, read_spellings
+from bpe.formats.schema import UNSUPPORTED, errors_at, parse_json, read_id
 from bpe.text.letters import list_byte_letters, map_letters_to_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class UnusualError(Exception):
+class NeedsParserError(Exception):
     """Raised for a file that the kernel does not read."""
 
 
@@ -46,10 +46,10 @@ PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
 _VOCAB_KEY, _MERGES_KEY = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 
-def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
+def split_off_lists(data: bytes, parse_json: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
     """Split the vocab and the merges off a tokenizer.json: returns the rest and two spans; None for an unusual file.
 
-    `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
+    `parse_json` parses the rest, with a placeholder number in place of each list; its errors are raised. If it finds
     the placeholders as fields of the model, then the lists are the values of these fields.
     """
     vocab = _VOCAB_KEY.search(data)
@@ -67,7 +67,7 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
     surrounding = data[:first], data[first_end:second], data[second_end:]
     if any(number in part for number in placeholders for part in surrounding):
         return None
-    value = load(b"".join([surrounding[0], placeholders[0], surrounding[1], placeholders[1], surrounding[2]]))
+    value = parse_json(b"".join([surrounding[0], placeholders[0], surrounding[1], placeholders[1], surrounding[2]]))
     model = value.get("model") if isinstance(value, dict) else None
     if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != PLACEHOLDERS:
         return None
@@ -78,19 +78,19 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
 
 
 def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLists:
-    """Read the lists with the kernel; raises UnusualError for lists that need `ParsedLists`.
+    """Read the lists with the kernel; raises NeedsParserError for lists that need `ParsedLists`.
 
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
     """
     (data, start, end), (merges_data, merges_start, merges_end) = vocab, merges
     tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if model == "byte" else None)
     if tokens is None or tokens.end != end:
-        raise UnusualError
+        raise NeedsParserError
     pairs = tokens.read_merges(merges_data, merges_start, len(prefix.encode()))
     if pairs is None or pairs[2] != merges_end:
-        raise UnusualError
+        raise NeedsParserError
     if model == "char" and find_utf8_error(memoryview(data)[start:end]) is not None:
-        raise UnusualError
+        raise NeedsParserError
     return KernelLists(model, tokens, *pairs[:2])
 
 
@@ -98,7 +98,7 @@ class KernelLists:
     """The vocab and the merges as the kernel read them.
 
     Attributes:
-        unlettered: token → id of the tokens of a byte model not spelled in GPT-2's letters, for example emoji in
+        non_letter_ids: token → id of the tokens of a byte model not spelled in GPT-2's letters, for example emoji in
             some published files. Encoding never produces them; decoding gives their own text.
 
     """
@@ -108,34 +108,34 @@ class KernelLists:
     ) -> None:
         self._model, self._tokens, self._pairs, self._results = model, tokens, pairs, results
         self._removed: list[int] = []  # indices
-        self.unlettered: dict[str, int] = {}
-        for string, token_id in tokens.others:
-            token = load(string)
-            if not isinstance(token, str) or not token or token in self.unlettered:
-                raise UnusualError
-            self.unlettered[token] = token_id
+        self.non_letter_ids: dict[str, int] = {}
+        for string, token_id in tokens.other_tokens:
+            token = parse_json(string)
+            if not isinstance(token, str) or not token or token in self.non_letter_ids:
+                raise NeedsParserError
+            self.non_letter_ids[token] = token_id
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def _find_indices(self, tokens: Iterable[str]) -> list[int]:
-        return list(map(self._tokens.find, spell_all(self._model, tokens)))
+        return list(map(self._tokens.find, read_spellings(self._model, tokens)))
 
     def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
         """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
         tokens = list(tokens)
         ids = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._find_indices(tokens)]
-        if self.unlettered:
-            ids = [self.unlettered.get(token, token_id) for token, token_id in zip(tokens, ids, strict=True)]
+        if self.non_letter_ids:
+            ids = [self.non_letter_ids.get(token, token_id) for token, token_id in zip(tokens, ids, strict=True)]
         return ids
 
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
         self._removed += [index for index in self._find_indices(tokens) if index >= 0]
-        if self.unlettered:
-            self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
+        if self.non_letter_ids:
+            self.non_letter_ids = {token: i for token, i in self.non_letter_ids.items() if token not in tokens}
 
-    def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
+    def find_in_merges(self, tokens: Mapping[str, int]) -> set[str]:
         """Find which of these tokens of the vocab (token → id) some merge has or makes."""
         ids = np.array(list(tokens.values()), dtype=np.int32)
         is_in_merges = np.isin(ids, self._pairs) | np.isin(ids, self._results)
@@ -145,7 +145,7 @@ class KernelLists:
         """Build the vocabulary of the remaining tokens and the special tokens, and the merges.
 
         Raises:
-            UnusualError: for a repeated id or pair.
+            NeedsParserError: for a repeated id or pair.
 
         """
         return self._build_vocabulary(special_ids), self._check_merges()
@@ -158,12 +158,12 @@ class KernelLists:
             ids = ids[order]
             blob, offsets = join_slices(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
-            raise UnusualError
-        other_ids = {**special_ids, **self.unlettered}
+            raise NeedsParserError
+        other_ids = {**special_ids, **self.non_letter_ids}
         by_id = {token_id: name.encode() for name, token_id in other_ids.items()}
         named_ids = np.array(list(by_id), dtype=np.int32)
         if not len(ids) or len(named_ids) < len(other_ids) or np.isin(named_ids, ids).any() or "" in other_ids:
-            raise UnusualError
+            raise NeedsParserError
         return Vocabulary.from_sorted(blob.tobytes(), offsets, ids, by_id)
 
     def _check_merges(self) -> Merges:
@@ -171,7 +171,7 @@ class KernelLists:
         pairs = self._pairs[n_merges_by_result[self._results] > 1].astype(np.int64)
         keys = np.sort(pairs[:, 0] << 32 | pairs[:, 1])
         if np.any(keys[1:] == keys[:-1]):
-            raise UnusualError
+            raise NeedsParserError
         return self._pairs, self._results
 
 
@@ -186,7 +186,7 @@ class ParsedLists:
         self._model, self._vocab, self._merges, self._prefix = model, vocab, merges, prefix
         self._removed: set[str] = set()
         letters = map_letters_to_bytes().keys()
-        self.unlettered = (
+        self.non_letter_ids = (
             {} if model == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
         )
 
@@ -200,9 +200,9 @@ class ParsedLists:
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
         self._removed.update(tokens)
-        self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
+        self.non_letter_ids = {token: i for token, i in self.non_letter_ids.items() if token not in tokens}
 
-    def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
+    def find_in_merges(self, tokens: Mapping[str, int]) -> set[str]:
         """Find which of these tokens some valid merge has or makes."""
         merged: set[Any] = set()
         for merge in self._merges:
@@ -211,15 +211,15 @@ class ParsedLists:
                 merged.update((*parts, "".join(parts)))
         return merged & tokens.keys()
 
-    def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
+    def build(self, special_ids: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
         """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
-        excluded = self._removed | self.unlettered.keys()
+        excluded = self._removed | self.non_letter_ids.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
-        tokens = [(token_id, spell_token(self._model, token)) for token, token_id in vocab.items()]
-        other_ids = {**special, **self.unlettered}
+        tokens = [(token_id, read_spelling(self._model, token)) for token, token_id in vocab.items()]
+        other_ids = {**special_ids, **self.non_letter_ids}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))
-        return vocabulary, self._find_merges(vocab, special)
+        return vocabulary, self._find_merges(vocab, special_ids)
 
     def _find_merges(self, vocab: Mapping[str, int], special_ids: Mapping[str, int]) -> Merges:
         merges: dict[tuple[int, int], int] = {}
@@ -228,11 +228,11 @@ class ParsedLists:
                 left, right = merge.split(" ") if type(merge) is str else merge
                 pair, result = (vocab[left], vocab[right]), vocab[left + _strip_prefix(self._prefix, right)]
             except (KeyError, TypeError, ValueError, AttributeError):
-                error = _explain_invalid_merge(merge, vocab, special_ids, self._prefix)
-                raise FormatError(error, where=f"model.merges[{i}]") from None
+                reason = _explain_invalid_merge(merge, vocab, special_ids, self._prefix)
+                raise FormatError(reason, where=f"model.merges[{i}]") from None
             if type(merge) is dict or merges.setdefault(pair, result) != result or len(merges) != i + 1:
-                error = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
-                raise FormatError(f"{short_repr(merge)}: {error}", where=f"model.merges[{i}]")
+                reason = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
+                raise FormatError(f"{short_repr(merge)}: {reason}", where=f"model.merges[{i}]")
         results = np.array(list(merges.values()), dtype=np.int32)
         return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 

@@ -10,15 +10,9 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.huggingface.added_tokens import AddedTokens
+from bpe.formats.huggingface.expressible import can_be_text, has_all_bytes
 from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists
-from bpe.formats.huggingface.spelling import (
-    can_be_text,
-    find_word_ends,
-    has_all_bytes,
-    list_irregular_word_ends,
-    spell_end_of_word,
-    spell_token,
-)
+from bpe.formats.huggingface.spelling import find_word_ends, list_irregular_word_ends, read_spelling, spell_end_of_word
 from bpe.formats.schema import (
     UNSUPPORTED,
     Field,
@@ -74,7 +68,7 @@ _COMMON_FIELDS = {
     "vocab": Field(dict),
     "merges": Field(list),
 }
-_OWN_FIELDS = {
+_EXTENSION_FIELDS = {
     **_COMMON_FIELDS,
     "unk_id": Field(accept_any, None),
     "end_of_word": Field(read_text, None),
@@ -90,42 +84,46 @@ MODEL_FIELDS: Mapping[str, Mapping[str, Field]] = {
         "continuing_subword_prefix": Field(_read_prefix, None),
         "end_of_word_suffix": Field(read_text, None),
     },
-    "bpe.BPE": _OWN_FIELDS,
-    "bpe.BoundlessBPE": {**_OWN_FIELDS, "word_merges": Field(int)},
-    "bpe.PickyBPE": {**_OWN_FIELDS, "events": Field(list)},
+    "bpe.BPE": _EXTENSION_FIELDS,
+    "bpe.BoundlessBPE": {**_EXTENSION_FIELDS, "word_merges": Field(int)},
+    "bpe.PickyBPE": {**_EXTENSION_FIELDS, "events": Field(list)},
 }
 
 
 def check_model_type(model: object) -> None:
     """Reject unsupported model types first."""
-    kind = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind not in MODEL_FIELDS:
-        refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
+    model_type = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
+    if model_type not in MODEL_FIELDS:
+        refuse("model.type", model_type, "it must be BPE", "other models are not byte-pair encoding")
 
 
 def read_model(
     value: dict[str, Any],
     model: Model,
-    added: AddedTokens,
+    added_tokens: AddedTokens,
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
     list_spans: tuple[Span, Span] | None,
 ) -> TokenizerSpec:
     """Read the tokenizer that a model describes, without its post-processor and decoder.
 
-    With `list_spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
+    With `list_spans`, the kernel reads the vocab and the merges there.
+
+    Raises:
+        NeedsParserError: for lists that need `json`.
+
     """
-    kind = read_type(value, "model", "BPE")
-    is_own_type = kind != "BPE"
+    model_type = read_type(value, "model", "BPE")
+    is_extension = model_type != "BPE"
     fields = read_fields(
-        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[kind]
+        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[model_type]
     )
     prefix = fields.get("continuing_subword_prefix")
     if prefix is not None and model == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
     end_of_word, is_glued = (
-        (fields["end_of_word"], fields["end_of_word_glued"]) if is_own_type else _read_suffix(fields, model)
+        (fields["end_of_word"], fields["end_of_word_glued"]) if is_extension else _read_suffix(fields, model)
     )
     lists = (
         ParsedLists(fields["vocab"], fields["merges"], model, prefix or "")
@@ -139,8 +137,8 @@ def read_model(
         merge_results=np.empty(0, dtype=np.int32),
         pretokenizer=pretokenizer,
         normalizer=normalizer,
-        special_tokens=dict(added.ids),
-        token_flags=added.flags,
+        special_tokens=dict(added_tokens.ids),
+        token_flags=added_tokens.flags,
         unk_token=fields["unk_token"],
         subword_prefix=prefix,
         end_of_word=end_of_word,
@@ -150,28 +148,28 @@ def read_model(
         byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
         dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_own_type, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_extension, settings, added_tokens)
     spec = replace(
         settings,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
         ends_word=None if end_of_word is None else find_word_ends(vocabulary, end_of_word, is_glued),
-        roles=_read_roles(fields["roles"], added.ids),
+        roles=_read_roles(fields["roles"], added_tokens.ids),
         training=_read_training(fields["training"]),
     )
-    if is_own_type:
-        spec = _read_own_settings(spec, fields)
+    if is_extension:
+        spec = _read_extension_settings(spec, fields)
     if spec.unk_token is not None or has_all_bytes(spec):
         return spec
-    return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_own_type))
+    return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_extension))
 
 
 def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
     """Read the end-of-word mark: returns it and True, or None and False. A suffix is always part of the last symbol."""
     suffix = fields["end_of_word_suffix"]
     try:
-        return None if suffix is None else spell_token(model, suffix).decode(), suffix is not None
+        return None if suffix is None else read_spelling(model, suffix).decode(), suffix is not None
     except ValueError:
         rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {UNSUPPORTED}"
         refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")
@@ -180,37 +178,41 @@ def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool
 def _read_tokens(
     lists: KernelLists | ParsedLists,
     fields: dict[str, Any],
-    is_own_type: bool,
+    is_extension: bool,
     settings: TokenizerSpec,
-    added: AddedTokens,
+    added_tokens: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
     """Read the vocabulary and the merges of the tokenizer with these `settings`."""
     unk = settings.unk_token
-    if is_own_type:
-        special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
+    if is_extension:
+        special_ids = (
+            dict(added_tokens.ids)
+            if unk is None
+            else {**added_tokens.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
+        )
         vocab_ids = lists.find_ids(special_ids)
         pairs = zip(special_ids.items(), vocab_ids, strict=True)
         return lists.build({name: token_id for (name, token_id), vocab_id in pairs if vocab_id != token_id})
-    special_ids, ids_in_vocab = _find_special_tokens(lists, added, unk)
-    ordinary_names = _find_ordinary_names(lists, settings, ids_in_vocab)
-    lists.remove(ids_in_vocab.keys() - ordinary_names)
+    special_ids, ids_in_vocab = _find_special_tokens(lists, added_tokens, unk)
+    dual_names = _find_dual_names(lists, settings, ids_in_vocab)
+    lists.remove(ids_in_vocab.keys() - dual_names)
     if settings.model == "byte" and fields["byte_fallback"]:
         _check_bytes(lists)
-    return lists.build({name: token_id for name, token_id in special_ids.items() if name not in ordinary_names})
+    return lists.build({name: token_id for name, token_id in special_ids.items() if name not in dual_names})
 
 
 def _find_special_tokens(
-    lists: KernelLists | ParsedLists, added: AddedTokens, unk: str | None
+    lists: KernelLists | ParsedLists, added_tokens: AddedTokens, unk: str | None
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Find the special tokens, the unknown token included, and those of them in the vocab: name → id.
 
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
-    special_ids, next_id = dict(added.ids), len(lists)
+    special_ids, next_id = dict(added_tokens.ids), len(lists)
     vocab_ids = lists.find_ids(special_ids)
     for (name, token_id), expected in zip(special_ids.items(), vocab_ids, strict=True):
         if expected is None:
-            expected = token_id if added.keep_ids else next_id
+            expected = token_id if added_tokens.keep_ids else next_id
             next_id += 1
         if token_id != expected:
             refuse(
@@ -227,7 +229,7 @@ def _find_special_tokens(
     return special_ids, ids_in_vocab
 
 
-def _find_ordinary_names(
+def _find_dual_names(
     lists: KernelLists | ParsedLists, settings: TokenizerSpec, ids_in_vocab: dict[str, int]
 ) -> set[str]:
     """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
@@ -235,7 +237,7 @@ def _find_ordinary_names(
         ids_in_vocab = {
             name: token_id for name, token_id in ids_in_vocab.items() if map_letters_to_bytes().keys() >= set(name)
         }
-    merged = lists.find_merged(ids_in_vocab) if ids_in_vocab else set()
+    merged = lists.find_in_merges(ids_in_vocab) if ids_in_vocab else set()
     return {name for name in ids_in_vocab if name in merged or can_be_text(settings, name)}
 
 
@@ -263,19 +265,19 @@ def _read_training(value: object) -> Training | None:
         return Training.from_json(value)
 
 
-def _read_unknown_rule(rule: str | None, is_own_type: bool) -> bool | Literal["after merging"]:
+def _read_unknown_rule(rule: str | None, is_extension: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
-    if is_own_type and rule == f"drop {AFTER_MERGING}":
+    if is_extension and rule == f"drop {AFTER_MERGING}":
         return AFTER_MERGING
     if rule not in (None, "error", "drop"):
         refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
-    return rule == "drop" if is_own_type else rule != "error"
+    return rule == "drop" if is_extension else rule != "error"
 
 
 # This package's own models --------------------------------------------------------------------------------------------
 
 
-def _read_own_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
+def _read_extension_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
     """Read the settings that only this package's own models have; returns the tokenizer with them."""
     clip, ranks, ends_word = fields["clip"], fields["merge_ranks"], spec.ends_word
     if ends_word is not None and fields["ends_word"] is not None:
@@ -351,19 +353,19 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, is_own_type: bool, with_facts: bool) -> dict[str, Any]:
-    """Return the settings of a model; with `is_own_type`, its vocab lacks the special tokens and the unknown token.
+def write_model(spec: TokenizerSpec, is_extension: bool, with_record: bool) -> dict[str, Any]:
+    """Return the settings of a model; with `is_extension`, its vocab lacks the special tokens and the unknown token.
 
-    `with_facts` adds the facts about the training and the roles of special tokens, which change no id.
+    `with_record` adds the facts about the training and the roles of special tokens, which change no id.
 
     Raises:
         ValueError: for a model of an own type with a subword prefix.
 
     """
-    fields = _write_own(spec) if is_own_type else _write_bpe(spec)
-    if with_facts and spec.training is not None:
+    fields = _write_extension(spec) if is_extension else _write_bpe(spec)
+    if with_record and spec.training is not None:
         fields["training"] = spec.training.to_json()
-    if with_facts and spec.roles:
+    if with_record and spec.roles:
         fields["roles"] = dict(spec.roles)
     return fields
 
@@ -387,13 +389,13 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
+def _write_extension(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
             "with settings that `tokenizers` lacks"
         )
-    kind = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
+    model_type = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
     unknown_symbols = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
     optional_fields = {  # fields that are left out where they have no value
         "byte_fallback": spec.byte_fallback or None,
@@ -401,7 +403,7 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
         "unknown_symbols": unknown_symbols,
     }
     return {
-        "type": kind if spec.events is None else "bpe.PickyBPE",
+        "type": model_type if spec.events is None else "bpe.PickyBPE",
         "unk_token": spec.unk_token,
         "unk_id": None if spec.unk_token is None else find_unk_id(spec),
         "fuse_unk": spec.fuse_unk,

@@ -15,7 +15,7 @@ from bpe.formats.schema import (
     check_object,
     check_type,
     errors_at,
-    get,
+    read_field,
     read_fields,
     read_id,
     read_known_id,
@@ -68,26 +68,26 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
 
 def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 0) -> Template:
     """Read the ids that a post-processor puts before and after a single text; checks all of its fields."""
-    kind = read_type(value, where)
-    if kind == "Sequence":
+    type_name = read_type(value, where)
+    if type_name == "Sequence":
         before: tuple[int, ...] = ()
         after: tuple[int, ...] = ()
         for member, position in read_members(value, where, "processors", depth):
             member_ids = _read_template(member, position, vocabulary, depth + 1)
             before, after = member_ids[0] + before, after + member_ids[1]
         return before, after
-    if kind not in POST_PROCESSOR_FIELDS:
+    if type_name not in POST_PROCESSOR_FIELDS:
         fix = f"known are Sequence, {', '.join(POST_PROCESSOR_FIELDS)}; set it to null and add such tokens yourself"
-        refuse(where, value, f"a post_processor of type {kind!r} is not known: {UNSUPPORTED}", fix)
-    fields = read_fields(value, where, POST_PROCESSOR_FIELDS[kind])
-    if kind == "TemplateProcessing":
+        refuse(where, value, f"a post_processor of type {type_name!r} is not known: {UNSUPPORTED}", fix)
+    fields = read_fields(value, where, POST_PROCESSOR_FIELDS[type_name])
+    if type_name == "TemplateProcessing":
         template = _read_template_ids(fields, where, "single", vocabulary)
         _read_template_ids(fields, where, "pair", vocabulary)
         if len(template) != 2:
             rule = f"it must have one Sequence: {UNSUPPORTED}"
             refuse(f"{where}.single", fields["single"], rule, "set post_processor to null")
         return tuple(template[0]), tuple(template[1])
-    if kind == "ByteLevel":
+    if type_name == "ByteLevel":
         return (), ()
     first, last = (read_known_id(fields[name], f"{where}.{name}", vocabulary) for name in ("cls", "sep"))
     return (first,), (last,)
@@ -102,9 +102,9 @@ def _read_template_ids(fields: dict[str, Any], where: str, field: str, vocabular
             raise FormatError(
                 f"{short_repr(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
             )
-        ((kind, content),) = piece.items()
+        ((piece_type, content),) = piece.items()
         name = read_fields(content, position, {"id": Field(str), "type_id": Field(read_id)})["id"]
-        if kind == "Sequence":
+        if piece_type == "Sequence":
             if name not in ("A", "B"):
                 refuse(f"{position}.id", name, "it must be A or B", "write the one that is meant")
             template_ids.append([])
@@ -161,7 +161,7 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
 def _read_length(value: object, where: str) -> int | None:
     """Read the length of padded texts; None for that of the longest."""
     if isinstance(value, dict):
-        return get(check_object(value, where, ("Fixed",)), where, "Fixed", int)
+        return read_field(check_object(value, where, ("Fixed",)), where, "Fixed", int)
     if value != "BatchLongest":
         refuse(where, value, 'it must be "BatchLongest" or {"Fixed": n}', "write one of these")
     return None

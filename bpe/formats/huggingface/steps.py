@@ -19,7 +19,7 @@ from bpe.formats.schema import (
     check_object,
     check_type,
     errors_at,
-    get,
+    read_field,
     read_fields,
     read_type,
     refuse,
@@ -49,15 +49,17 @@ class StepType(NamedTuple):
     make: Callable[..., Any]
 
 
-def _read_step(part: str, kinds: Mapping[str, StepType], value: object, where: str) -> Any:
+def _read_step(part: str, step_types: Mapping[str, StepType], value: object, where: str) -> Any:
     """Read one step of a part of the file, by the table of its kinds."""
     name = read_type(value, where)
-    if name not in kinds:
-        known_types = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
+    if name not in step_types:
+        known_types = ", ".join(
+            ["Sequence", *(type_name for type_name in step_types if not type_name.startswith("bpe."))]
+        )
         refuse(
             where, value, f"a {part} of type {name!r} is not known: {UNSUPPORTED}", f"known are {known_types}, and null"
         )
-    fields, make = kinds[name]
+    fields, make = step_types[name]
     values = None if fields is None else read_fields(value, where, {**_TYPE_FIELD, **fields})
     with errors_at(where):
         return make(value) if values is None else make(**values)
@@ -111,11 +113,11 @@ def _read_pattern(value: object, where: str) -> tuple[str, bool]:
     pattern = check_object(value, where, ("Regex", "String"))
     if len(pattern) != 1:
         refuse(where, pattern, "it must have either Regex or String", "remove the other")
-    (kind,) = pattern
-    text = get(pattern, where, kind, str)
+    (pattern_type,) = pattern
+    text = read_field(pattern, where, pattern_type, str)
     if not text:
         refuse(where, text, "it must not be empty", "remove this step, which does nothing")
-    return text, kind == "String"
+    return text, pattern_type == "String"
 
 
 def _write_pattern(pattern: str, literal: bool = False) -> dict[str, str]:
@@ -186,7 +188,7 @@ def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
     return normalizers.Replace(expression, content, spelled=spelling)
 
 
-def _make_own(value: dict[str, Any]) -> Normalizer:
+def _make_extension(value: dict[str, Any]) -> Normalizer:
     from bpe.text.pipeline_normalizers import from_json
 
     return from_json({**value, "type": value["type"].removeprefix("bpe.")})
@@ -222,7 +224,7 @@ NORMALIZERS: Mapping[str, StepType] = {
             "bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap",
             "bpe.CharacterMapBeside", "bpe.DummyPrefix",
         ),
-        StepType(None, _make_own),
+        StepType(None, _make_extension),
     ),
 }  # fmt: skip
 
@@ -262,8 +264,10 @@ def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str,
     fields = normalizer.to_json()
     if normalizer == normalizers.Lowercase():
         del fields["final_sigma"]
-    kind = NORMALIZERS.get(fields["type"])
-    is_shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
+    step_type = NORMALIZERS.get(fields["type"])
+    is_shared = (
+        step_type is not None and step_type.fields is not None and step_type.fields.keys() == fields.keys() - {"type"}
+    )
     return fields if is_shared else {**fields, "type": f"bpe.{fields['type']}"}
 
 
@@ -349,26 +353,26 @@ def read_pre_tokenizer(value: object, normalizer: Normalizer | None = None) -> t
 def _read_pre_tokenizer(value: object, spells_letters: bool) -> tuple[bool, Pretokenizer | None]:
     where = "pre_tokenizer"
     members = [] if value is None else list(_flatten(value, where, "pretokenizers"))
-    own_step = members.pop(0) if members and read_type(*members[0]) == "bpe.Regex" else None
+    extension_step = members.pop(0) if members and read_type(*members[0]) == "bpe.Regex" else None
     steps: list[Step] = [_read_step("pre_tokenizer", PRETOKENIZERS, step, position) for step, position in members]
     is_byte_level = spells_letters or any(isinstance(step, ByteLevel) for step in steps)
-    if own_step is None:
+    if extension_step is None:
         with errors_at(where):
             return is_byte_level, simplify(PipelinePretokenizer(*steps, letters=spells_letters), is_byte_level)
     if spells_letters or steps not in ([], [BYTES_STEP]):
         rule = "there can only be a ByteLevel without add_prefix_space and use_regex after it"
         refuse(where, "bpe.Regex", rule, "remove the other steps")
-    return is_byte_level, _read_regex(*own_step)
+    return is_byte_level, _read_regex(*extension_step)
 
 
 def _read_regex(value: object, where: str) -> Pretokenizer:
     """Read a pre_tokenizer of this package's own type."""
     item = check_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
-    prefix = get(item, where, "add_prefix_space", bool)
+    prefix = read_field(item, where, "add_prefix_space", bool)
     if "name" in item:
         with errors_at(where):
             return Pretokenizer(item["name"], add_prefix_space=prefix)
-    pattern, gaps = get(item, where, "pattern", str), cast("Gaps", get(item, where, "gaps", str))
+    pattern, gaps = read_field(item, where, "pattern", str), cast("Gaps", read_field(item, where, "gaps", str))
     with errors_at(where):
         return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=prefix)
 
@@ -421,8 +425,10 @@ def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
         return {"type": "WhitespaceSplit"}
     if pretokenizer == make_whitespace_pretokenizer():
         return {"type": "Whitespace"}
-    needs_own_type = find_published_name(pattern, gaps) is not None or not is_shared_pattern(pattern) or gaps == "error"
-    if name is None and needs_own_type:
+    needs_extension = (
+        find_published_name(pattern, gaps) is not None or not is_shared_pattern(pattern) or gaps == "error"
+    )
+    if name is None and needs_extension:
         return {"type": "bpe.Regex", "pattern": pattern, "gaps": gaps, "add_prefix_space": False}
     covers = name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
     fields = _ISOLATED_FIELDS if covers or gaps == "keep" else _REMOVED_FIELDS
@@ -452,7 +458,7 @@ _STRIP_FIELDS = {
 def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
     if "of_tokens" not in value:
         return after_encoding.DecodeStrip(**read_fields(value, "", _STRIP_FIELDS))
-    rule = get(value, "", "of_tokens", str)  # a field of this package's files
+    rule = read_field(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
         refuse("of_tokens", rule, "it must be first or each", "remove it")
     return after_encoding.DummySpace(each=rule == "each")
@@ -509,7 +515,7 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
         return None
     if read_type(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
         value = dict(value)
-        if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
+        if read_field(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
     members = _flatten(value, "decoder", "decoders")
@@ -522,10 +528,10 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
         and isinstance(steps[-2], after_encoding.DecodeByteLevel | after_encoding.Fuse)
     ):
         steps = steps[:-1]  # it joins one token
-    return None if steps == find_own_steps(spec) else steps
+    return None if steps == find_default_steps(spec) else steps
 
 
-def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
+def find_default_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
     """Find the steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
         as_bytes, as_text = (find_decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
@@ -547,7 +553,7 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
 
 def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """Return the decoder of a tokenizer as a JSON object."""
-    steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
+    steps = find_default_steps(spec) if spec.decoder is None else spec.decoder
     if steps is None and spec.model == "char":
         # `tokenizers` ignores the field at_end_only.
         return {"type": "BPEDecoder", "suffix": spell_end_of_word(spec), "at_end_only": True}

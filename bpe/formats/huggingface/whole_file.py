@@ -16,7 +16,8 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.added_tokens import read_added_tokens, write_added_tokens
-from bpe.formats.huggingface.lists import Span, UnusualError, split_off_lists, write_lists
+from bpe.formats.huggingface.expressible import explain_other_ids, find_outside_vocab
+from bpe.formats.huggingface.lists import NeedsParserError, Span, split_off_lists, write_lists
 from bpe.formats.huggingface.model import check_model_type, read_model, write_model
 from bpe.formats.huggingface.post_processing import (
     read_padding,
@@ -26,14 +27,7 @@ from bpe.formats.huggingface.post_processing import (
     write_post_processor,
     write_truncation,
 )
-from bpe.formats.huggingface.spelling import (
-    explain_difference,
-    find_ordinary_names,
-    find_outside_vocab,
-    is_outside_letters,
-    map_special_ids,
-    spell_token,
-)
+from bpe.formats.huggingface.spelling import find_dual_names, is_outside_letters, map_special_ids, read_spelling
 from bpe.formats.huggingface.steps import (
     read_decoder,
     read_normalizer,
@@ -42,7 +36,7 @@ from bpe.formats.huggingface.steps import (
     write_normalizer,
     write_pre_tokenizer,
 )
-from bpe.formats.schema import UNSUPPORTED, Field, accept_any, load, read_fields, refuse
+from bpe.formats.schema import UNSUPPORTED, Field, accept_any, parse_json, read_fields, refuse
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
@@ -64,12 +58,12 @@ _TOP_FIELDS = {
 }
 
 
-def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> TokenizerSpec:
+def read(data: bytes, added_tokens: TokenRows = (), keep_ids: bool = False) -> TokenizerSpec:
     """Read a tokenizer.json.
 
     Args:
         data: the content of the file.
-        added: more added tokens. Reading 100,000 of them from JSON takes half a second.
+        added_tokens: more added tokens. Reading 100,000 of them from JSON takes half a second.
         keep_ids: accept the ids in the file, even where `tokenizers` would number the added tokens differently (it does
             if they were added in several calls).
 
@@ -77,21 +71,21 @@ def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> Tokenize
         FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
-    with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
-        if (split := split_off_lists(data, load)) is not None:
-            return _build(split[0], added, keep_ids, split[1:])
-    return _build(load(data), added, keep_ids)
+    with suppress(FormatError, NeedsParserError):  # below, `json` reads the whole file, and errors name their position
+        if (split := split_off_lists(data, parse_json)) is not None:
+            return _build(split[0], added_tokens, keep_ids, split[1:])
+    return _build(parse_json(data), added_tokens, keep_ids)
 
 
 def read_with_lists(
-    data: bytes, vocab: bytes, merges: bytes, added: TokenRows = (), keep_ids: bool = False
+    data: bytes, vocab: bytes, merges: bytes, added_tokens: TokenRows = (), keep_ids: bool = False
 ) -> TokenizerSpec | None:
     """Read a tokenizer.json whose model has an empty vocab and no merges, and these two lists of it as JSON.
 
     Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
     """
-    with suppress(FormatError, UnusualError):
-        return _build(load(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
+    with suppress(FormatError, NeedsParserError):
+        return _build(parse_json(data), added_tokens, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
     return None
 
 
@@ -105,8 +99,10 @@ def _build(
     check_model_type(top["model"])
     normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
     is_byte_level, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
-    added = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
-    spec = read_model(top["model"], "byte" if is_byte_level else "char", added, pretokenizer, normalizer, list_spans)
+    added_tokens = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
+    spec = read_model(
+        top["model"], "byte" if is_byte_level else "char", added_tokens, pretokenizer, normalizer, list_spans
+    )
     post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
     spec = replace(
         spec,
@@ -117,7 +113,7 @@ def _build(
     )
     if (
         top["model"].get("type", "BPE") == "BPE"
-        and (reason := explain_difference(spec, has_distinct_names=True)) is not None
+        and (reason := explain_other_ids(spec, has_distinct_names=True)) is not None
     ):
         raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
     return replace(spec, decoder=read_decoder(top["decoder"], spec))
@@ -126,10 +122,10 @@ def _build(
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
+def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
-    `with_facts` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
+    `with_record` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
     training, and the roles of special tokens.
 
     Raises:
@@ -138,7 +134,7 @@ def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
     """
     special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     _check_special_tokens(spec, special_names)
-    is_own_type, outside_vocab = explain_difference(spec) is not None, find_outside_vocab(spec)
+    is_extension, outside_vocab = explain_other_ids(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -149,42 +145,23 @@ def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_model(spec, is_own_type, with_facts)
+    model = write_model(spec, is_extension, with_record)
     names = {
-        token_id: name for token_id, name in special_names.items() if not is_own_type or is_outside_letters(spec, name)
+        token_id: name for token_id, name in special_names.items() if not is_extension or is_outside_letters(spec, name)
     }
-    if not is_own_type:
+    if not is_extension:
         names = {token_id: name for token_id, name in names.items() if token_id not in outside_vocab}
-    _check_merges(spec, is_own_type)
+    _check_merges(spec, is_extension)
     vocab, merges = write_lists(spec, names)
-    added = "".join(write_added_tokens(spec))
+    added_tokens = "".join(write_added_tokens(spec))
     start = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
-            '"added_tokens": []', f'"added_tokens": [{added}]', 1
+            '"added_tokens": []', f'"added_tokens": [{added_tokens}]', 1
         )
         + ',\n  "model": {\n'
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
     )
     return b"".join((start.encode(), b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
-
-
-def explain_refusal(spec: TokenizerSpec) -> str | None:
-    """Say why `tokenizers` cannot load this tokenizer's file; None if it can."""
-    reason = explain_difference(spec)
-    if reason is not None:
-        return reason
-    parts: list[Any] = [write_normalizer(spec.normalizer), write_pre_tokenizer(spec.model == "byte", spec.pretokenizer)]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, dict):
-            kind = str(part.get("type", ""))
-            if kind.startswith("bpe."):
-                step = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
-                return f"it has {step} that tokenizers cannot apply, or applies differently"
-            parts += part.values()
-        elif isinstance(part, list):
-            parts += part
-    return None
 
 
 def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) -> None:
@@ -204,16 +181,16 @@ def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) ->
     unnamed_texts = [
         name for name in unnamed_ids.values() if not is_outside_letters(spec, name) or name == spec.unk_token
     ]
-    ordinary_names = find_ordinary_names(spec)
-    shared_names = {
-        token_id: name for token_id, name in ordinary_names.items() if _is_spelled_like(spec, token_id, name)
+    dual_names = find_dual_names(spec)
+    ambiguous_names = {
+        token_id: name for token_id, name in dual_names.items() if _is_spelled_like(spec, token_id, name)
     }
-    if names.items() - special_names.items() - shared_names.items() or unnamed_texts not in ([], [spec.unk_token]):
+    if names.items() - special_names.items() - ambiguous_names.items() or unnamed_texts not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries of "
             f"the vocabulary, {short_repr(special_names)}; they must be the same"
         )
-    if spec.unk_token is not None and spec.unk_token not in {*special_names.values(), *shared_names.values()}:
+    if spec.unk_token is not None and spec.unk_token not in {*special_names.values(), *ambiguous_names.values()}:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
@@ -222,22 +199,22 @@ def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) ->
 def _is_spelled_like(spec: TokenizerSpec, token_id: int, name: str) -> bool:
     """Whether an ordinary token is spelled like a name."""
     try:
-        return spell_token(spec.model, name) == spec.vocabulary[token_id]
+        return read_spelling(spec.model, name) == spec.vocabulary[token_id]
     except ValueError:
         return False
 
 
-def _check_merges(spec: TokenizerSpec, is_own_type: bool) -> None:
+def _check_merges(spec: TokenizerSpec, is_extension: bool) -> None:
     """Raise ValueError for a merge whose result is not the concatenation of its tokens.
 
     In a byte model, and in a model of this package's own, its tokens must be ordinary.
     """
-    if not len(spec.merges) or (spec.subword_prefix and not is_own_type):
+    if not len(spec.merges) or (spec.subword_prefix and not is_extension):
         return
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
     is_known = np.append(
-        vocabulary.kinds == ORDINARY if is_own_type or spec.model == "byte" else vocabulary.kinds != NONE, False
+        vocabulary.kinds == ORDINARY if is_extension or spec.model == "byte" else vocabulary.kinds != NONE, False
     )
     ids = np.stack((left, right, result))
     out_of_range = (ids < 0) | (ids >= vocabulary.limit)

@@ -29,7 +29,7 @@ Details = list[Any]
 _MAX_SPELLING = 80
 
 
-class Subject:
+class ReportedTokenizer:
     """A tokenizer, through the adapter that an evaluation takes.
 
     Attributes:
@@ -103,7 +103,7 @@ class Subject:
         }
 
 
-def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
+def name_tokenizers(tokenizers: Tokenizers) -> dict[str, ReportedTokenizer]:
     """Tokenizers by distinct names.
 
     Raises:
@@ -121,7 +121,7 @@ def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
         }
     if not by_name:
         raise ValueError("there is no tokenizer; give at least one")
-    return {name: Subject(adapt(tokenizer, name)) for name, tokenizer in by_name.items()}
+    return {name: ReportedTokenizer(adapt(tokenizer, name)) for name, tokenizer in by_name.items()}
 
 
 def _spell_shortened(token: bytes) -> str:

@@ -12,12 +12,12 @@ import pytest
 
 import bpe
 from bpe.report import Playground, page_html
-from bpe.report.subjects import Subject, name_subjects
+from bpe.report.tokenizers import ReportedTokenizer, name_tokenizers
 
 TEXTS = ["low lower lowest", "한국어 한국", "👩\u200d💻 <b>&amp;"]
 
 
-class Simple:
+class SimpleTokenizer:
     """A tokenizer with only what is needed, of two bytes each."""
 
     def __init__(self, vocab: dict[Any, int]) -> None:
@@ -34,9 +34,9 @@ def tok() -> bpe.Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def simple() -> Simple:
+def simple() -> SimpleTokenizer:
     pairs = [text.encode()[i : i + 2] for text in TEXTS for i in range(0, len(text.encode()), 2)]
-    return Simple({pair: i for i, pair in enumerate(dict.fromkeys(pairs))})
+    return SimpleTokenizer({pair: i for i, pair in enumerate(dict.fromkeys(pairs))})
 
 
 def hugging_face(tok: bpe.Tokenizer) -> Any:
@@ -46,8 +46,8 @@ def hugging_face(tok: bpe.Tokenizer) -> Any:
         return tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
 
 
-def as_subject(tokenizer: Any) -> Subject:
-    return name_subjects(tokenizer)["tokenizer"]
+def as_reported(tokenizer: Any) -> ReportedTokenizer:
+    return name_tokenizers(tokenizer)["tokenizer"]
 
 
 def encoding(tok: bpe.Tokenizer) -> Any:
@@ -58,7 +58,7 @@ def encoding(tok: bpe.Tokenizer) -> Any:
 
 def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None:
     documents = [text.encode() for text in TEXTS]
-    native, hugging_face_subject = as_subject(tok), as_subject(hugging_face(tok))
+    native, hugging_face_subject = as_reported(tok), as_reported(hugging_face(tok))
     assert (native.limit, native.vocab_size, native.lengths.tolist()) == (
         hugging_face_subject.limit,
         hugging_face_subject.vocab_size,
@@ -76,7 +76,7 @@ def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None
     assert native.draw_ids([5])[0][:2] == hugging_face_subject.draw_ids([5])[0][:2]
 
 
-def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> None:
+def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: SimpleTokenizer) -> None:
     tokenizers = {"own": tok, "hf": hugging_face(tok), "tiktoken": encoding(tok), "simple": simple}
     page = page_html(tokenizers, bpe.evaluate(tokenizers, texts=TEXTS), {"text": TEXTS})
     assert "Of hf, tiktoken, simple, this page knows tokens and ids only" in page
@@ -100,18 +100,18 @@ def test_the_playground_takes_them_too(tok: bpe.Tokenizer) -> None:
 
 
 def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
-    class Lower(Simple):
+    class Lower(SimpleTokenizer):
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 
-    tokens = as_subject(Lower({"low": 3})).draw_text(b"LOW and low")
+    tokens = as_reported(Lower({"low": 3})).draw_text(b"LOW and low")
     assert [(token.data, token.id) for token in tokens] == [(b"low", 3), (b"low", 3)]
 
 
 def test_what_is_no_tokenizer_is_refused(tok: bpe.Tokenizer) -> None:
     with pytest.raises(ValueError, match="there is no tokenizer"):
-        name_subjects([])
+        name_tokenizers([])
     with pytest.raises(TypeError, match=r"'a\.json', a path; load it first"):
-        name_subjects([tok, "a.json"])
+        name_tokenizers([tok, "a.json"])
     with pytest.raises(TypeError, match=r"must be a bpe\.Tokenizer, a tokenizer of tokenizers"):
-        name_subjects(5)
+        name_tokenizers(5)
