@@ -53,15 +53,9 @@ cdef class FileBlock:
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil:
         """Grow the buffer to `size` bytes; its first `kept` bytes stay."""
-        cdef byte_t* old = self.data
-        if size <= self.capacity:
-            return 0
-        with gil:
-            larger = bytearray(size + size // 8)
-            if kept:
-                memcpy(<byte_t*>larger, old, kept)
-            self.buffer = larger
-            self.data, self.capacity = <byte_t*>larger, len(larger)
+        if size > self.capacity:
+            with gil:
+                replace_buffer(self, size + size // 8, kept)
         return 0
 
     cdef int split(self, FileReader reader) except -1 nogil:
@@ -185,9 +179,7 @@ cdef class FileReader:
         self.read(block)
         if self.checked and not is_utf8(block.data, block.n):
             with gil:
-                self.finished = True
-                from bpe.corpus import reading
-                reading.check_file_text(memoryview(block.buffer)[: block.n], block.source, block.offset)
+                raise_for_text(self, block)
         return True
 
     cdef bint give_out(self, FileBlock block, last_t last, void* context) except -1 nogil:
@@ -236,6 +228,45 @@ cdef class FileReader:
         return 0
 
 
+# What needs the GIL. A function without it that had Python variables would take it each time it returned.
+
+cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) except -1:
+    """Give a block a buffer of `size` bytes, which begins with the first `kept` bytes of the old one."""
+    larger = bytearray(size)
+    if kept:
+        memcpy(<byte_t*>larger, block.data, kept)
+    block.buffer = larger
+    block.data, block.capacity = <byte_t*>larger, len(larger)
+    return 0
+
+
+cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
+    """Raise FormatError for a block that is not UTF-8."""
+    from bpe.corpus import reading
+
+    reader.finished = True
+    reading.check_file_text(memoryview(block.buffer)[: block.n], block.source, block.offset)
+    return 0
+
+
+cdef int raise_for_change(FileReader reader, Py_ssize_t number) except -1:
+    """Raise OSError for a file that was changed since it was opened."""
+    from bpe.corpus import reading
+
+    raise reading.make_changed_error(reader.names[number])
+
+
+cdef int raise_for_read(FileReader reader, OpenFile* file, int code, Py_ssize_t end) except -1:
+    """Raise OSError for a file that cannot be read, or, where the code is 0, ends early."""
+    from bpe.corpus import reading
+
+    source = reader.names[file.number]
+    reader.finished = True
+    if code:
+        raise OSError(code, os.strerror(code), source)
+    raise reading.make_shorter_error(source, file.size, end)
+
+
 def may_begin_otherwise(const byte_t[::1] text):
     """Whether a file that begins so may hold something else than text, which `contents.py` decides."""
     return text.shape[0] > 0 and may_not_be_text(&text[0], text.shape[0])
@@ -248,7 +279,9 @@ cdef bint may_not_be_text(const byte_t* text, Py_ssize_t n) noexcept nogil:
     """
     cdef byte_t byte = text[0]
     cdef Py_ssize_t i
-    if byte <= 32 or byte == 0xEF or byte in b"{[%BRq":
+    if byte <= 32 or byte == 0xEF or (
+        byte == c"{" or byte == c"[" or byte == c"%" or byte == c"B" or byte == c"R" or byte == c"q"
+    ):
         return True
     for i in range(min(n, <Py_ssize_t>SIGNATURE_BYTES)):
         if (text[i] < 32 and not 9 <= text[i] <= 13) or text[i] == 127:
@@ -287,7 +320,7 @@ cdef int open_next(FileReader reader) except -1 nogil:
 cdef int end_read(FileReader reader, OpenFile* file) except -1 nogil:
     """Note that a block was read. Close the file after its last one; it is an error if it was changed."""
     cdef OpenFile** link = &reader.open_files
-    cdef Py_ssize_t size = 0
+    cdef Py_ssize_t size = 0, number
     cdef int64_t modified = 0
     cdef bint is_last, is_changed
     with reader.lock:
@@ -303,13 +336,11 @@ cdef int end_read(FileReader reader, OpenFile* file) except -1 nogil:
         bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
     )
     close(file.descriptor)
+    number = file.number
+    free(file)
     if is_changed:
         with gil:
-            from bpe.corpus import reading
-            source = reader.names[file.number]
-            free(file)
-            raise reading.make_changed_error(source)
-    free(file)
+            raise_for_change(reader, number)
     return 0
 
 
@@ -363,12 +394,7 @@ cdef int fill(FileReader reader, OpenFile* file, byte_t* out, Py_ssize_t size, P
             continue
         if n_new <= 0:
             with gil:
-                reader.finished = True
-                from bpe.corpus import reading
-                source = reader.names[file.number]
-                if n_new < 0:
-                    raise OSError(code, os.strerror(code), source)
-                raise reading.make_shorter_error(source, file.size, offset + n_filled)
+                raise_for_read(reader, file, code if n_new < 0 else 0, offset + n_filled)
         n_filled += n_new
     return 0
 

@@ -287,17 +287,25 @@ cdef class BlockJob(EncodeJob):
         buffers.number = self.take_part()
         while self.reader is None or not self.reader.give_out(buffers.text, find_last_cut, <void*>self.encoder):
             with gil:
-                self.reader = None
-                block = next(self.blocks, None)
-                if block is None:
-                    self.is_over = True
+                if not self.take_from_iterator(buffers):
                     return False
-                if not isinstance(block, FileReader):
-                    buffers.block = block
-                    self.n_bytes_taken += max(block.size, len(block.text))  # a compressed file has less on disk
-                    return True
-                self.reader = block
+            if self.reader is None:
+                return True
         self.n_bytes_taken += buffers.text.n
+        return True
+
+    cdef bint take_from_iterator(self, BlockBuffers buffers) except -1:
+        """Take the next block or reader of the iterator; False if there is none."""
+        self.reader = None
+        block = next(self.blocks, None)
+        if block is None:
+            self.is_over = True
+            return False
+        if isinstance(block, FileReader):
+            self.reader = block
+        else:
+            buffers.block = block
+            self.n_bytes_taken += max(block.size, len(block.text))  # a compressed file has less on disk
         return True
 
     cdef bint prepare_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
