@@ -5,7 +5,6 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
