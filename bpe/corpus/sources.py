@@ -5,7 +5,6 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,13 +18,13 @@ from bpe.base.records import replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_end_finder, parse_separators
-from bpe.corpus.contents import SAMPLE_BYTES, ExpectedText, warn_about_text
+from bpe.corpus.contents import SIGNATURE_BYTES, ExpectedText, check_text, warn_about_text
 from bpe.corpus.reading import (
     BlockEndFinder,
     EncodingErrors,
     ReadSchedule,
-    Stream,
     check_encoding_errors,
+    make_changed_error,
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
@@ -143,6 +142,7 @@ class Sources:
                 f"{argument} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
                 'pass format="text"'
             )
+        self._whole_files = [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
         self._part: tuple[Unit, ...] | None = None
 
     @classmethod
@@ -303,9 +303,7 @@ class Sources:
 
     def _list_units_to_read(self) -> list[Unit]:
         """List the units to read; whole files unless the sources are a part."""
-        if self._part is not None:
-            return list(self._part)
-        return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
+        return self._whole_files if self._part is None else list(self._part)
 
     def _list_used_files(self) -> list[SourceFile]:
         return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
@@ -406,10 +404,20 @@ class Sources:
         if start is not None:
             units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
         drops_invalid = self._bad_records.on_error == "skip" and self.encoding_errors == "strict"
-        for unit in units:
+        has_repeats = len({self.files[unit.file_index].name for unit in units}) < len(units)
+        n_done = 0
+        while n_done < len(units):
+            n_by_kernel = (
+                0 if drops_invalid or documents_to_skip else self._count_units_for_kernel(units, n_done, state)
+            )
+            if n_by_kernel:
+                yield from self._make_reader(units[n_done : n_done + n_by_kernel], state, has_repeats=has_repeats)
+                n_done += n_by_kernel
+                continue
+            unit, n_done = units[n_done], n_done + 1
             blocks: Iterator[Any]
             if self.files[unit.file_index].format == "text":
-                blocks = self._read_text(unit, state, by_kernel=not drops_invalid)
+                blocks = self._read_text(unit, state, whole_documents=drops_invalid)
                 if self._drops_trailing_document(unit):
                     blocks = _drop_trailing_documents(blocks)
                 blocks = _drop_invalid(blocks, self._bad_records) if drops_invalid else blocks
@@ -539,19 +547,15 @@ class Sources:
             from bpe.corpus.parquet import read_blocks
         return read_blocks(context)
 
-    def _read_text(self, unit: Unit, state: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
-        """Read the documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
+    def _read_text(self, unit: Unit, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
+        """Read the documents of a unit of text in blocks."""
         from bpe.corpus.streams import open_stream
 
         file = self.files[unit.file_index]
         keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
         with open_stream(file, unit.start, unit.end, errors, state.file_states) as stream:
-            is_whole_file = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
-            if by_kernel and is_whole_file and state.unsplittable is not None and stream.size is not None:
-                yield from self._make_reader(stream, unit.file_index, state)
-                return
             find_block_end = state.find_block_end
-            if not by_kernel or (find_block_end is None and self._drops_trailing_document(unit)):
+            if whole_documents or (find_block_end is None and self._drops_trailing_document(unit)):
                 find_block_end = make_document_end_finder(separators, keep_separator)
             for block in read_text(
                 stream,
@@ -580,25 +584,51 @@ class Sources:
                     position=block.offset,
                 )
 
-    def _make_reader(self, stream: Stream, index: int, state: ReadState) -> Iterator[FileReader]:
-        """Yield a reader of a file, until it is finished."""
+    def _count_units_for_kernel(self, units: list[Unit], first: int, state: ReadState) -> int:
+        """Count the units from one on that one `FileReader` may read: whole files of text, one after the other."""
+        if state.unsplittable is None or self.encoding_errors == "replace":
+            return 0
+        index, shift = first, units[first].file_index - first
+        while index < len(units):
+            unit, file = units[index], self.files[units[index].file_index]
+            is_next = unit.file_index == index + shift and unit.start == 0 and unit.end is None
+            if not is_next or file.format != "text" or not file.seekable or not file.size:
+                break
+            index += 1
+        return index - first
+
+    def _make_reader(
+        self, units: list[Unit], state: ReadState, *, has_repeats: bool
+    ) -> Generator[FileReader, None, None]:
+        """Yield a reader of files until it is finished; `has_repeats`: whether a file is read more than once."""
         strict = self.encoding_errors == "strict"
+
+        def check_first_bytes(first_bytes: bytes, name: str) -> None:
+            check_text(first_bytes[:SIGNATURE_BYTES], name)
+            warn_about_text(first_bytes, name, self._expected)
+
+        def note_state(name: str, file_state: tuple[int, int]) -> None:
+            if state.file_states.setdefault(name, file_state) != file_state:
+                raise make_changed_error(name)
+
         reader = FileReader(
-            stream.fileno(),
-            stream.source,
-            stream.size or 0,
+            [self.files[unit.file_index].name for unit in units],
+            units[0].file_index,
             separators=self.separators,
             keep_separator=self.keep_separator,
             strings=state.unsplittable or [],
             requires_utf8=strict,
             separator_ends=self.separator_ends,
             block_bytes=state.block_bytes,
+            check_first_bytes=check_first_bytes if strict else None,
+            note_state=note_state if has_repeats else None,
         )
-        reader.file_index = index
-        if strict:
-            warn_about_text(os.pread(stream.fileno(), SAMPLE_BYTES, 0), stream.source, self._expected)
-        while not reader.finished:
-            yield reader
+        try:
+            while not reader.finished:
+                yield reader
+        except GeneratorExit:  # after an error; otherwise the threads close the files when they have read them
+            reader.close()
+            raise
 
 
 def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
@@ -628,9 +658,6 @@ def _drop_trailing_documents(blocks: Iterator[Any]) -> Generator[Any, None, None
     pending: Block | None = None
     begins_next = False  # whether the next block begins a document even if its `begins_document` is False
     for block in blocks:
-        if isinstance(block, FileReader):  # which leaves it out itself
-            yield block
-            continue
         if pending is not None:
             pending = _drop_open_document(pending, begins_document=begins_next, is_last=False)
             yield pending

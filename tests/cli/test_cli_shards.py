@@ -98,7 +98,7 @@ def test_flags_of_encode(begun, tokenizer_file):
 def test_id_0_is_appended(begun):
     assert main([*begun, "--format", "native", "--append", "0"]) == 0
     assert Manifest.read(Path("out")).options["append"] == 0
-    assert all(row[-1] == 0 for row in rows("out"))
+    assert all(row[-1] == 0 for row in read_rows("out"))
 
 
 def test_the_format_of_a_file_is_said(begun, capsys):
