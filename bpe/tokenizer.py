@@ -350,7 +350,8 @@ class Tokenizer:
             dropout_and_seed = check_dropout(self._spec, probability, seed)
             batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, dropout_and_seed, bos_eos)
         else:
-            batch = encode_texts(self._exact_engine, texts, n_threads, policy, bos_eos)
+            in_place = None if template else out
+            batch = encode_texts(self._exact_engine, texts, n_threads, policy, bos_eos, in_place)
         if template and self._spec.template is not None:
             batch = add_template(batch, self._spec.template)
         return write_into(out, batch)

@@ -510,7 +510,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     core = tok._engine.kernel
     message = r"within|span 1"
     with pytest.raises(ValueError, match=message):
-        documents.split(text, starts, ends, [b"x"])
+        documents.split_spans(text, starts, ends, [b"x"])
     with pytest.raises(ValueError, match=message):
         Finder([b"x"]).find_in(text, starts, ends)
     with pytest.raises(ValueError, match=message):
@@ -525,7 +525,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
         EncodeJob(core, 1).add_documents(text, starts, ends)
     for few in (int64s(), int64s(0)):
         with pytest.raises(ValueError, match="they must be as many"):
-            documents.split(text, starts, few, [b"x"])
+            documents.split_spans(text, starts, few, [b"x"])
 
 
 @pytest.mark.parametrize(("start", "end"), [(4, 7), (0, 3), (3, 3), (2, 9)])

@@ -103,6 +103,8 @@ cdef class FileBlock:
     @property
     def source(self):
         """The name of the block's file, for errors."""
+        if self.reader is None:
+            raise ValueError("the block was not read by a FileReader")
         return self.reader.names[self.file_number]
 
 
@@ -142,7 +144,7 @@ cdef class FileReader:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_state = check_first_bytes, note_state
-        self.encoded_names = [os.fsencode(name) for name in names]
+        self.encoded_names = list(map(os.fsencode, names))
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]

@@ -259,7 +259,7 @@ def split_spans(
         ValueError: for an empty string, or a span that is not within the text.
 
     Example:
-        >>> split(b"ab;c", np.array([0]), np.array([4]), [b";"])
+        >>> split_spans(b"ab;c", np.array([0]), np.array([4]), [b";"])
         (array([0, 3]), array([2, 4]))
 
     """

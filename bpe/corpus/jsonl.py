@@ -140,7 +140,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
 def describe_known_names(names: Iterable[str]) -> str:
     """Make the end of an error message about a name that does not exist: the names that do.
 
-    >>> list_known_names(["id", "body"])
+    >>> describe_known_names(["id", "body"])
     ", only 'id', 'body'; pass the name of the text, such as field='id'"
     """
     known_names = list(names)

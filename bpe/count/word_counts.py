@@ -479,7 +479,7 @@ _SPACED_SYMBOLS = r"(\S(?: \S)*)(?: (\S?)(<\S+>))?"
 def _find_spaced_spelling(words: Iterable[bytes]) -> re.Match[str] | None:
     """Find the first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
 
-    >>> _find_spaced([b"l o w </w>", b"n e w </w>"])[0], _find_spaced([b"a b", b"more than symbols"])
+    >>> _find_spaced_spelling([b"l o w </w>", b"n e w </w>"])[0], _find_spaced_spelling([b"a b", b"more than symbols"])
     ('l o w </w>', None)
     """
     first = None

@@ -56,7 +56,7 @@ def compute_document_keys(
         files: int64, one element per document.
         indices: int64, one element per document.
 
-    >>> keys = hash_positions(0, (0, 1), np.array([0, 0, 1]), np.array([0, 1, 0]))
+    >>> keys = compute_document_keys(0, (0, 1), np.array([0, 0, 1]), np.array([0, 1, 0]))
     >>> [f"{key:016x}" for key in keys.tolist()]
     ['982c8176b8ae2182', '3e24d37292b9d72c', 'fa16df6cee9c8dae']
     """

@@ -67,6 +67,7 @@ cdef class EncodeJob:
     cdef Py_ssize_t stopped            # 1 when all threads must stop
     cdef Py_ssize_t unknown_at         # the first item with a symbol that has no id, or -1
     # The result.
+    cdef object out                    # the array that several parts are written to; None for a new one
     cdef OrderedIds output             # of several parts; it has a lock of its own
     cdef object single_part_ids        # of a single part
 

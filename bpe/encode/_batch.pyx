@@ -147,6 +147,10 @@ cdef class EncodeJob:
             add_text(self, CodeUnits(data=text + start, n=end - start, width=0))
             add_id(self, self.appended)
 
+    def write_to(self, out):
+        """Write the ids to this array, C-contiguous and of uint32 or uint16, if several threads encode parts."""
+        self.out = out
+
     # Working ----------------------------------------------------------------------------------------------------------
 
     def prepare(self):
@@ -177,7 +181,7 @@ cdef class EncodeJob:
     cdef int allocate_shared(self) except -1:
         """Allocate what threads share, once the number of parts is known."""
         if self.n_parts > 1:
-            self.output = OrderedIds(self.n_bytes + 1024, self.encoder.pool)
+            self.output = OrderedIds(self.n_bytes + 1024, self.encoder.pool, self.out)
         return 0
 
     def work(self):

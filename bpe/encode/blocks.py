@@ -109,7 +109,7 @@ def encode_next_blocks(
     ahead: bool = False,
     out: NDArray[Any] | None = None,
 ) -> BlockIds | None:
-    """Encode blocks of files, divided by `Engine.make_block_cut`; each thread reads the blocks that it encodes.
+    """Encode blocks of files, divided by `Engine.make_block_end_finder`; each thread reads the blocks that it encodes.
 
     One call takes no blocks after `max_bytes` bytes; it returns None when there are no more.
 
@@ -142,7 +142,7 @@ def encode_next_blocks(
             preparer.make_special_rows(),
             n_bytes,
             max_bytes,
-            out if out is not None and engine.parts.across_words is None and out.flags.c_contiguous else None,
+            engine.select_output(out),
         )
         run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -291,12 +291,14 @@ class Engine:
         threads: int,
         allowed: frozenset[str] = frozenset(),
         bos_eos: BosEos = NO_BOS_EOS,
+        out: NDArray[Any] | None = None,
     ) -> TokenBatch:
-        """Encode many texts. A large batch is encoded by several threads."""
+        """Encode many texts. Several threads encode a large batch, and write its ids to `out` where they can."""
         takes_raw_texts = self.kernel_takes_raw_text and not (allowed and self._any_may_contain_special(texts, allowed))
         if (get_scanner(self.spec.pretokenizer) is None and not takes_raw_texts) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, bos_eos)
         job = EncodeJob(self.kernel, threads)
+        job.write_to(self.select_output(out))
         job.surround(*bos_eos)
         if takes_raw_texts:
             job.add_texts(texts, self.check_text)
@@ -394,6 +396,11 @@ class Engine:
         if not self.kernel_takes_raw_text or get_scanner(self.spec.pretokenizer) in (None, WHOLE_TEXT):
             return False
         return self.specials.need_one_search(names)
+
+    def select_output(self, out: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return an array if a job can write the ids to it, in place of a new one; else None."""
+        is_writable = out is not None and out.flags.c_contiguous and self.parts.word_merger is None
+        return out if is_writable else None
 
     def _run_job(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """Run a job: (its result, the first text with a symbol without an id, or -1)."""

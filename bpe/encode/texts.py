@@ -61,15 +61,20 @@ def encode_spans(
 
 
 def encode_texts(
-    engine: Engine, texts: Iterable[TextLike], threads: int, policy: SpecialPolicy, bos_eos: BosEos
+    engine: Engine,
+    texts: Iterable[TextLike],
+    threads: int,
+    policy: SpecialPolicy,
+    bos_eos: BosEos,
+    out: NDArray[Any] | None = None,
 ) -> TokenBatch:
-    """Encode an iterable of texts or an Arrow array."""
+    """Encode an iterable of texts or an Arrow array; the ids are written to `out` where that spares a copy."""
     documents = find_arrow_groups(texts)
     if documents is not None:
         return _encode_documents(engine, documents, threads, policy, bos_eos)
     text_list = list_texts(texts)
     try:
-        return engine.encode_batch(text_list, threads, engine.specials.check_texts(text_list, *policy), bos_eos)
+        return engine.encode_batch(text_list, threads, engine.specials.check_texts(text_list, *policy), bos_eos, out)
     except TypeError:
         for index, text in enumerate(text_list):
             if not isinstance(text, (str, bytes, bytearray, memoryview)):

@@ -244,7 +244,7 @@ class DatatroveWriter(ShardWriter):
 def format_metric(count: int) -> str:
     """Spell a number with three digits and an SI prefix, as `humanize.metric` does.
 
-    >>> spell_metric(5), spell_metric(1_500), spell_metric(12_345_678)
+    >>> format_metric(5), format_metric(1_500), format_metric(12_345_678)
     ('5.00 ', '1.50 k', '12.3 M')
     """
     exponent = math.floor(math.log10(count)) if count else 0
