@@ -17,10 +17,11 @@ from bpe.base.records import dataclass
 from bpe.base.threads import map_ordered, map_unordered, resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
+from bpe.count._table_merge import TableMerge
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import N_PARTS
 from bpe.count.splitter import Splitter
-from bpe.count.word_counts import WordCounts, fill_counts
+from bpe.count.word_counts import WordCounts, fill_counts, list_in_order
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ FIRST_SEEN_PER_BLOCK = 1 << 36
 BYTES_PER_SLOT, MAX_INITIAL_SLOTS = 64, 1 << 19
 #: Words that were counted before are added by so many, so that tables can be spilled between.
 WORDS_PER_LOAD = 1 << 20
+#: A thread that merges tables has at least so many words to enter, as starting it takes as long as a thousand.
+WORDS_PER_MERGING_THREAD = 1 << 14
+#: The most parts in which tables are merged.
+MAX_MERGE_PARTS = 256
 
 
 def count_words(
@@ -369,10 +374,10 @@ class ThreadTables:
         if not isinstance(merged, WordTable):
             return merged
         self._idle.append(merged)
-        return merged.arrays()[:3]
+        return list_in_order(merged, self._threads)
 
     def join(self) -> WordTable | Arrays:
-        """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
+        """Merge all tables, by parts of the hashes of their words."""
         if self._limit is not None and sum(table.memory for table in self._idle) > self._limit:
             self._start_spill()
         if self._spill is not None:
@@ -383,10 +388,11 @@ class ThreadTables:
         self._idle.clear()
         merged = tables.pop() if tables else WordTable()
         if tables:
-            absorbed = map_unordered(
-                lambda long_words: merged.absorb(tables, long_words), (False, True), min(self._threads, 2)
-            )
-            deque(absorbed, maxlen=0)
+            n_words = sum(map(len, tables))
+            threads = min(self._threads, n_words // WORDS_PER_MERGING_THREAD + 1)
+            merge = TableMerge(merged, tables, min(1 << (4 * threads - 1).bit_length(), MAX_MERGE_PARTS))
+            deque(map_unordered(merge.merge_part, range(merge.parts), threads), maxlen=0)
+            merge.finish()
         return merged
 
     def close(self) -> None:

@@ -103,7 +103,7 @@ class InitialTokens:
 # Words ----------------------------------------------------------------------------------------------------------------
 
 
-def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
+def build_words(counts: WordCounts, config: TrainConfig, threads: int = 1) -> WordArrays:
     """Validate counts and count their symbols. Words with count 0 are dropped.
 
     Raises:
@@ -111,7 +111,7 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
             words that are not UTF-8.
 
     """
-    blob, offsets, word_counts = borrow_arrays(counts)
+    blob, offsets, word_counts = borrow_arrays(counts, threads)
     if not word_counts.any():
         raise ValueError(
             "the corpus has no words to train on; give text that is not empty"

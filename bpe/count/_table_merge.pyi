@@ -1,0 +1,9 @@
+from typing_extensions import Self
+
+from bpe.count._word_table import WordTable
+
+class TableMerge:
+    parts: int
+    def __new__(cls, table: WordTable, others: list[WordTable], parts: int) -> Self: ...
+    def merge_part(self, part: int) -> None: ...
+    def finish(self) -> None: ...
