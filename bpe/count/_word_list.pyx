@@ -15,7 +15,7 @@ import numpy as np
 from bpe.base._memory cimport hash_key, prefetch
 from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport byte_t
-from bpe.count._word_table cimport LongSlot, LongWord, Slot, WordTable
+from bpe.count._word_table cimport LongWord, Slot, Words, WordTable
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -43,11 +43,7 @@ cdef struct Listing:
     int n_threads
     size_t part               # the part of the words to list, of `parts`
     size_t parts
-    const Slot* slots
-    size_t n_slots
-    const LongSlot* index
-    size_t n_index
-    const uint64_t* arena
+    const Words* words
     Item* items               # as selected, and later scratch memory
     Item* sorted_items        # in buckets
     size_t begins[MAX_PARTS + 1]  # of the items that a thread has selected
@@ -63,7 +59,7 @@ cdef struct Listing:
 
 cdef inline const void* locate(const Listing* listing, int64_t place) noexcept nogil:
     """Return the slot, or the word in the arena, of an item."""
-    return <void*>&listing.slots[place] if place >= 0 else <void*>(listing.arena - 1 - place)
+    return <void*>&listing.words.slots[place] if place >= 0 else <void*>(listing.words.arena - 1 - place)
 
 
 cdef inline bint is_in_part(const Listing* listing, uint32_t word_hash) noexcept nogil:
@@ -73,23 +69,23 @@ cdef inline bint is_in_part(const Listing* listing, uint32_t word_hash) noexcept
 
 cdef size_t select(const Listing* listing, int thread, Item* items) noexcept nogil:
     """Write the words in a thread's range of slots, and of the index, unless `items` is NULL; return their number."""
-    cdef size_t i, n = 0, last = listing.n_index * (thread + 1) // listing.n_threads
+    cdef size_t i, n = 0, last = listing.words.n_index * (thread + 1) // listing.n_threads
     cdef size_t n_threads = listing.n_threads
-    for i in range(listing.n_slots * thread // n_threads, listing.n_slots * (thread + 1) // n_threads):
-        if listing.slots[i].key.hi != 0 and (
-            listing.parts == 1 or is_in_part(listing, <uint32_t>(hash_key(listing.slots[i].key) >> 32))
+    for i in range(listing.words.n_slots * thread // n_threads, listing.words.n_slots * (thread + 1) // n_threads):
+        if listing.words.slots[i].key.hi != 0 and (
+            listing.parts == 1 or is_in_part(listing, <uint32_t>(hash_key(listing.words.slots[i].key) >> 32))
         ):
             if items != NULL:
-                items[n] = Item(listing.slots[i].first_position, <int64_t>i)
+                items[n] = Item(listing.words.slots[i].first_position, <int64_t>i)
             n += 1
-    for i in range(listing.n_index * thread // n_threads, last):
+    for i in range(listing.words.n_index * thread // n_threads, last):
         if items != NULL:
-            prefetch(listing.arena + listing.index[min(i + INDEX_PREFETCH_DISTANCE, last - 1)].unit)
-        if listing.index[i].unit != 0 and is_in_part(listing, listing.index[i].word_hash):
+            prefetch(listing.words.arena + listing.words.index[min(i + INDEX_PREFETCH_DISTANCE, last - 1)].unit)
+        if listing.words.index[i].unit != 0 and is_in_part(listing, listing.words.index[i].word_hash):
             if items != NULL:
                 items[n] = Item(
-                    (<const LongWord*>(listing.arena + listing.index[i].unit - 1)).first_position,
-                    -<int64_t>listing.index[i].unit,
+                    (<const LongWord*>(listing.words.arena + listing.words.index[i].unit - 1)).first_position,
+                    -<int64_t>listing.words.index[i].unit,
                 )
             n += 1
     return n
@@ -162,7 +158,7 @@ cdef void sort_buckets(Listing* listing, int thread) noexcept nogil:
         prefetch(locate(listing, listing.sorted_items[min(i + PREFETCH_DISTANCE, end - 1)].place))
         listing.positions[i] = listing.sorted_items[i].position
         if listing.sorted_items[i].place >= 0:
-            slot = &listing.slots[listing.sorted_items[i].place]
+            slot = &listing.words.slots[listing.sorted_items[i].place]
             listing.counts[i] = slot.count
             n_bytes += slot.key.hi >> 56
         else:
@@ -183,8 +179,8 @@ cdef void write_words(Listing* listing, int thread) noexcept nogil:
         place = listing.sorted_items[i].place
         listing.offsets[i] = out - listing.blob
         if place >= 0:
-            memcpy(out, &listing.slots[place].key, <size_t>(listing.slots[place].key.hi >> 56))
-            out += listing.slots[place].key.hi >> 56
+            memcpy(out, &listing.words.slots[place].key, <size_t>(listing.words.slots[place].key.hi >> 56))
+            out += listing.words.slots[place].key.hi >> 56
         else:
             entry = <const LongWord*>locate(listing, place)
             memcpy(out, entry + 1, entry.size)
@@ -254,8 +250,7 @@ def list_words(WordTable table not None, Team team not None, size_t part=0, size
     memset(&listing, 0, sizeof(Listing))
     listing.n_threads = count_parts(team.size, len(table) // parts // WORDS_PER_THREAD)
     listing.part, listing.parts = part, parts
-    listing.slots, listing.n_slots, listing.arena = table.slots, table.n_slots, table.arena
-    listing.index, listing.n_index = table.index, table.n_index
+    listing.words = &table.words
     share(&listing, COUNT, team)
     for thread in range(listing.n_threads):
         listing.begins[thread + 1] += listing.begins[thread]

@@ -48,19 +48,23 @@ cdef struct LongKey:          # a longer word that is looked up or about to be c
     uint64_t position
 
 
+cdef struct Words:            # all distinct words
+    Slot* slots               # `n_slots`, a power of two, at most 5 of 8 used
+    size_t n_slots
+    int shift                 # a word's first slot is its hash >> shift
+    size_t n_short
+    LongSlot* index           # `n_index`, a power of two, at most half of them used
+    size_t n_index
+    int index_shift           # a long word's first entry is its word_hash >> index_shift
+    size_t n_long_words
+    uint64_t* arena           # LongWords
+    size_t arena_units
+    size_t arena_capacity
+
+
 @cython.final                # so that its methods are called directly
 cdef class WordTable:
-    cdef Slot* slots          # `n_slots`, a power of two, at most 5 of 8 used
-    cdef size_t n_slots
-    cdef int shift            # a word's first slot is its hash >> shift
-    cdef size_t n_short
-    cdef LongSlot* index      # `n_index`, a power of two, at most half of them used
-    cdef size_t n_index
-    cdef int index_shift      # a long word's first entry is its word_hash >> index_shift
-    cdef size_t n_long_words
-    cdef uint64_t* arena      # LongWords
-    cdef size_t arena_units
-    cdef size_t arena_capacity
+    cdef Words words
     cdef uint64_t counted_until  # all words counted so far occur before this position
     cdef readonly count_t total    # of all counts
     cdef bint overflowed           # a word was not counted since the last check
@@ -95,10 +99,10 @@ cdef inline size_t count_units(size_t size) noexcept nogil:
     return (sizeof(LongWord) + size + UNIT_BYTES - 1) // UNIT_BYTES
 
 
-cdef inline Slot* find_slot(WordTable table, Key key, uint64_t word_hash, size_t stop) noexcept nogil:
+cdef inline Slot* find_slot(Words* words, Key key, uint64_t word_hash, size_t stop) noexcept nogil:
     """Find the slot of a word of at most 15 bytes, or the empty slot to enter it in; NULL if slot `stop` is reached."""
-    cdef Slot* slots = table.slots
-    cdef size_t mask = table.n_slots - 1, index = word_hash >> table.shift
+    cdef Slot* slots = words.slots
+    cdef size_t mask = words.n_slots - 1, index = word_hash >> words.shift
     while slots[index].key.hi != 0 and (slots[index].key.lo != key.lo or slots[index].key.hi != key.hi):
         index = (index + 1) & mask
         if index == stop:
@@ -106,19 +110,19 @@ cdef inline Slot* find_slot(WordTable table, Key key, uint64_t word_hash, size_t
     return &slots[index]
 
 
-cdef inline LongSlot* find_long_slot(WordTable table, const LongKey* word, size_t stop) noexcept nogil:
+cdef inline LongSlot* find_long_slot(Words* words, const LongKey* word, size_t stop) noexcept nogil:
     """Find the index entry of a long word, or the empty one to enter it in; NULL if entry `stop` is reached."""
-    cdef size_t mask = table.n_index - 1, slot = word.word_hash >> table.index_shift
+    cdef size_t mask = words.n_index - 1, slot = word.word_hash >> words.index_shift
     cdef const LongWord* entry
-    while table.index[slot].unit != 0:
-        entry = <LongWord*>(table.arena + table.index[slot].unit - 1)
-        if table.index[slot].word_hash == word.word_hash and entry.size == word.size:
+    while words.index[slot].unit != 0:
+        entry = <LongWord*>(words.arena + words.index[slot].unit - 1)
+        if words.index[slot].word_hash == word.word_hash and entry.size == word.size:
             if memcmp(entry + 1, word.word, word.size) == 0:
                 break
         slot = (slot + 1) & mask
         if slot == stop:
             return NULL
-    return &table.index[slot]
+    return &words.index[slot]
 
 
 cdef inline void add_to_slot(Slot* slot, count_t count, uint64_t position) noexcept nogil:

@@ -19,13 +19,14 @@ from bpe.pretokenize._safe_points cimport find_last_split_point
 from bpe.pretokenize._scanner cimport MIN_ROOM, open_cursor, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef enum:
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
     FREQUENT_COUNT = 8        # words with this count are entered first when a table grows
-    READ_BYTES = 1 << 22      # of a file that one call counts, and the rest of a block
     NO_STOP = -1              # a search that goes through all slots
 
+cdef const double CALL_SECONDS = 0.1  # of a call that counts a file: each end waits up to 5 ms for a busy interpreter
 cdef const char* SLOTS_NAME = b"slots of a table of word counts"
 
 
@@ -45,6 +46,18 @@ cdef inline LongKey make_long_key(const byte_t* word, size_t size, count_t count
     return LongKey(word, size, <uint32_t>(hash_bytes(word, size) >> 32), count, position)
 
 
+cdef inline double read_clock() noexcept nogil:
+    """Read a clock, in seconds; it takes some 25 ns."""
+    cdef timespec time
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return time.tv_sec + 1e-9 * time.tv_nsec
+
+
+cdef inline size_t measure_words(const Words* words) noexcept nogil:
+    """Count the bytes of memory that words take."""
+    return words.n_slots * sizeof(Slot) + words.n_index * sizeof(LongSlot) + words.arena_units * UNIT_BYTES
+
+
 cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     return find_last_split_point((<int*>scanner)[0], text, low, end)
 
@@ -54,22 +67,24 @@ cdef class WordTable:
 
     def __cinit__(self, size_t slots=0):
         """Make an empty table with at least so many slots, which grows when 5 of 8 are used."""
-        self.n_slots, self.shift = 1 << 12, 64 - 12
-        while self.n_slots < slots:
-            self.n_slots, self.shift = self.n_slots * 2, self.shift - 1
-        self.n_index, self.index_shift = 1 << 8, 32 - 8
-        self.slots = <Slot*>check_allocated(allocate_zeroed(self.n_slots * sizeof(Slot)), self.n_slots, SLOTS_NAME)
-        self.index = <LongSlot*>check_allocated(
-            allocate_zeroed(self.n_index * sizeof(LongSlot)), self.n_index, SLOTS_NAME
+        self.words.n_slots, self.words.shift = 1 << 12, 64 - 12
+        while self.words.n_slots < slots:
+            self.words.n_slots, self.words.shift = self.words.n_slots * 2, self.words.shift - 1
+        self.words.n_index, self.words.index_shift = 1 << 8, 32 - 8
+        self.words.slots = <Slot*>check_allocated(
+            allocate_zeroed(self.words.n_slots * sizeof(Slot)), self.words.n_slots, SLOTS_NAME
+        )
+        self.words.index = <LongSlot*>check_allocated(
+            allocate_zeroed(self.words.n_index * sizeof(LongSlot)), self.words.n_index, SLOTS_NAME
         )
 
     def __dealloc__(self):
-        release(self.slots, self.n_slots * sizeof(Slot))
-        release(self.index, self.n_index * sizeof(LongSlot))
-        release(self.arena, self.arena_capacity * UNIT_BYTES)
+        release(self.words.slots, self.words.n_slots * sizeof(Slot))
+        release(self.words.index, self.words.n_index * sizeof(LongSlot))
+        release(self.words.arena, self.words.arena_capacity * UNIT_BYTES)
 
     def __len__(self):
-        return self.n_short + self.n_long_words
+        return self.words.n_short + self.words.n_long_words
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -94,8 +109,11 @@ cdef class WordTable:
             self.count_batch(&batch)
         self.check_overflow()
 
-    def count_file(self, int scanner, FileReader reader not None, uint64_t position):
+    def count_file(self, int scanner, FileReader reader not None, uint64_t position, size_t max_memory):
         """Count the pretokens of some blocks of a file, which begins at `position`; returns the bytes that were read.
+
+        The call ends after a tenth of a second, for signals and progress, or when the table takes more than
+        `max_memory` bytes.
 
         Raises:
             FormatError: for the first block of the file that must be UTF-8 and is not.
@@ -104,11 +122,12 @@ cdef class WordTable:
         cdef Batch batch
         cdef Py_ssize_t i, start, n_read = 0
         cdef FileBlock block = self.block
+        cdef double end_time = read_clock() + CALL_SECONDS
         if block is None:
             block = self.block = FileBlock()
         batch.n = 0
         with nogil:
-            while n_read < READ_BYTES and reader.take(block, find_last_cut, <void*>&scanner):
+            while reader.take(block, find_last_cut, <void*>&scanner):
                 block.split(reader)
                 for i in range(block.n_documents):
                     start = block.starts[i]
@@ -118,6 +137,8 @@ cdef class WordTable:
                     )
                 self.count_batch(&batch)
                 n_read += block.size
+                if read_clock() >= end_time or measure_words(&self.words) > max_memory:
+                    break
         self.check_overflow()
         return n_read
 
@@ -192,8 +213,8 @@ cdef class WordTable:
         cdef uint64_t hashes[BATCH_WORDS]
         cdef LongKey long_keys[BATCH_WORDS]
         cdef Py_ssize_t i, n = batch.n, n_long_keys
-        cdef int shift = self.shift
-        cdef Slot* slots = self.slots
+        cdef int shift = self.words.shift
+        cdef Slot* slots = self.words.slots
         cdef Slot* slot
         cdef bint in_order
         batch.n = 0
@@ -209,7 +230,7 @@ cdef class WordTable:
                     slot.first_position = min(slot.first_position, batch.position + batch.start[i])
             elif keys[i].hi != 0:
                 self.insert_short(keys[i], hashes[i], 1, batch.position + batch.start[i])
-                slots, shift = self.slots, self.shift
+                slots, shift = self.words.slots, self.words.shift
         self.counted_until = max(self.counted_until, batch.position + batch.start[n - 1] + 1)
         return self.insert_long_words(long_keys, n_long_keys)
 
@@ -220,8 +241,8 @@ cdef class WordTable:
 
         Returns the number of long words.
         """
-        cdef const Slot* slots = self.slots
-        cdef int shift = self.shift
+        cdef const Slot* slots = self.words.slots
+        cdef int shift = self.words.shift
         cdef bint can_overread = batch.start[n - 1] + <Py_ssize_t>16 <= batch.readable
         cdef Py_ssize_t i, n_long_keys = 0
         for i in range(n):
@@ -265,40 +286,40 @@ cdef class WordTable:
         return True
 
     cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t position) except -1 nogil:
-        cdef Slot* slot = find_slot(self, key, word_hash, NO_STOP)
+        cdef Slot* slot = find_slot(&self.words, key, word_hash, NO_STOP)
         if slot.key.hi != 0:
             add_to_slot(slot, count, position)
             return 0
         slot[0] = Slot(key, count, position)
-        self.n_short += 1
-        if self.n_short * 8 > self.n_slots * 5:
+        self.words.n_short += 1
+        if self.words.n_short * 8 > self.words.n_slots * 5:
             self.grow_slots()
         return 0
 
     cdef int reserve(self, size_t n_short, size_t n_long, size_t n_units) except -1 nogil:
         """Make room for so many words in all, and for so many units of long words."""
-        while n_short * 8 > self.n_slots * 5:
+        while n_short * 8 > self.words.n_slots * 5:
             self.grow_slots()
-        while n_long * 2 > self.n_index:
+        while n_long * 2 > self.words.n_index:
             self.grow_index()
-        if n_units > self.arena_capacity:
+        if n_units > self.words.arena_capacity:
             self.grow_arena(n_units)
         return 0
 
     cdef int grow_slots(self) except -1 nogil:
-        cdef size_t i, index, n_larger = self.n_slots * 2
-        cdef int shift = self.shift - 1
+        cdef size_t i, index, n_larger = self.words.n_slots * 2
+        cdef int shift = self.words.shift - 1
         cdef bint frequent
         cdef Slot* slots = <Slot*>check_allocated(allocate_zeroed(n_larger * sizeof(Slot)), n_larger, SLOTS_NAME)
         for frequent in (True, False):                     # frequent words first, so that they get their first slot
-            for i in range(self.n_slots):
-                if self.slots[i].key.hi != 0 and (self.slots[i].count >= FREQUENT_COUNT) == frequent:
-                    index = hash_key(self.slots[i].key) >> shift
+            for i in range(self.words.n_slots):
+                if self.words.slots[i].key.hi != 0 and (self.words.slots[i].count >= FREQUENT_COUNT) == frequent:
+                    index = hash_key(self.words.slots[i].key) >> shift
                     while slots[index].key.hi != 0:
                         index = (index + 1) & (n_larger - 1)
-                    slots[index] = self.slots[i]
-        release(self.slots, self.n_slots * sizeof(Slot))
-        self.slots, self.n_slots, self.shift = slots, n_larger, shift
+                    slots[index] = self.words.slots[i]
+        release(self.words.slots, self.words.n_slots * sizeof(Slot))
+        self.words.slots, self.words.n_slots, self.words.shift = slots, n_larger, shift
         return 0
 
     cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil:
@@ -306,34 +327,34 @@ cdef class WordTable:
         cdef Py_ssize_t i
         cdef uint32_t unit
         for i in range(n):
-            prefetch(&self.index[words[i].word_hash >> self.index_shift])
+            prefetch(&self.words.index[words[i].word_hash >> self.words.index_shift])
         for i in range(n):
-            unit = self.index[words[i].word_hash >> self.index_shift].unit
+            unit = self.words.index[words[i].word_hash >> self.words.index_shift].unit
             if unit != 0:
-                prefetch(self.arena + unit - 1)
-                prefetch(self.arena + unit + 7)
+                prefetch(self.words.arena + unit - 1)
+                prefetch(self.words.arena + unit + 7)
         for i in range(n):
             self.insert_long(&words[i])
         return 0
 
     cdef int insert_long(self, const LongKey* word) except -1 nogil:
-        cdef LongSlot* slot = find_long_slot(self, word, NO_STOP)
+        cdef LongSlot* slot = find_long_slot(&self.words, word, NO_STOP)
         cdef LongWord* entry
         if slot.unit != 0:
-            add_to_long_word(<LongWord*>(self.arena + slot.unit - 1), word.count, word.position)
+            add_to_long_word(<LongWord*>(self.words.arena + slot.unit - 1), word.count, word.position)
             return 0
         entry = self.reserve_long_word(word.size)
         entry[0] = LongWord(word.count, word.position, word.size)
         memcpy(entry + 1, word.word, word.size)
-        slot[0] = LongSlot(word.word_hash, <uint32_t>(<uint64_t*>entry - self.arena) + 1)
-        self.n_long_words += 1
-        if self.n_long_words * 2 > self.n_index:
+        slot[0] = LongSlot(word.word_hash, <uint32_t>(<uint64_t*>entry - self.words.arena) + 1)
+        self.words.n_long_words += 1
+        if self.words.n_long_words * 2 > self.words.n_index:
             self.grow_index()
         return 0
 
     cdef LongWord* reserve_long_word(self, size_t size) except NULL nogil:
         """Reserve space at the arena's end for a word of `size` bytes."""
-        cdef size_t units = self.arena_units + count_units(size)
+        cdef size_t units = self.words.arena_units + count_units(size)
         cdef LongWord* entry
         if units > <size_t>MAX_UNITS:
             with gil:
@@ -341,36 +362,36 @@ cdef class WordTable:
                     "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or use a "
                     "pretokenizer that makes shorter words"
                 )
-        if units > self.arena_capacity:
+        if units > self.words.arena_capacity:
             self.grow_arena(units)
-        entry = <LongWord*>(self.arena + self.arena_units)
-        self.arena_units = units
+        entry = <LongWord*>(self.words.arena + self.words.arena_units)
+        self.words.arena_units = units
         return entry
 
     cdef int grow_arena(self, size_t units) except -1 nogil:
         """Make room for so many units, in whole pages: what threads free of the heap may stay with the process."""
-        cdef size_t capacity = max(self.arena_capacity + self.arena_capacity // 2, units)
-        self.arena = <uint64_t*>check_allocated(
-            grow_zeroed(self.arena, self.arena_capacity * UNIT_BYTES, capacity * UNIT_BYTES), capacity * UNIT_BYTES,
-            b"bytes of words",
+        cdef size_t capacity = max(self.words.arena_capacity + self.words.arena_capacity // 2, units)
+        self.words.arena = <uint64_t*>check_allocated(
+            grow_zeroed(self.words.arena, self.words.arena_capacity * UNIT_BYTES, capacity * UNIT_BYTES),
+            capacity * UNIT_BYTES, b"bytes of words",
         )
-        self.arena_capacity = capacity
+        self.words.arena_capacity = capacity
         return 0
 
     cdef int grow_index(self) except -1 nogil:
-        cdef size_t i, slot, n_larger = self.n_index * 2
-        cdef int shift = self.index_shift - 1
+        cdef size_t i, slot, n_larger = self.words.n_index * 2
+        cdef int shift = self.words.index_shift - 1
         cdef LongSlot* index = <LongSlot*>check_allocated(
             allocate_zeroed(n_larger * sizeof(LongSlot)), n_larger, SLOTS_NAME
         )
-        for i in range(self.n_index):
-            if self.index[i].unit != 0:
-                slot = self.index[i].word_hash >> shift
+        for i in range(self.words.n_index):
+            if self.words.index[i].unit != 0:
+                slot = self.words.index[i].word_hash >> shift
                 while index[slot].unit != 0:
                     slot = (slot + 1) & (n_larger - 1)
-                index[slot] = self.index[i]
-        release(self.index, self.n_index * sizeof(LongSlot))
-        self.index, self.n_index, self.index_shift = index, n_larger, shift
+                index[slot] = self.words.index[i]
+        release(self.words.index, self.words.n_index * sizeof(LongSlot))
+        self.words.index, self.words.n_index, self.words.index_shift = index, n_larger, shift
         return 0
 
     cdef int check_overflow(self) except -1:
@@ -392,15 +413,15 @@ cdef class WordTable:
         cdef LongSlot* slot
         if 0 < size <= INLINE_BYTES:
             key = load_key(data, 0, size, size)
-            return find_slot(self, key, hash_key(key), NO_STOP).count  # 0 in an empty slot
+            return find_slot(&self.words, key, hash_key(key), NO_STOP).count  # 0 in an empty slot
         long_key = make_long_key(data, size, 0, 0)
-        slot = find_long_slot(self, &long_key, NO_STOP)
-        return (<LongWord*>(self.arena + slot.unit - 1)).count if slot.unit != 0 else 0
+        slot = find_long_slot(&self.words, &long_key, NO_STOP)
+        return (<LongWord*>(self.words.arena + slot.unit - 1)).count if slot.unit != 0 else 0
 
     @property
     def memory(self):
         """The bytes that the table takes."""
-        return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_units * UNIT_BYTES
+        return measure_words(&self.words)
 
 
 def give_memory_back():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from threading import Lock
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
+from bpe.base._team import Team
 from bpe.base.memory_limits import measure_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.records import dataclass
-from bpe.base.threads import map_ordered, map_unordered, resolve_threads
+from bpe.base.threads import map_ordered, map_unordered, resolve_threads, team_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
-from bpe.count._table_merge import TableMerge
+from bpe.count._table_merge import merge_tables
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import N_PARTS
 from bpe.count.splitter import Splitter
@@ -44,8 +44,6 @@ BYTES_PER_SLOT, MAX_INITIAL_SLOTS = 64, 1 << 19
 WORDS_PER_LOAD = 1 << 20
 #: A thread that merges tables has at least so many words to enter, as starting it takes as long as a thousand.
 WORDS_PER_MERGING_THREAD = 1 << 14
-#: The most parts in which tables are merged.
-MAX_MERGE_PARTS = 256
 
 
 def count_words(
@@ -147,7 +145,7 @@ def count_into(
         if isinstance(block, FileReader):
             assert splitter.scanner is not None
             with tables.lend() as table:
-                return table.count_file(splitter.scanner, block, first_seen)
+                return table.count_file(splitter.scanner, block, first_seen, tables.max_table_size)
         block.check()
         with tables.lend() as table:
             splitter.count(table, block.text, *block.documents(), first_seen)
@@ -323,6 +321,7 @@ class ThreadTables:
         check: called after a table was spilled.
 
     Attributes:
+        max_table_size: the bytes that a table may take before it is spilled.
         excess: why the words are too many, or None.
 
     """
@@ -334,7 +333,9 @@ class ThreadTables:
         self._idle: list[WordTable] = []
         self._spill: Spill | None = None
         # A growing table needs three times its memory: the old slots, and twice as many new ones.
-        self._limit = None if max_memory is None else max(max_memory - measure_memory(), 0) // (3 * threads)
+        self.max_table_size = sys.maxsize
+        if max_memory is not None:
+            self.max_table_size = max(max_memory - measure_memory(), 0) // (3 * threads)
         self._lock = Lock()
 
     @contextmanager
@@ -347,7 +348,7 @@ class ThreadTables:
         is_full = False
         try:
             yield table
-            is_full = self._limit is not None and table.memory > self._limit
+            is_full = table.memory > self.max_table_size
         finally:
             if not is_full:  # a table that was given back belongs to the next thread at once
                 self._idle.append(table)
@@ -378,7 +379,7 @@ class ThreadTables:
 
     def join(self) -> WordTable | Arrays:
         """Merge all tables, by parts of the hashes of their words."""
-        if self._limit is not None and sum(table.memory for table in self._idle) > self._limit:
+        if sum(table.memory for table in self._idle) > self.max_table_size:
             self._start_spill()
         if self._spill is not None:
             while self._idle:
@@ -388,11 +389,9 @@ class ThreadTables:
         self._idle.clear()
         merged = tables.pop() if tables else WordTable()
         if tables:
-            n_words = sum(map(len, tables))
-            threads = min(self._threads, n_words // WORDS_PER_MERGING_THREAD + 1)
-            merge = TableMerge(merged, tables, min(1 << (4 * threads - 1).bit_length(), MAX_MERGE_PARTS))
-            deque(map_unordered(merge.merge_part, range(merge.parts), threads), maxlen=0)
-            merge.finish()
+            team = Team(min(self._threads, sum(map(len, tables)) // WORDS_PER_MERGING_THREAD + 1))
+            with team_threads(team):
+                merge_tables(merged, tables, team)
         return merged
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import deque
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from bpe.base._team import Team
 from bpe.base.offsets import compute_offsets
-from bpe.base.threads import map_unordered, team_threads
-from bpe.count._table_merge import TableMerge
+from bpe.base.threads import team_threads
+from bpe.count._table_merge import merge_tables
 from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable
 
@@ -48,10 +47,10 @@ def list_counts(table: WordTable, threads: int = 1) -> list[tuple[bytes, int, in
 WORDS_OF_ALL_SIZES = [b"w%d" % i + b"-" * (i % 40) for i in range(20_000)]
 
 
-@pytest.mark.parametrize("parts", [2, 8, 64, 256])
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
 @pytest.mark.parametrize("n_words", [0, 1, 300, 20_000])
-def test_merged_tables_are_one_of_all_words(parts: int, n_words: int) -> None:
-    random_ = random.Random(parts + n_words)
+def test_merged_tables_are_one_of_all_words(threads: int, n_words: int) -> None:
+    random_ = random.Random(threads + n_words)
     words = WORDS_OF_ALL_SIZES[:n_words]
     plain: dict[bytes, list[int]] = {}
     tables: list[WordTable] = []
@@ -65,9 +64,9 @@ def test_merged_tables_are_one_of_all_words(parts: int, n_words: int) -> None:
         for (word, count), position in zip(chosen.items(), positions.tolist(), strict=True):
             total, first = plain.get(word, [0, 1 << 62])
             plain[word] = [total + count, min(first, position)]
-    merge = TableMerge(tables[-1], tables[:-1], parts)
-    deque(map_unordered(merge.merge_part, range(parts), 3), maxlen=0)
-    merge.finish()
+    team = Team(threads)
+    with team_threads(team):
+        merge_tables(tables[-1], tables[:-1], team)
     expected = sorted(((word, *numbers) for word, numbers in plain.items()), key=lambda row: row[2])
     assert list_counts(tables[-1]) == list_counts(tables[-1], threads=3) == expected
     assert len(tables[-1]) == len(plain)
@@ -75,21 +74,16 @@ def test_merged_tables_are_one_of_all_words(parts: int, n_words: int) -> None:
     assert [tables[-1].get(word) for word in words] == [plain.get(word, [0])[0] for word in words]
 
 
-def test_a_merge_of_too_many_parts_or_too_high_counts_is_refused() -> None:
+def test_too_high_counts_and_parts_that_do_not_exist_are_refused() -> None:
     word = b"low", compute_offsets([3]), np.array([2**62]), np.zeros(1, dtype=np.uint64)
     table, other = WordTable(), WordTable()
-    for parts in (0, 1, 3, 512):
-        with pytest.raises(ValueError, match=f"there are {parts} parts; it must be a power of two from 2 to 256"):
-            TableMerge(table, [other], parts)
-    with pytest.raises(ValueError, match="part 2 does not exist; there are 2 parts"):
-        TableMerge(table, [other], 2).merge_part(2)
     for part, parts in ((0, 0), (0, 3), (4, 4)):
         with pytest.raises(ValueError, match=f"part is {part} of {parts}"):
             list_words(table, Team(1), part, parts)
     table.add_arrays(*word)
     other.add_arrays(*word)
     with pytest.raises(ValueError, match=r"more than 2\*\*63 - 1"):
-        TableMerge(table, [other], 2)
+        merge_tables(table, [other], Team(1))
 
 
 def test_words_are_listed_by_position_whatever_the_threads() -> None:
