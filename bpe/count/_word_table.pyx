@@ -26,7 +26,7 @@ cdef enum:
     FREQUENT_COUNT = 8        # words with this count are entered first when a table grows
     NO_STOP = -1              # a search that goes through all slots
 
-cdef const double CALL_SECONDS = 0.1  # of a call that counts a file: each end waits up to 5 ms for a busy interpreter
+cdef double call_seconds = 0.1  # of a call that counts a file: each end waits up to 5 ms for a busy interpreter
 cdef const char* SLOTS_NAME = b"slots of a table of word counts"
 
 
@@ -122,7 +122,7 @@ cdef class WordTable:
         cdef Batch batch
         cdef Py_ssize_t i, start, n_read = 0
         cdef FileBlock block = self.block
-        cdef double end_time = read_clock() + CALL_SECONDS
+        cdef double end_time = read_clock() + call_seconds
         if block is None:
             block = self.block = FileBlock()
         batch.n = 0
@@ -422,6 +422,13 @@ cdef class WordTable:
     def memory(self):
         """The bytes that the table takes."""
         return measure_words(&self.words)
+
+
+def set_call_seconds(double seconds):
+    """Set how long a call that counts a file goes on, for tests; the previous number."""
+    global call_seconds
+    previous, call_seconds = call_seconds, seconds
+    return previous
 
 
 def give_memory_back():

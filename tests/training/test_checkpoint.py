@@ -27,6 +27,7 @@ from strategies import TIE_BREAKS, corpora, examples, rules
 import bpe
 from bpe.base.memory_limits import measure_memory
 from bpe.count import counting
+from bpe.count._word_table import set_call_seconds
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import job as training
 from bpe.training.checkpoint import Checkpoint
@@ -292,7 +293,7 @@ def test_counting_resumes_from_every_saved_state(
     use_small_blocks(monkeypatch)
     paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
     if options.pop("spilling", False):
-        monkeypatch.setattr(counting.ThreadTables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
+        monkeypatch.setattr(counting.ThreadTables, "max_table_size", property(lambda _: 1, lambda *_: None), raising=False)
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
     expected = bpe.train(**from_reference_options(**made))
     checkpoint = tmp_path / "run.ckpt"
@@ -314,7 +315,7 @@ def test_counting_resumes_from_every_saved_state(
 def test_counting_resumes_in_the_middle_of_a_text(
     separator: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel reads a text of some MB in several calls."""
+    """A kernel reads a text in several calls."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{TEXT}{i}|" for i in range(90_000)), encoding="utf-8")
     expected, made = (
@@ -323,8 +324,10 @@ def test_counting_resumes_in_the_middle_of_a_text(
     )
     with monkeypatch.context() as patch:
         stop_after_saves(patch, 1)
+        seconds = set_call_seconds(0)
         with pytest.raises(StopHereError):
             bpe.train(**from_reference_options(**made), num_merges=1, checkpoint=tmp_path / "c")
+        set_call_seconds(seconds)
     unfinished = checkpoint_module.read_counts(f"{tmp_path / 'c'}.counts")[1]
     assert 0 < unfinished[1] < path.stat().st_size
     bpe.train(**from_reference_options(**made), num_merges=1, checkpoint=tmp_path / "c")
