@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
+from bpe.base.threads import map_unordered
 from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, borrow_arrays
-from bpe.errors import pluralize
+from bpe.errors import COUNT_LIMIT, pluralize
 from bpe.text.letters import list_byte_alphabet, list_byte_letters
 from bpe.training._symbol_array import count_symbols
 from bpe.training.config import TrainConfig, read_initial_codes
@@ -21,6 +23,8 @@ from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
 
 SYMBOL_LIMIT = 2**32 - 2
+#: A thread that counts symbols has at least so many bytes of words, as starting it takes as long as a tenth of that.
+BYTES_PER_THREAD = 1 << 20
 #: With this many tokens, the kernel's symbols go from 16 to 32 bits.
 WIDE_FROM_TOKENS = 65000
 #: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
@@ -131,10 +135,8 @@ def build_words(counts: WordCounts, config: TrainConfig, threads: int = 1) -> Wo
         if len(misplaced):
             word_index = int(misplaced[0])
             check_utf8(data[offsets[word_index] : offsets[word_index + 1]], f"word {word_index}")
-    codes = _count_code_points(int(blob.max())) if config.chars else 256
-    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
-    n_symbols, overflow = count_symbols(blob, offsets, word_counts, config.chars, inner_counts, last_counts)
-    if overflow:
+    n_symbols, inner_counts, last_counts = _count_symbols(blob, offsets, word_counts, config.chars, threads)
+    if n_symbols is None:
         raise ValueError(
             "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
         )
@@ -144,6 +146,36 @@ def build_words(counts: WordCounts, config: TrainConfig, threads: int = 1) -> Wo
             "pretokenizer that makes words repeat"
         )
     return WordArrays(blob, offsets, word_counts, inner_counts, last_counts, n_symbols)
+
+
+def _count_symbols(
+    blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], chars: bool, threads: int
+) -> tuple[int | None, NDArray[np.int64], NDArray[np.int64]]:
+    """Compute `WordArrays.n_symbols` (None for counts that overflow), `inner_counts` and `last_counts`.
+
+    Each thread counts some of the words; where all of Unicode may occur, its arrays would take more than the words.
+    """
+    codes = _count_code_points(int(blob.max())) if chars else 256
+    n_parts = max(1, min(threads, len(blob) // BYTES_PER_THREAD)) if codes <= 0x10000 else 1
+    bounds = [len(counts) * part // n_parts for part in range(n_parts + 1)]
+
+    def count_part(part: tuple[int, int]) -> tuple[int, int | None, NDArray[np.int64], NDArray[np.int64]]:
+        begin, end = part
+        inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+        part_words = offsets[begin : end + 1], counts[begin:end]
+        return *count_symbols(blob, *part_words, chars, inner_counts, last_counts), inner_counts, last_counts
+
+    n_symbols = total = 0
+    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    for n_part_symbols, part_total, part_inner_counts, part_last_counts in map_unordered(
+        count_part, pairwise(bounds), n_parts
+    ):
+        if part_total is None or (total := total + part_total) > COUNT_LIMIT:
+            return None, inner_counts, last_counts
+        n_symbols += n_part_symbols
+        inner_counts += part_inner_counts
+        last_counts += part_last_counts
+    return n_symbols, inner_counts, last_counts
 
 
 def _count_code_points(highest: int) -> int:

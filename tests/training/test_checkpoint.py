@@ -293,7 +293,9 @@ def test_counting_resumes_from_every_saved_state(
     use_small_blocks(monkeypatch)
     paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
     if options.pop("spilling", False):
-        monkeypatch.setattr(counting.ThreadTables, "max_table_size", property(lambda _: 1, lambda *_: None), raising=False)
+        monkeypatch.setattr(
+            counting.ThreadTables, "max_table_size", property(lambda _: 1, lambda *_: None), raising=False
+        )
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
     expected = bpe.train(**from_reference_options(**made))
     checkpoint = tmp_path / "run.ckpt"
