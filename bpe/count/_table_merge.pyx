@@ -151,14 +151,14 @@ cdef int merge_long(Words* words, const Words* other, size_t part, LateWords* la
 cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, LateWords* late) except -1 nogil:
     """Enter n long words; `word` of each points to its LongWord."""
     cdef Range target = find_range(words.n_index, part)
-    cdef size_t i
+    cdef size_t i, first
     cdef const LongWord* entry
     cdef LongSlot* slot
     for i in range(n):
-        slot = &words.index[batch[i].word_hash >> words.index_shift]
-        if slot.unit != 0:
-            prefetch(words.arena + slot.unit - 1)
-            prefetch(words.arena + slot.unit + 7)
+        first = batch[i].word_hash >> words.index_shift
+        if target.begin <= first < target.end and words.index[first].unit != 0:
+            prefetch(words.arena + words.index[first].unit - 1)
+            prefetch(words.arena + words.index[first].unit + 7)
         entry = <const LongWord*>batch[i].word
         batch[i].word, batch[i].size = <const byte_t*>(entry + 1), entry.size
         batch[i].count, batch[i].position = entry.count, entry.first_position

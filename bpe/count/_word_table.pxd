@@ -85,12 +85,12 @@ cdef class WordTable:
     cdef bint count_more(self, count_t count) noexcept nogil
     cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t position) except -1 nogil
     cdef int reserve(self, size_t n_short, size_t n_long, size_t n_units) except -1 nogil
-    cdef int grow_slots(self) except -1 nogil
+    cdef int grow_slots(self, int doublings) except -1 nogil
     cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil
     cdef int insert_long(self, const LongKey* word) except -1 nogil
     cdef LongWord* reserve_long_word(self, size_t size) except NULL nogil
     cdef int grow_arena(self, size_t units) except -1 nogil
-    cdef int grow_index(self) except -1 nogil
+    cdef int grow_index(self, int doublings) except -1 nogil
     cdef int check_overflow(self) except -1
 
 

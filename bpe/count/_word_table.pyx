@@ -293,22 +293,28 @@ cdef class WordTable:
         slot[0] = Slot(key, count, position)
         self.words.n_short += 1
         if self.words.n_short * 8 > self.words.n_slots * 5:
-            self.grow_slots()
+            self.grow_slots(1)
         return 0
 
     cdef int reserve(self, size_t n_short, size_t n_long, size_t n_units) except -1 nogil:
         """Make room for so many words in all, and for so many units of long words."""
-        while n_short * 8 > self.words.n_slots * 5:
-            self.grow_slots()
-        while n_long * 2 > self.words.n_index:
-            self.grow_index()
+        cdef int doublings = 0
+        while n_short * 8 > (self.words.n_slots << doublings) * 5:
+            doublings += 1
+        if doublings:
+            self.grow_slots(doublings)
+        doublings = 0
+        while n_long * 2 > self.words.n_index << doublings:
+            doublings += 1
+        if doublings:
+            self.grow_index(doublings)
         if n_units > self.words.arena_capacity:
             self.grow_arena(n_units)
         return 0
 
-    cdef int grow_slots(self) except -1 nogil:
-        cdef size_t i, index, n_larger = self.words.n_slots * 2
-        cdef int shift = self.words.shift - 1
+    cdef int grow_slots(self, int doublings) except -1 nogil:
+        cdef size_t i, index, n_larger = self.words.n_slots << doublings
+        cdef int shift = self.words.shift - doublings
         cdef bint frequent
         cdef Slot* slots = <Slot*>check_allocated(allocate_zeroed(n_larger * sizeof(Slot)), n_larger, SLOTS_NAME)
         for frequent in (True, False):                     # frequent words first, so that they get their first slot
@@ -349,7 +355,7 @@ cdef class WordTable:
         slot[0] = LongSlot(word.word_hash, <uint32_t>(<uint64_t*>entry - self.words.arena) + 1)
         self.words.n_long_words += 1
         if self.words.n_long_words * 2 > self.words.n_index:
-            self.grow_index()
+            self.grow_index(1)
         return 0
 
     cdef LongWord* reserve_long_word(self, size_t size) except NULL nogil:
@@ -378,9 +384,9 @@ cdef class WordTable:
         self.words.arena_capacity = capacity
         return 0
 
-    cdef int grow_index(self) except -1 nogil:
-        cdef size_t i, slot, n_larger = self.words.n_index * 2
-        cdef int shift = self.words.index_shift - 1
+    cdef int grow_index(self, int doublings) except -1 nogil:
+        cdef size_t i, slot, n_larger = self.words.n_index << doublings
+        cdef int shift = self.words.index_shift - doublings
         cdef LongSlot* index = <LongSlot*>check_allocated(
             allocate_zeroed(n_larger * sizeof(LongSlot)), n_larger, SLOTS_NAME
         )
