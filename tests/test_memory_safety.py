@@ -25,9 +25,11 @@ import pytest
 import bpe
 from bpe.base._aho_corasick import Finder
 from bpe.base._slices import copy_slices
+from bpe.base._team import Team
 from bpe.batch import id_array
 from bpe.corpus import blocks as documents
 from bpe.corpus._json_fields import read_fields
+from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable
 from bpe.data.formats.reading import map_numbers
 from bpe.decode import _decoder as decoder
@@ -550,7 +552,7 @@ def test_texts_in_any_order_are_counted_within_their_buffer() -> None:
         table.count_scanned(scanner, text, starts, ends, 5)
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             twin.count_scanned(scanner, text, int64s(start), int64s(end), 5)
-        for one, other in zip(table.arrays(), twin.arrays(), strict=True):
+        for one, other in zip(list_words(table, Team(1)), list_words(twin, Team(1)), strict=True):
             assert one.tolist() == other.tolist()
 
 
@@ -607,7 +609,7 @@ def test_pretokens_in_any_order_are_counted_within_their_text() -> None:
         ends = np.minimum(starts + [random_.choice([1, 2, 3, 20]) for _ in starts], len(text))
         table = WordTable()
         table.count_spans(text, starts, ends, 7)
-        blob, offsets, counts, firsts = table.arrays()
+        blob, offsets, counts, firsts = list_words(table, Team(1))
         words = [blob[a:b].tobytes() for a, b in pairwise(offsets.tolist())]
         expected: dict[bytes, tuple[int, int]] = {}
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):

@@ -4,6 +4,8 @@ cdef extern from *:
     """
     #define bpe_atomic_load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
     #define bpe_atomic_store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+    #define bpe_atomic_add(place, value) __atomic_fetch_add(place, value, __ATOMIC_RELAXED)
     """
     Py_ssize_t load "bpe_atomic_load"(const Py_ssize_t* place) nogil
     void store "bpe_atomic_store"(Py_ssize_t* place, Py_ssize_t value) nogil
+    size_t fetch_add "bpe_atomic_add"(size_t* place, size_t value) nogil  # the number before; orders nothing else

@@ -5,6 +5,8 @@ meets them:
 
 - `counting.py` `count_words`: shares the blocks out to threads and puts their tables together;
 - `_word_table.pyx` one thread's table: words of at most 15 bytes inside a 32-byte slot, longer ones in an arena;
+- `_table_merge.pyx` the tables of all threads into one, `_word_list.pyx` its words in order: both in any number of
+  threads, without the GIL;
 - `spilling.py` tables that outgrow `max_memory` go to disk in parts by hash, and are merged part by part;
 - `splitter.py` texts into words, and where a text may be divided before that;
 - `word_counts.py` the class `WordCounts`, its Arrow columns; `files.py` its file format.

@@ -1,4 +1,4 @@
-"""The table of word counts: distinct byte strings, the count of each, and the position of its first occurrence.
+"""The table of word counts: distinct byte strings, the count of each, and the corpus_position of its first occurrence.
 
 Two hash tables with linear probing. A word of at most 15 bytes is stored in its slot; a longer one in an arena, which
 an index of hashes points into. Each word keeps the smallest position at which it occurs, so tables filled from parts of
@@ -6,8 +6,6 @@ a corpus, in any order and by any thread, merge into one in the order of the cor
 
 Measured, English from a file, one thread: 384 MB/s at first, 733 with keys in slots, prefetch and no branches on keys.
 """
-
-import numpy as np
 
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._memory cimport (
@@ -20,52 +18,17 @@ from bpe.pretokenize._char_masks cimport Cursor
 from bpe.pretokenize._safe_points cimport find_last_split_point
 from bpe.pretokenize._scanner cimport MIN_ROOM, open_cursor, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef enum:
-    PREFETCH_DISTANCE = 16    # words between the one that is prefetched and the one that is copied
-    BATCH_WORDS = 256         # pretokens scanned, hashed and prefetched before they are counted
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
     FREQUENT_COUNT = 8        # words with this count are entered first when a table grows
-    READ_BYTES = 1 << 22      # of a file that one call counts, and the rest of a block
-    UNIT_BYTES = 8            # bytes of a unit of the arena
-    FILE_POSITION_BITS = 36   # of the positions of one file (`FIRST_SEEN_PER_BLOCK` in `counting.py`)
+    FILE_POSITION_BITS = 36   # of the positions of one file (`POSITIONS_PER_BLOCK` in `counting.py`)
+    NO_STOP = -1              # a search that goes through all slots
 
+cdef double call_seconds = 0.1  # of a call that counts a file: each end waits up to 5 ms for a busy interpreter
 cdef const char* SLOTS_NAME = b"slots of a table of word counts"
-
-cdef struct Batch:            # pretokens that are about to be counted
-    const byte_t* text        # `start` is relative to this
-    Py_ssize_t readable       # bytes from `text` on that may be read
-    uint64_t corpus_position  # of `text` in the corpus
-    Py_ssize_t n
-    uint32_t start[BATCH_WORDS]  # ascending
-    uint32_t size[BATCH_WORDS]
-
-cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
-    Key key
-    count_t count
-    uint64_t first_position   # the position of its first occurrence
-
-cdef struct LongWord:         # a longer word in the arena; its bytes follow, padded to whole units
-    count_t count
-    uint64_t first_position
-    size_t size
-
-cdef struct LongSlot:         # an index entry; empty where unit is 0
-    uint32_t word_hash        # the upper half of the hash: selects the entry, and is compared before the bytes
-    uint32_t unit             # the offset of its LongWord in the arena, in units of 8 bytes, plus 1
-
-cdef struct LongKey:          # a longer word that is looked up or about to be counted
-    const byte_t* word
-    size_t size
-    uint32_t word_hash
-    count_t count
-    uint64_t corpus_position
-
-
-cdef inline size_t count_units(size_t size) noexcept nogil:
-    """Count the arena units that a word of `size` bytes takes."""
-    return (sizeof(LongWord) + size + UNIT_BYTES - 1) // UNIT_BYTES
 
 
 cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
@@ -86,45 +49,45 @@ cdef inline LongKey make_long_key(
     return LongKey(word, size, <uint32_t>(hash_bytes(word, size) >> 32), count, corpus_position)
 
 
-cdef Py_ssize_t find_last_split(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+cdef inline double read_clock() noexcept nogil:
+    """Read a clock, in seconds; it takes some 25 ns."""
+    cdef timespec time
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return time.tv_sec + 1e-9 * time.tv_nsec
+
+
+cdef inline size_t measure_words(const Words* words) noexcept nogil:
+    """Count the bytes of memory that words take."""
+    return words.n_slots * sizeof(Slot) + words.n_index * sizeof(LongSlot) + words.arena_units * UNIT_BYTES
+
+
+cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     return find_last_split_point((<int*>scanner)[0], text, low, end)
 
 
 cdef class WordTable:
-    """Counts of distinct words. One thread at a time may fill it."""
-
-    cdef Slot* slots          # `n_slots`, a power of two, at most 5 of 8 used
-    cdef size_t n_slots
-    cdef size_t n_short
-    cdef LongSlot* index      # `n_index`, a power of two, at most half of them used
-    cdef size_t n_index
-    cdef size_t n_long_words
-    cdef uint64_t* arena      # LongWords
-    cdef size_t arena_units
-    cdef size_t arena_capacity
-    cdef uint64_t counted_until  # all words counted so far occur before this position
-    cdef readonly count_t total    # of all counts
-    cdef bint overflowed           # a word was not counted since the last check
-    cdef FileBlock block           # of the file that is counted
+    """Counts of distinct words. One thread at a time may fill it. `corpus_position` is where a word occurs."""
 
     def __cinit__(self, size_t slots=0):
         """Make an empty table with at least so many slots, which grows when 5 of 8 are used."""
-        self.n_slots = 1 << 12
-        while self.n_slots < slots:
-            self.n_slots *= 2
-        self.n_index = 1 << 8
-        self.slots = <Slot*>check_allocated(allocate_zeroed(self.n_slots * sizeof(Slot)), self.n_slots, SLOTS_NAME)
-        self.index = <LongSlot*>check_allocated(
-            allocate_zeroed(self.n_index * sizeof(LongSlot)), self.n_index, SLOTS_NAME
+        self.words.n_slots, self.words.shift = 1 << 12, 64 - 12
+        while self.words.n_slots < slots:
+            self.words.n_slots, self.words.shift = self.words.n_slots * 2, self.words.shift - 1
+        self.words.n_index, self.words.index_shift = 1 << 8, 32 - 8
+        self.words.slots = <Slot*>check_allocated(
+            allocate_zeroed(self.words.n_slots * sizeof(Slot)), self.words.n_slots, SLOTS_NAME
+        )
+        self.words.index = <LongSlot*>check_allocated(
+            allocate_zeroed(self.words.n_index * sizeof(LongSlot)), self.words.n_index, SLOTS_NAME
         )
 
     def __dealloc__(self):
-        release(self.slots, self.n_slots * sizeof(Slot))
-        release(self.index, self.n_index * sizeof(LongSlot))
-        release(self.arena, self.arena_capacity * UNIT_BYTES)
+        release(self.words.slots, self.words.n_slots * sizeof(Slot))
+        release(self.words.index, self.words.n_index * sizeof(LongSlot))
+        release(self.words.arena, self.words.arena_capacity * UNIT_BYTES)
 
     def __len__(self):
-        return self.n_short + self.n_long_words
+        return self.words.n_short + self.words.n_long_words
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -150,10 +113,12 @@ cdef class WordTable:
             self.count_batch(&batch)
         self.check_overflow()
 
-    def count_file(self, int scanner, FileReader reader not None, uint64_t corpus_position):
+    def count_file(self, int scanner, FileReader reader not None, uint64_t corpus_position, size_t max_memory):
         """Count the pretokens of some blocks of files; returns the bytes that were read.
 
         The first file begins at `corpus_position`, each other one 2**FILE_POSITION_BITS after the one before.
+        The call ends after a tenth of a second, for signals and progress, or when the table takes more than
+        `max_memory` bytes.
 
         Raises:
             FormatError: for the first block of the file that must be UTF-8 and is not.
@@ -162,11 +127,12 @@ cdef class WordTable:
         cdef Batch batch
         cdef Py_ssize_t i, start, n_read = 0
         cdef FileBlock block = self.block
+        cdef double end_time = read_clock() + call_seconds
         if block is None:
             block = self.block = FileBlock()
         batch.n = 0
         with nogil:
-            while n_read < READ_BYTES and reader.take_block(block, find_last_split, <void*>&scanner):
+            while reader.take_block(block, find_last_cut, <void*>&scanner):
                 block.split(reader)
                 for i in range(block.n_documents):
                     start = block.starts[i]
@@ -176,6 +142,8 @@ cdef class WordTable:
                     )
                 self.count_batch(&batch)
                 n_read += block.n
+                if read_clock() >= end_time or measure_words(&self.words) > max_memory:
+                    break
         self.check_overflow()
         return n_read
 
@@ -241,49 +209,6 @@ cdef class WordTable:
                 self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], positions[i])
         self.check_overflow()
 
-    def absorb(self, list others, bint long_words):
-        """Add other tables' words with their positions: either the long words or the short ones.
-
-        Two threads may do both at once. The order of the tables does not matter.
-        """
-        cdef WordTable other
-        for other in others:
-            with nogil:
-                if long_words:
-                    self.absorb_long(other)
-                else:
-                    self.absorb_short(other)
-        self.check_overflow()
-
-    cdef int absorb_short(self, WordTable other) except -1 nogil:
-        """Add another table's words of at most 15 bytes, and its total."""
-        cdef size_t i
-        cdef Slot* slot
-        if not self.add_to_total(other.total):
-            return 0
-        self.counted_until = max(self.counted_until, other.counted_until)
-        for i in range(other.n_slots):
-            slot = &other.slots[i]
-            if slot.key.hi != 0:
-                self.insert_short(slot.key, hash_key(slot.key), slot.count, slot.first_position)
-        return 0
-
-    cdef int absorb_long(self, WordTable other) except -1 nogil:
-        """Add another table's longer words."""
-        cdef LongKey batch[BATCH_WORDS]
-        cdef size_t unit = 0
-        cdef Py_ssize_t n = 0
-        cdef LongWord* entry
-        while unit < other.arena_units:
-            entry = <LongWord*>(other.arena + unit)
-            batch[n] = make_long_key(<byte_t*>(entry + 1), entry.size, entry.count, entry.first_position)
-            unit += count_units(entry.size)
-            n += 1
-            if n == BATCH_WORDS:
-                self.insert_long_words(batch, n)
-                n = 0
-        return self.insert_long_words(batch, n)
-
     cdef int count_batch(self, Batch* batch) except -1 nogil:
         """Count the pretokens of a batch and empty it.
 
@@ -293,25 +218,24 @@ cdef class WordTable:
         cdef uint64_t hashes[BATCH_WORDS]
         cdef LongKey long_keys[BATCH_WORDS]
         cdef Py_ssize_t i, n = batch.n, n_long_keys
-        cdef size_t mask = self.n_slots - 1
-        cdef Slot* slots = self.slots
+        cdef int shift = self.words.shift
+        cdef Slot* slots = self.words.slots
         cdef Slot* slot
         cdef bint in_order
         batch.n = 0
-        if n == 0 or not self.add_to_total(n):
+        if n == 0 or not self.count_more(n):
             return 0
         n_long_keys = self.hash_batch(batch, n, keys, hashes, long_keys)
         in_order = batch.corpus_position + batch.start[0] >= self.counted_until
         for i in range(n):
-            slot = &slots[hashes[i] & mask]
+            slot = &slots[hashes[i] >> shift]
             if slot.key.lo == keys[i].lo and slot.key.hi == keys[i].hi:
                 slot.count += 1                        # cannot overflow: it is at most the total
                 if not in_order:
                     slot.first_position = min(slot.first_position, batch.corpus_position + batch.start[i])
             elif keys[i].hi != 0:
                 self.insert_short(keys[i], hashes[i], 1, batch.corpus_position + batch.start[i])
-                slots = self.slots
-                mask = self.n_slots - 1
+                slots, shift = self.words.slots, self.words.shift
         self.counted_until = max(self.counted_until, batch.corpus_position + batch.start[n - 1] + 1)
         return self.insert_long_words(long_keys, n_long_keys)
 
@@ -322,8 +246,8 @@ cdef class WordTable:
 
         Returns the number of long words.
         """
-        cdef const Slot* slots = self.slots
-        cdef size_t mask = self.n_slots - 1
+        cdef const Slot* slots = self.words.slots
+        cdef int shift = self.words.shift
         cdef bint can_overread = batch.start[n - 1] + <Py_ssize_t>16 <= batch.readable
         cdef Py_ssize_t i, n_long_keys = 0
         for i in range(n):
@@ -340,7 +264,7 @@ cdef class WordTable:
             else:
                 keys[i] = load_key(batch.text, batch.start[i], batch.size[i], batch.readable)
             hashes[i] = hash_key(keys[i])
-            prefetch(&slots[hashes[i] & mask])
+            prefetch(&slots[hashes[i] >> shift])
         return n_long_keys
 
     cdef int insert(
@@ -349,7 +273,7 @@ cdef class WordTable:
     ) except -1 nogil:
         cdef Key key
         cdef LongKey word
-        if size <= 0 or not self.add_to_total(count):      # the key of an empty word means an empty slot
+        if size <= 0 or not self.count_more(count):        # the key of an empty word means an empty slot
             return 0
         self.counted_until = max(self.counted_until, corpus_position + 1)
         if size <= INLINE_BYTES:
@@ -358,7 +282,7 @@ cdef class WordTable:
         word = make_long_key(text + start, size, count, corpus_position)
         return self.insert_long_words(&word, 1)
 
-    cdef inline bint add_to_total(self, count_t count) noexcept nogil:
+    cdef inline bint count_more(self, count_t count) noexcept nogil:
         """Add to the total; False, without adding, if it would exceed 2**63 - 1."""
         cdef long long total
         if add_overflows(self.total, count, &total):
@@ -367,41 +291,47 @@ cdef class WordTable:
         self.total = total
         return True
 
-    cdef inline Slot* find_slot(self, Key key, uint64_t word_hash) noexcept nogil:
-        """Find the slot of a word of at most 15 bytes, or the empty slot to enter it in."""
-        cdef size_t mask = self.n_slots - 1, index = word_hash & mask
-        while self.slots[index].key.hi != 0 and (
-            self.slots[index].key.lo != key.lo or self.slots[index].key.hi != key.hi
-        ):
-            index = (index + 1) & mask
-        return &self.slots[index]
-
     cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t corpus_position) except -1 nogil:
-        cdef Slot* slot = self.find_slot(key, word_hash)
+        cdef Slot* slot = find_slot(&self.words, key, word_hash, NO_STOP)
         if slot.key.hi != 0:
-            slot.count += count
-            slot.first_position = min(slot.first_position, corpus_position)
+            add_to_slot(slot, count, corpus_position)
             return 0
         slot[0] = Slot(key, count, corpus_position)
-        self.n_short += 1
-        if self.n_short * 8 > self.n_slots * 5:
-            self.grow_slots()
+        self.words.n_short += 1
+        if self.words.n_short * 8 > self.words.n_slots * 5:
+            self.grow_slots(1)
         return 0
 
-    cdef int grow_slots(self) except -1 nogil:
-        cdef size_t i, index, n_larger = self.n_slots * 2
+    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_units) except -1 nogil:
+        """Make room for so many words in all, and for so many units of long words."""
+        cdef int doublings = 0
+        while n_short * 8 > (self.words.n_slots << doublings) * 5:
+            doublings += 1
+        if doublings:
+            self.grow_slots(doublings)
+        doublings = 0
+        while n_long * 2 > self.words.n_index << doublings:
+            doublings += 1
+        if doublings:
+            self.grow_index(doublings)
+        if n_units > self.words.arena_capacity:
+            self.grow_arena(n_units)
+        return 0
+
+    cdef int grow_slots(self, int doublings) except -1 nogil:
+        cdef size_t i, index, n_larger = self.words.n_slots << doublings
+        cdef int shift = self.words.shift - doublings
         cdef bint frequent
         cdef Slot* slots = <Slot*>check_allocated(allocate_zeroed(n_larger * sizeof(Slot)), n_larger, SLOTS_NAME)
         for frequent in (True, False):                     # frequent words first, so that they get their first slot
-            for i in range(self.n_slots):
-                if self.slots[i].key.hi != 0 and (self.slots[i].count >= FREQUENT_COUNT) == frequent:
-                    index = hash_key(self.slots[i].key) & (n_larger - 1)
+            for i in range(self.words.n_slots):
+                if self.words.slots[i].key.hi != 0 and (self.words.slots[i].count >= FREQUENT_COUNT) == frequent:
+                    index = hash_key(self.words.slots[i].key) >> shift
                     while slots[index].key.hi != 0:
                         index = (index + 1) & (n_larger - 1)
-                    slots[index] = self.slots[i]
-        release(self.slots, self.n_slots * sizeof(Slot))
-        self.slots = slots
-        self.n_slots = n_larger
+                    slots[index] = self.words.slots[i]
+        release(self.words.slots, self.words.n_slots * sizeof(Slot))
+        self.words.slots, self.words.n_slots, self.words.shift = slots, n_larger, shift
         return 0
 
     cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil:
@@ -409,85 +339,71 @@ cdef class WordTable:
         cdef Py_ssize_t i
         cdef uint32_t unit
         for i in range(n):
-            prefetch(&self.index[words[i].word_hash & (self.n_index - 1)])
+            prefetch(&self.words.index[words[i].word_hash >> self.words.index_shift])
         for i in range(n):
-            unit = self.index[words[i].word_hash & (self.n_index - 1)].unit
+            unit = self.words.index[words[i].word_hash >> self.words.index_shift].unit
             if unit != 0:
-                prefetch(self.arena + unit - 1)
-                prefetch(self.arena + unit + 7)
+                prefetch(self.words.arena + unit - 1)
+                prefetch(self.words.arena + unit + 7)
         for i in range(n):
             self.insert_long(&words[i])
         return 0
 
-    cdef inline LongSlot* find_long_slot(self, const LongKey* word) noexcept nogil:
-        """Find the index entry of a long word, or the empty entry to enter it in."""
-        cdef size_t mask = self.n_index - 1, slot = word.word_hash & mask
-        cdef const LongWord* entry
-        while self.index[slot].unit != 0:
-            entry = <LongWord*>(self.arena + self.index[slot].unit - 1)
-            if self.index[slot].word_hash == word.word_hash and entry.size == word.size:
-                if memcmp(entry + 1, word.word, word.size) == 0:
-                    break
-            slot = (slot + 1) & mask
-        return &self.index[slot]
-
     cdef int insert_long(self, const LongKey* word) except -1 nogil:
-        cdef LongSlot* slot = self.find_long_slot(word)
+        cdef LongSlot* slot = find_long_slot(&self.words, word, NO_STOP)
         cdef LongWord* entry
         if slot.unit != 0:
-            entry = <LongWord*>(self.arena + slot.unit - 1)
-            entry.count += word.count
-            entry.first_position = min(entry.first_position, word.corpus_position)
+            add_to_long_word(<LongWord*>(self.words.arena + slot.unit - 1), word.count, word.corpus_position)
             return 0
         entry = self.reserve_long_word(word.size)
         entry[0] = LongWord(word.count, word.corpus_position, word.size)
         memcpy(entry + 1, word.word, word.size)
-        slot[0] = LongSlot(word.word_hash, <uint32_t>(<uint64_t*>entry - self.arena) + 1)
-        self.n_long_words += 1
-        if self.n_long_words * 2 > self.n_index:
-            self.grow_index()
+        slot[0] = LongSlot(word.word_hash, <uint32_t>(<uint64_t*>entry - self.words.arena) + 1)
+        self.words.n_long_words += 1
+        if self.words.n_long_words * 2 > self.words.n_index:
+            self.grow_index(1)
         return 0
 
     cdef LongWord* reserve_long_word(self, size_t size) except NULL nogil:
         """Reserve space at the arena's end for a word of `size` bytes."""
-        cdef size_t units = self.arena_units + count_units(size)
+        cdef size_t units = self.words.arena_units + count_units(size)
         cdef LongWord* entry
-        if units > <size_t>0xFFFFFFFF:
+        if units > <size_t>MAX_UNITS:
             with gil:
                 raise MemoryError(
                     "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or use a "
                     "pretokenizer that makes shorter words"
                 )
-        if units > self.arena_capacity:
+        if units > self.words.arena_capacity:
             self.grow_arena(units)
-        entry = <LongWord*>(self.arena + self.arena_units)
-        self.arena_units = units
+        entry = <LongWord*>(self.words.arena + self.words.arena_units)
+        self.words.arena_units = units
         return entry
 
     cdef int grow_arena(self, size_t units) except -1 nogil:
         """Make room for so many units, in whole pages: what threads free of the heap may stay with the process."""
-        cdef size_t capacity = max(self.arena_capacity + self.arena_capacity // 2, units)
-        self.arena = <uint64_t*>check_allocated(
-            grow_zeroed(self.arena, self.arena_capacity * UNIT_BYTES, capacity * UNIT_BYTES), capacity * UNIT_BYTES,
-            b"bytes of words",
+        cdef size_t capacity = max(self.words.arena_capacity + self.words.arena_capacity // 2, units)
+        self.words.arena = <uint64_t*>check_allocated(
+            grow_zeroed(self.words.arena, self.words.arena_capacity * UNIT_BYTES, capacity * UNIT_BYTES),
+            capacity * UNIT_BYTES, b"bytes of words",
         )
-        self.arena_capacity = capacity
+        self.words.arena_capacity = capacity
         return 0
 
-    cdef int grow_index(self) except -1 nogil:
-        cdef size_t i, slot, n_larger = self.n_index * 2
+    cdef int grow_index(self, int doublings) except -1 nogil:
+        cdef size_t i, slot, n_larger = self.words.n_index << doublings
+        cdef int shift = self.words.index_shift - doublings
         cdef LongSlot* index = <LongSlot*>check_allocated(
             allocate_zeroed(n_larger * sizeof(LongSlot)), n_larger, SLOTS_NAME
         )
-        for i in range(self.n_index):
-            if self.index[i].unit != 0:
-                slot = self.index[i].word_hash & (n_larger - 1)
+        for i in range(self.words.n_index):
+            if self.words.index[i].unit != 0:
+                slot = self.words.index[i].word_hash >> shift
                 while index[slot].unit != 0:
                     slot = (slot + 1) & (n_larger - 1)
-                index[slot] = self.index[i]
-        release(self.index, self.n_index * sizeof(LongSlot))
-        self.index = index
-        self.n_index = n_larger
+                index[slot] = self.words.index[i]
+        release(self.words.index, self.words.n_index * sizeof(LongSlot))
+        self.words.index, self.words.n_index, self.words.index_shift = index, n_larger, shift
         return 0
 
     cdef int check_overflow(self) except -1:
@@ -509,88 +425,22 @@ cdef class WordTable:
         cdef LongSlot* slot
         if 0 < size <= INLINE_BYTES:
             key = load_key(data, 0, size, size)
-            return self.find_slot(key, hash_key(key)).count  # 0 in an empty slot
+            return find_slot(&self.words, key, hash_key(key), NO_STOP).count  # 0 in an empty slot
         long_key = make_long_key(data, size, 0, 0)
-        slot = self.find_long_slot(&long_key)
-        return (<LongWord*>(self.arena + slot.unit - 1)).count if slot.unit != 0 else 0
+        slot = find_long_slot(&self.words, &long_key, NO_STOP)
+        return (<LongWord*>(self.words.arena + slot.unit - 1)).count if slot.unit != 0 else 0
 
     @property
     def memory(self):
         """The bytes that the table takes."""
-        return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_capacity * UNIT_BYTES
+        return measure_words(&self.words)
 
-    def arrays(self, size_t part_index=0, size_t n_parts=1):
-        """List the words by position: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 positions (n,)).
 
-        Either all words, or those of part `part_index` of `n_parts`, into which their hashes divide them.
-        """
-        cdef Py_ssize_t n = self.select_words(part_index, n_parts, NULL, NULL), i
-        positions = np.empty(n, dtype=np.uint64)
-        items = np.empty(n, dtype=np.int64)                # a slot's index, or -1 - the unit of a longer word
-        cdef uint64_t[::1] corpus_position = positions
-        cdef int64_t[::1] item = items
-        cdef LongWord* entry
-        if n:
-            with nogil:
-                self.select_words(part_index, n_parts, &corpus_position[0], &item[0])
-        order = np.argsort(positions, kind="stable")
-        positions = positions[order]
-        items = items[order]
-        del order
-        item = items
-        offsets = np.zeros(n + 1, dtype=np.int64)
-        counts = np.empty(n, dtype=np.int64)
-        cdef int64_t[::1] offset = offsets, count = counts
-        with nogil:
-            for i in range(n):
-                prefetch(self.locate_word(item[min(i + PREFETCH_DISTANCE, n - 1)]))
-                if item[i] >= 0:
-                    offset[i + 1] = offset[i] + <int64_t>(self.slots[item[i]].key.hi >> 56)
-                    count[i] = self.slots[item[i]].count
-                else:
-                    entry = <LongWord*>self.locate_word(item[i])
-                    offset[i + 1] = offset[i] + <int64_t>entry.size
-                    count[i] = entry.count
-        blob = np.empty(offset[n], dtype=np.uint8)
-        cdef byte_t[::1] data = blob
-        with nogil:
-            for i in range(n):
-                prefetch(self.locate_word(item[min(i + PREFETCH_DISTANCE, n - 1)]))
-                memcpy(
-                    &data[offset[i]], <byte_t*>self.locate_word(item[i]) + (0 if item[i] >= 0 else sizeof(LongWord)),
-                    offset[i + 1] - offset[i],
-                )
-        return blob, offsets, counts, positions
-
-    cdef Py_ssize_t select_words(
-        self, size_t part_index, size_t n_parts, uint64_t* positions, int64_t* items
-    ) noexcept nogil:
-        """Write the positions and the items (see `locate_word`) of a part's words, unless NULL; return their number."""
-        cdef Py_ssize_t n = 0
-        cdef size_t s, unit = 0
-        cdef LongWord* entry
-        for s in range(self.n_slots):
-            if self.slots[s].key.hi == 0:
-                continue
-            if n_parts > 1 and (hash_key(self.slots[s].key) >> 32) * n_parts >> 32 != part_index:
-                continue
-            if positions != NULL:
-                positions[n] = self.slots[s].first_position
-                items[n] = <int64_t>s
-            n += 1
-        while unit < self.arena_units:                     # in order of entry: nearly sorted by position
-            entry = <LongWord*>(self.arena + unit)
-            if n_parts == 1 or (hash_bytes(<byte_t*>(entry + 1), entry.size) >> 32) * n_parts >> 32 == part_index:
-                if positions != NULL:
-                    positions[n] = entry.first_position
-                    items[n] = -<int64_t>unit - 1
-                n += 1
-            unit += count_units(entry.size)
-        return n
-
-    cdef inline const void* locate_word(self, int64_t item) noexcept nogil:
-        """Return the slot, or the word in the arena, of an item of `select_words`."""
-        return <void*>&self.slots[item] if item >= 0 else <void*>(self.arena - 1 - item)
+def set_call_seconds(double seconds):
+    """Set how long a call that counts a file goes on, for tests; the previous number."""
+    global call_seconds
+    previous, call_seconds = call_seconds, seconds
+    return previous
 
 
 def give_memory_back():

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
+from bpe.base._team import Team
 from bpe.base.memory_limits import measure_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.records import dataclass
-from bpe.base.threads import map_ordered, map_unordered, resolve_threads
+from bpe.base.threads import map_ordered, map_unordered, resolve_threads, team_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
+from bpe.count._table_merge import merge_tables
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import N_PARTS
 from bpe.count.splitter import Splitter
-from bpe.count.word_counts import WordCounts, fill_counts
+from bpe.count.word_counts import WordCounts, fill_counts, list_in_order
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from bpe.text.normalizers import NormalizerLike
 
 #: Words are ordered by where they were first seen. Block i (from 1), or the file of reader i, has the numbers from
-#: i * FIRST_SEEN_PER_BLOCK on; smaller ones are for words counted before.
+#: i * POSITIONS_PER_BLOCK on; smaller ones are for words counted before.
 POSITIONS_PER_BLOCK = 1 << 36
 
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MAX_INITIAL_SLOTS: growing a table
@@ -41,6 +43,8 @@ POSITIONS_PER_BLOCK = 1 << 36
 BYTES_PER_SLOT, MAX_INITIAL_SLOTS = 64, 1 << 19
 #: Words that were counted before are added by so many, so that tables can be spilled between.
 WORDS_PER_LOAD = 1 << 20
+#: A thread that merges tables has at least so many words to enter, as starting it takes as long as a thousand.
+WORDS_PER_MERGING_THREAD = 1 << 14
 
 
 def count_words(
@@ -137,19 +141,6 @@ def count_into(
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MAX_INITIAL_SLOTS) if max_memory is None else 0
     tables = ThreadTables(threads, slots, max_memory, memory_check)
 
-    def count(numbered_block: tuple[int, Block | FileReader]) -> int:
-        corpus_position, block = numbered_block
-        if isinstance(block, FileReader):
-            assert splitter.scanner is not None
-            with tables.lend() as table:
-                return table.count_file(splitter.scanner, block, corpus_position)
-        block.check()
-        with tables.lend() as table:
-            splitter.count(table, block.text, *block.find_documents(), corpus_position)
-        size = block.size or len(block.text)
-        block.release()
-        return size
-
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     map_blocks = map_unordered if files is not None and files.regular else map_ordered
     saved = (None if count_store is None else count_store.take_partial_counts()) or NO_COUNTS
@@ -159,14 +150,13 @@ def count_into(
         tables.load(saved.words)
         with (
             progress_bar(progress, "count", total, "B", saved.n_bytes) as bar,
-            # closes the file after an error
-            closing(
+            closing(  # the file, after an error
                 _read_blocks(source, splitter, threads, saved.resume_position, requires_utf8=requires_utf8)
             ) as blocks,
         ):
             rounds = _BlockRounds(_number_blocks(blocks), count_store, tables)
             while not rounds.at_end:
-                for n_read in map_blocks(count, rounds.take_round(), threads):
+                for n_read in map_blocks(partial(_count_block, splitter, tables), rounds.take_round(), threads):
                     if n_read:  # else another thread has read the rest of a file
                         rounds.n_bytes += n_read
                         bar(n_read)
@@ -183,6 +173,21 @@ def count_into(
         tables.close()
     fill_counts(counts, merged)
     counts.documents = _describe_documents(source)
+
+
+def _count_block(splitter: Splitter, tables: ThreadTables, numbered_block: tuple[int, Block | FileReader]) -> int:
+    """Count the words of a block, or of the next blocks of a reader; returns the bytes that were read."""
+    corpus_position, block = numbered_block
+    if isinstance(block, FileReader):
+        assert splitter.scanner is not None
+        with tables.lend() as table:
+            return table.count_file(splitter.scanner, block, corpus_position, tables.max_table_bytes)
+    block.check()
+    with tables.lend() as table:
+        splitter.count(table, block.text, *block.find_documents(), corpus_position)
+    size = block.size or len(block.text)
+    block.release()
+    return size
 
 
 def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:
@@ -325,6 +330,7 @@ class ThreadTables:
         memory_check: called after a table was spilled.
 
     Attributes:
+        max_table_bytes: the bytes that a table may take before it is spilled.
         memory_problem: why the words are too many, or None.
 
     """
@@ -338,7 +344,9 @@ class ThreadTables:
         self._idle: list[WordTable] = []
         self._spill: Spill | None = None
         # A growing table needs three times its memory: the old slots, and twice as many new ones.
-        self._max_table_bytes = None if max_memory is None else max(max_memory - measure_memory(), 0) // (3 * threads)
+        self.max_table_bytes = sys.maxsize
+        if max_memory is not None:
+            self.max_table_bytes = max(max_memory - measure_memory(), 0) // (3 * threads)
         self._lock = Lock()
 
     @contextmanager
@@ -351,7 +359,7 @@ class ThreadTables:
         is_full = False
         try:
             yield table
-            is_full = self._max_table_bytes is not None and table.memory > self._max_table_bytes
+            is_full = table.memory > self.max_table_bytes
         finally:
             if not is_full:  # a table that was given back belongs to the next thread at once
                 self._idle.append(table)
@@ -378,11 +386,11 @@ class ThreadTables:
         if not isinstance(merged, WordTable):
             return merged
         self._idle.append(merged)
-        return merged.arrays()[:3]
+        return list_in_order(merged, self._threads)
 
     def merge(self) -> WordTable | Arrays:
-        """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
-        if self._max_table_bytes is not None and sum(table.memory for table in self._idle) > self._max_table_bytes:
+        """Merge all tables, by parts of the hashes of their words."""
+        if sum(table.memory for table in self._idle) > self.max_table_bytes:
             self._start_spill()
         if self._spill is not None:
             while self._idle:
@@ -392,10 +400,9 @@ class ThreadTables:
         self._idle.clear()
         merged = tables.pop() if tables else WordTable()
         if tables:
-            absorbed = map_unordered(
-                lambda long_words: merged.absorb(tables, long_words), (False, True), min(self._threads, 2)
-            )
-            deque(absorbed, maxlen=0)
+            team = Team(min(self._threads, sum(map(len, tables)) // WORDS_PER_MERGING_THREAD + 1))
+            with team_threads(team):
+                merge_tables(merged, tables, team)
         return merged
 
     def close(self) -> None:

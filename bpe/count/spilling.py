@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base._slices import copy_slices
+from bpe.base._team import Team
 from bpe.base.offsets import compute_offsets
+from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable, give_memory_back
 from bpe.errors import COUNT_LIMIT
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from bpe.count.files import Arrays
 
+#: A table that is spilled is listed by the thread that has filled it.
+ONE_THREAD = Team(1)
 #: The number of parts in which a table is stored.
 N_PARTS = 64
 
@@ -59,7 +63,7 @@ class Spill:
                     "the counts sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
                 )
             for part_number, part in enumerate(self._parts):
-                arrays = table.arrays(part_number, N_PARTS)
+                arrays = list_words(table, ONE_THREAD, part_number, N_PARTS)
                 part.append([self._store(array) for array in arrays])
                 if part_number == 0:
                     self._sample.add_arrays(*arrays)
@@ -67,7 +71,7 @@ class Spill:
     def sample(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Sample about one in N_PARTS of the distinct words: (their bytes, offsets)."""
         with self._lock:
-            blob, offsets, *_ = self._sample.arrays()
+            blob, offsets, *_ = list_words(self._sample, ONE_THREAD)
         return blob, offsets
 
     def merge(self) -> Arrays:
@@ -83,7 +87,7 @@ class Spill:
             table = WordTable()
             for stored in part:
                 table.add_arrays(*(self._load(array, old_file) for array in stored))
-            arrays = table.arrays()
+            arrays = list_words(table, ONE_THREAD)
             del table
             self._parts.append([[self._store(array) for array in arrays]])
             columns[0].append(arrays[2])

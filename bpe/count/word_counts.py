@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base._team import Team
 from bpe.base.forks import make_lock
 from bpe.base.offsets import compute_offsets
+from bpe.base.threads import team_threads
 from bpe.base.utf8 import TextLike, to_bytes
+from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable
 from bpe.count.splitter import Splitter
 from bpe.errors import (
@@ -52,6 +55,8 @@ DOCUMENTS, LINES, RUNS = UNITS = ("documents", "lines", "runs")
 _DEFAULT_UNICODE_VERSION = "18.0"
 #: What counts are made with: the attributes that copies share.
 _SETTINGS = ("pretokenizer", "normalizer", "special_tokens", "unicode_version", "units", "documents")
+#: A thread that lists words has at least so many, as starting it takes as long as that.
+WORDS_PER_LISTING_THREAD = 1 << 13
 #: The most frequent words that a notebook's card shows.
 _SHOWN_WORDS = 10
 
@@ -311,10 +316,10 @@ class WordCounts:
             shared = not isinstance(self._words, WordTable)
         return (blob.copy(), offsets.copy(), counts.copy()) if shared else (blob, offsets, counts)
 
-    def _snapshot(self) -> Arrays:
+    def _snapshot(self, threads: int = 1) -> Arrays:
         """Return the words and counts as arrays that may be those of this object: the caller must not write to them."""
         with self._lock:
-            return self._words.arrays()[:3] if isinstance(self._words, WordTable) else self._words
+            return list_in_order(self._words, threads) if isinstance(self._words, WordTable) else self._words
 
     def items(self) -> Iterator[tuple[bytes, int]]:
         """Iterate over (word, count), in order of first appearance."""
@@ -550,9 +555,16 @@ def empty_like(counts: WordCounts) -> WordCounts:
     return counts._make_empty()
 
 
-def borrow_arrays(counts: WordCounts) -> Arrays:
+def borrow_arrays(counts: WordCounts, threads: int = 1) -> Arrays:
     """Borrow the words as arrays, which the caller must not write to: (bytes in one buffer, offsets, counts)."""
-    return counts._snapshot()
+    return counts._snapshot(threads)
+
+
+def list_in_order(table: WordTable, threads: int = 1) -> Arrays:
+    """List the words of a table in order of first appearance: (bytes in one buffer, offsets, counts)."""
+    team = Team(max(1, min(threads, len(table) // WORDS_PER_LISTING_THREAD)))
+    with team_threads(team):
+        return list_words(table, team)[:3]
 
 
 def check_counts_match(

@@ -21,6 +21,7 @@ deleted and why.
 import numpy as np
 
 from bpe.base._memory cimport check_allocated, grow_array, prefetch
+from bpe.base._team cimport Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport Learner
 from bpe.training._pair_heap cimport push
@@ -105,7 +106,7 @@ cdef class PickyLearner(Learner):
         self.begin_learning(initial, config)
         self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
         self.state.symbols.wide = True
-        write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True)
+        write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True, Team(1))
         self.first_cells = <token_t*>self.state.symbols.cells
         n = self.state.symbols.n
         self.last_cells = <token_t*>check_allocated(malloc(n * sizeof(token_t)), n, b"symbols")

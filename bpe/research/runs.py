@@ -25,7 +25,7 @@ from bpe.corpus.blocks import group_texts
 from bpe.corpus.documents import read_arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import ThreadTables
-from bpe.count.word_counts import WordCounts, borrow_arrays, fill_counts
+from bpe.count.word_counts import WordCounts, borrow_arrays, fill_counts, list_in_order
 from bpe.encode.blocks import encode_next_blocks
 from bpe.encode.engine import Engine
 from bpe.encode.models.boundless import SecondIds, build_with_second_ids
@@ -160,7 +160,7 @@ def find_runs(
         merged = tables.merge()
     finally:
         tables.close()
-    return _make_words(*(merged if isinstance(merged, tuple) else merged.arrays()[:3]))
+    return _make_words(*(merged if isinstance(merged, tuple) else list_in_order(merged)))
 
 
 def _find_first_id(spec: TokenizerSpec) -> int:

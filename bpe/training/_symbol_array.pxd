@@ -15,6 +15,7 @@ A cell is 16 bits wide while that holds every id, which halves the memory, else 
 """
 
 from bpe.base._binary_search cimport lower_bound
+from bpe.base._team cimport Team
 from bpe.base._types cimport cell_t, count_t
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint16_t, uint32_t
@@ -36,7 +37,7 @@ cdef struct Symbols:
     size_t capacity           # of `starts` and `counts`
     cell_t anchors[N_ANCHORS + 1]  # word starts, ascending, about evenly spaced; the last one is n
 
-cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1
+cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count, Team team) except -1
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
 cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil

@@ -3,8 +3,9 @@
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport add_overflows, check_allocated, grow_array, mul_overflows
+from bpe.base._memory cimport add_overflows, check_allocated, grow_array, mul_overflows, prefetch
 from bpe.base._pages cimport ask_for_huge_pages, forget_mapped
+from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
 from bpe.training._token_table cimport Tokens
@@ -21,9 +22,9 @@ def count_symbols(
     int64_t[::1] inner_counts,         # OUT occurrences of each symbol before the end of a word
     int64_t[::1] last_counts,          # OUT and at the end of a word
 ):
-    """Count the symbols of all words; returns (symbols in the array, whether a count overflowed).
+    """Count the symbols of words: (of each word once, of all its occurrences with a mark, or None if that overflows).
 
-    The first number is how many symbols the distinct words have together, whatever their counts.
+    The counts are added to `inner_counts` and `last_counts`.
     """
     cdef Py_ssize_t i, pos, end, length, n = counts.shape[0]
     cdef size_t n_symbols = min(inner_counts.shape[0], last_counts.shape[0])
@@ -33,7 +34,7 @@ def count_symbols(
     cdef bint overflow = False
     check_offsets(offsets, n, blob.shape[0])
     if n == 0 or blob.shape[0] == 0:
-        return 0, False
+        return 0, 0
     with nogil:
         for i in range(n):
             n_word_symbols = 0
@@ -56,13 +57,14 @@ def count_symbols(
             overflow = mul_overflows(n_word_symbols + 1, counts[i], &weighted) or add_overflows(total, weighted, &total)
             if overflow:
                 break
-    return cells, overflow
+    return cells, None if overflow else total
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
 cdef enum:
     FORGET_EVERY = 1 << 16    # cells between two times that the pages of a mapped file are let go
+    PREFETCH_DISTANCE = 16    # words between the one that is prefetched and the one that is written
 
 cdef enum SymbolKind:           # what the bytes of a word are
     BYTES = 0                 # its symbols
@@ -80,7 +82,17 @@ cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
     size_t n_symbols          # the length of both
     size_t n_tokens           # what is not below this is no token
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
-    byte_t* occurs            # (n_tokens,) OUT: set for each token that is written
+    byte_t* occurs            # (parts, n_tokens + 1) OUT: set for each token that a part writes
+
+cdef struct Layout:           # writing the words in an order, in parts
+    const WordInput* words
+    const int64_t* order
+    size_t n_words
+    int parts
+    bint writes               # this is the second walk; the first counts cells and lists classes
+    Symbols* symbols
+    Symbols counted[MAX_PARTS]  # by part: its classes and the number of its cells, as if it began at 0
+    size_t begins[MAX_PARTS]  # the first cell of a part
 
 
 cdef size_t count_cells(const WordInput* words, size_t i) noexcept nogil:
@@ -142,11 +154,18 @@ cdef size_t write_word(id_t* cells, size_t cell, const WordInput* words, size_t 
     return cell + 1
 
 
-cdef void write_words(id_t* cells, const WordInput* words, const int64_t[::1] order) noexcept nogil:
-    cdef size_t n_cells, cell = 1, forgotten_until = 1
-    cdef Py_ssize_t i
-    cells[0] = <id_t>NO_TOKEN
-    for i in range(order.shape[0]):
+cdef void write_words(id_t* cells, const Layout* layout, int part) noexcept nogil:
+    """Write the words of a part from its first cell on."""
+    cdef WordInput part_words = layout.words[0]
+    cdef const WordInput* words = &part_words
+    cdef const int64_t* order = layout.order
+    cdef size_t n_cells, cell = layout.begins[part], forgotten_until = cell, i, n = layout.n_words
+    part_words.occurs += part * (words.n_tokens + 1)
+    if part == 0:
+        cells[0] = <id_t>NO_TOKEN
+    for i in range(n * part // layout.parts, n * (part + 1) // layout.parts):
+        prefetch(&words.offsets[order[min(i + 2 * PREFETCH_DISTANCE, n - 1)]])
+        prefetch(words.blob + words.offsets[order[min(i + PREFETCH_DISTANCE, n - 1)]])
         n_cells = count_cells(words, order[i])
         if n_cells:
             cell = write_word(cells, cell, words, order[i], n_cells)
@@ -179,26 +198,71 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
     return 0
 
 
-cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] order) except -1 nogil:
-    """Write the words of at least two symbols in this order, where neighbours of equal counts share a class."""
-    cdef size_t n_cells, n = 1
-    cdef Py_ssize_t i
-    for i in range(order.shape[0]):
-        n_cells = count_cells(words, order[i])
+cdef int count_words(Layout* layout, int part) except -1 nogil:
+    """Count the cells of a part's words, and list their classes."""
+    cdef const WordInput* words = layout.words
+    cdef Symbols* counted = &layout.counted[part]
+    cdef size_t n_cells, i, ahead, n = layout.n_words
+    for i in range(n * part // layout.parts, n * (part + 1) // layout.parts):
+        ahead = layout.order[min(i + PREFETCH_DISTANCE, n - 1)]
+        prefetch(&words.offsets[ahead])
+        prefetch(&words.counts[ahead])
+        n_cells = count_cells(words, layout.order[i])
         if n_cells:
-            add_class(symbols, n, words.counts[order[i]])
-            n += n_cells
-    open_cells(symbols, n)
-    if symbols.wide:
-        write_words(<uint32_t*>symbols.cells, words, order)
+            add_class(counted, counted.n, words.counts[layout.order[i]])
+            counted.n += n_cells
+    return 0
+
+
+cdef int walk_words(void* data, int part) except -1 nogil:
+    cdef Layout* layout = <Layout*>data
+    if not layout.writes:
+        return count_words(layout, part)
+    if layout.symbols.wide:
+        write_words(<uint32_t*>layout.symbols.cells, layout, part)
     else:
-        write_words(<uint16_t*>symbols.cells, words, order)
+        write_words(<uint16_t*>layout.symbols.cells, layout, part)
+    return 0
+
+
+cdef int join_classes(Layout* layout) except -1 nogil:
+    """Add up the cells of all parts, and allocate them; neighbours of equal counts share a class, also across parts."""
+    cdef const Symbols* counted
+    cdef size_t k, n = 1
+    cdef int part
+    for part in range(layout.parts):
+        counted = &layout.counted[part]
+        for k in range(counted.n_classes):
+            add_class(layout.symbols, n + counted.starts[k], counted.counts[k])
+        layout.begins[part] = n
+        n += counted.n
+    return open_cells(layout.symbols, n)
+
+
+cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] order, Team team) except -1 nogil:
+    """Write the words of at least two symbols in this order, each part of it on a thread of its own."""
+    cdef Layout layout
+    cdef int part
+    memset(&layout, 0, sizeof(Layout))
+    layout.words, layout.symbols, layout.n_words, layout.parts = words, symbols, order.shape[0], team.size
+    if layout.n_words:
+        layout.order = &order[0]
+    try:
+        team.share(layout.parts, walk_words, &layout)
+        join_classes(&layout)
+        layout.writes = True
+        team.share(layout.parts, walk_words, &layout)
+    finally:
+        for part in range(layout.parts):
+            free_symbols(&layout.counted[part])
     choose_anchors(symbols)
     return 0
 
 
-cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1:
+cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count, Team team) except -1:
     """Write the symbols of a `WordArrays`, given an `InitialTokens`: the highest count first if `by_count`.
+
+    The team's helpers must be running.
 
     A token that occurs gets a length of at least 1, since no merge may have it as its result.
     """
@@ -226,12 +290,13 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by
     if not is_encoded and inner_tokens.shape[0] and last_tokens.shape[0]:
         word_input.inner_tokens, word_input.last_tokens = &inner_tokens[0], &last_tokens[0]
         word_input.n_symbols = min(inner_tokens.shape[0], last_tokens.shape[0])
-    cdef byte_t[::1] occurs = np.zeros(tokens.n + 1, dtype=np.uint8)
-    word_input.occurs = &occurs[0]
+    cdef byte_t[:, ::1] occurs = np.zeros((team.size, tokens.n + 1), dtype=np.uint8)
+    word_input.occurs = &occurs[0, 0]
     with nogil:
-        lay_out(symbols, &word_input, order)
+        lay_out(symbols, &word_input, order, team)
+    occurring = np.any(occurs, axis=0)
     for i in range(tokens.n):
-        tokens.items[i].length = max(tokens.items[i].length, <uint32_t>word_input.occurs[i])
+        tokens.items[i].length = max(tokens.items[i].length, <uint32_t>occurring[i])
     return 0
 
 

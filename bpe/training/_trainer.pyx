@@ -10,6 +10,8 @@ queue needs it (`_loop.pyx`, which has the loop itself).
 
 import numpy as np
 
+from bpe.base.threads import team_threads
+
 from bpe.base._memory cimport check_allocated, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MAX_PARTS, Team, count_parts
@@ -71,12 +73,15 @@ cdef class Trainer(Learner):
         self.state.parallel_threshold = max(<size_t>tuning.pop("parallel_threshold", 1 << 13), <size_t>1)
         self.expected_merges = expected_merges
         self.max_16bit_tokens = min(<size_t>tuning.pop("max_16bit_tokens", 0xFFFF), <size_t>0xFFFF)
-        self.min_cells = max(<size_t>tuning.pop("min_cells", 1 << 19), <size_t>1)
+        self.min_cells = max(<size_t>tuning.pop("min_cells", 1 << 18), <size_t>1)
         self.state.symbols.wide = self.state.tokens.n >= self.max_16bit_tokens
-        write_symbols(&self.state.symbols, &self.state.tokens, words, initial, self.tie_break != BY_FIRST)
-        self.take_memory(tuning.pop("memory", 0))
-        self.team = Team(count_parts(max(<int>tuning.pop("threads", 1), 1), self.state.symbols.n // self.min_cells))
+        self.team = Team(count_parts(max(<int>tuning.pop("threads", 1), 1), words.n_symbols // self.min_cells))
         self.teams = (self.team,)
+        with team_threads(self.team):
+            write_symbols(
+                &self.state.symbols, &self.state.tokens, words, initial, self.tie_break != BY_FIRST, self.team
+            )
+        self.take_memory(tuning.pop("memory", 0))
         if tuning:
             raise TypeError(f"there is no tuning named {', '.join(tuning)}")
 

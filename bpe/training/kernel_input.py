@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
+from bpe.base.threads import map_unordered
 from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, borrow_arrays
-from bpe.errors import pluralize
+from bpe.errors import COUNT_LIMIT, pluralize
 from bpe.text.letters import list_byte_alphabet, list_byte_letters
 from bpe.training._symbol_array import count_symbols
 from bpe.training.config import TrainConfig, read_initial_codes
@@ -21,9 +23,11 @@ from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
 
 SYMBOL_LIMIT = 2**32 - 2
+#: A thread that counts symbols has at least so many bytes of words, as starting it takes as long as a tenth of that.
+BYTES_PER_THREAD = 1 << 20
 #: With this many tokens, the kernel's symbols go from 16 to 32 bits.
 WIDE_FROM_TOKENS = 65000
-#: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
+#: `InitialTokens.symbol_kind` of words that are tokens already. 0 stands for bytes, 1 for characters.
 TOKEN_SYMBOLS = 2
 
 
@@ -83,7 +87,7 @@ class InitialTokens:
     """The tokens that training starts from.
 
     Attributes:
-        symbol_kind: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
+        symbol_kind: what words consist of: 0 for bytes, 1 for characters (UTF-8), TOKEN_SYMBOLS for uint32 tokens.
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
             order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
         inner_tokens: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN; None
@@ -103,7 +107,7 @@ class InitialTokens:
 # Words ----------------------------------------------------------------------------------------------------------------
 
 
-def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
+def build_words(counts: WordCounts, config: TrainConfig, threads: int = 1) -> WordArrays:
     """Validate counts and count their symbols. Words with count 0 are dropped.
 
     Raises:
@@ -111,7 +115,7 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
             words that are not UTF-8.
 
     """
-    blob, offsets, word_counts = borrow_arrays(counts)
+    blob, offsets, word_counts = borrow_arrays(counts, threads)
     if not word_counts.any():
         raise ValueError(
             "the corpus has no words to train on; give text that is not empty"
@@ -131,10 +135,8 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
         if len(bad_words):
             word_index = int(bad_words[0])
             check_utf8(data[offsets[word_index] : offsets[word_index + 1]], f"word {word_index}")
-    n_codes = _count_code_points(int(blob.max())) if config.is_char_model else 256
-    inner_counts, last_counts = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
-    n_symbols, overflow = count_symbols(blob, offsets, word_counts, config.is_char_model, inner_counts, last_counts)
-    if overflow:
+    n_symbols, inner_counts, last_counts = _count_symbols(blob, offsets, word_counts, config.is_char_model, threads)
+    if n_symbols is None:
         raise ValueError(
             "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
         )
@@ -144,6 +146,36 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
             "pretokenizer that makes words repeat"
         )
     return WordArrays(blob, offsets, word_counts, inner_counts, last_counts, n_symbols)
+
+
+def _count_symbols(
+    blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], chars: bool, threads: int
+) -> tuple[int | None, NDArray[np.int64], NDArray[np.int64]]:
+    """Compute `WordArrays.n_symbols` (None for counts that overflow), `inner_counts` and `last_counts`.
+
+    Each thread counts some of the words; where all of Unicode may occur, its arrays would take more than the words.
+    """
+    codes = _count_code_points(int(blob.max())) if chars else 256
+    n_parts = max(1, min(threads, len(blob) // BYTES_PER_THREAD)) if codes <= 0x10000 else 1
+    bounds = [len(counts) * part // n_parts for part in range(n_parts + 1)]
+
+    def count_part(part: tuple[int, int]) -> tuple[int, int | None, NDArray[np.int64], NDArray[np.int64]]:
+        begin, end = part
+        inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+        part_words = offsets[begin : end + 1], counts[begin:end]
+        return *count_symbols(blob, *part_words, chars, inner_counts, last_counts), inner_counts, last_counts
+
+    n_symbols = total = 0
+    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    for n_part_symbols, part_total, part_inner_counts, part_last_counts in map_unordered(
+        count_part, pairwise(bounds), n_parts
+    ):
+        if part_total is None or (total := total + part_total) > COUNT_LIMIT:
+            return None, inner_counts, last_counts
+        n_symbols += n_part_symbols
+        inner_counts += part_inner_counts
+        last_counts += part_last_counts
+    return n_symbols, inner_counts, last_counts
 
 
 def _count_code_points(highest: int) -> int:

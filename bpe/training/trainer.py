@@ -92,7 +92,7 @@ def learn_merges(
     """
     start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
-        words = build_words(counts, config)
+        words = build_words(counts, config, job.threads)
         job.clear_own_counts(counts)
         initial_tokens = make_initial_tokens(words, config)
         n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)

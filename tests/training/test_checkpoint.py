@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from strategies import TIE_BREAKS, corpora, examples, rules
 import bpe
 from bpe.base.memory_limits import measure_memory
 from bpe.count import counting
+from bpe.count._word_table import set_call_seconds
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import job as training
 from bpe.training.checkpoint import Checkpoint
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = pytest.mark.usefixtures("quiet", "saves_after_each_block")
 TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화관에서 보지 못한 것을 naïve café "
 
 #: Options of trainings that are interrupted while they merge.
@@ -61,6 +63,13 @@ COUNTINGS = [
 
 class StopHereError(Exception):
     """Raised by these tests to stop a training."""
+
+
+@pytest.fixture
+def saves_after_each_block() -> Iterator[None]:
+    seconds = set_call_seconds(0)
+    yield
+    set_call_seconds(seconds)
 
 
 @pytest.fixture
@@ -292,7 +301,9 @@ def test_counting_resumes_from_every_saved_state(
     use_small_blocks(monkeypatch)
     paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
     if options.pop("spilling", False):
-        monkeypatch.setattr(counting.ThreadTables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
+        monkeypatch.setattr(
+            counting.ThreadTables, "max_table_size", property(lambda _: 1, lambda *_: None), raising=False
+        )
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
     expected = bpe.train(**from_reference_options(**made))
     checkpoint = tmp_path / "run.ckpt"
@@ -314,7 +325,7 @@ def test_counting_resumes_from_every_saved_state(
 def test_counting_resumes_in_the_middle_of_a_text(
     separator: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel reads a text of some MB in several calls."""
+    """A kernel reads a text in several calls."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{TEXT}{i}|" for i in range(90_000)), encoding="utf-8")
     expected, made = (
