@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
+from bpe.data.formats.files import WriterThreads
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.data.grouping import Group, ResumePoint
 from bpe.data.journal import Journal, crash_point
@@ -36,6 +37,7 @@ class ShardOutput:
     Args:
         plan: where shards go, and how.
         journal: its steps are those that are finished.
+        threads: those that help to write shards.
 
     Attributes:
         start: where reading goes on after the finished steps; None if there is nothing left to read.
@@ -44,8 +46,8 @@ class ShardOutput:
 
     start: ResumePoint | None = ResumePoint()
 
-    def __init__(self, plan: ShardPlan, journal: Journal) -> None:
-        self._plan, self._journal = plan, journal
+    def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads) -> None:
+        self._plan, self._journal, self._threads = plan, journal, threads
         self._n_finished_steps = 0  # steps of shards
         self._documents: Counter[str | None] = Counter()  # of each split, in finished steps
         self._writers: dict[str | None, ShardWriter] = {}
@@ -84,7 +86,9 @@ class ShardOutput:
             plan = self._plan
             info = ShardInfo(plan.fingerprint, first_document=self._documents[split])
             stem = plan.make_stem(split, self._n_finished_steps)
-            self._writers[split] = plan.format.open_writer(plan.folder, stem, plan.dtype, info=info)
+            self._writers[split] = plan.format.open_writer(
+                plan.folder, stem, plan.dtype, info=info, threads=self._threads
+            )
         return self._writers[split]
 
     def _finish_step(self, **fields: Any) -> None:
@@ -130,8 +134,8 @@ def _make_source_fields(n_used_files: int | None, next_point: ResumePoint | None
 class OrderedOutput(ShardOutput):
     """Writes groups of documents to shards in source order."""
 
-    def __init__(self, plan: ShardPlan, journal: Journal) -> None:
-        super().__init__(plan, journal)
+    def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads) -> None:
+        super().__init__(plan, journal, threads)
         self._size = (1 << 63) - 1 if plan.shard_size is None else plan.shard_size
         self._first_document: tuple[int, int] | None = None  # the file and the index in it of the step's first document
         self._last_file = -1
@@ -181,8 +185,8 @@ class ShuffledOutput(ShardOutput):
     a record per shard.
     """
 
-    def __init__(self, plan: ShardPlan, journal: Journal, sources: Sources) -> None:
-        super().__init__(plan, journal)
+    def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads, sources: Sources) -> None:
+        super().__init__(plan, journal, threads)
         self._unsaved_bytes = self._n_used_files = 0
         self._n_shards = plan.count_shards(sources)
         checkpoints = [step for step in journal.steps if "buckets" in step]

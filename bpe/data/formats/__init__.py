@@ -63,6 +63,7 @@ FORMATS: dict[str, ShardFormat] = {
                 ColumnWriter,
                 partial(ColumnShard, name),
                 holds=_DOCUMENTS_AND_MASKS,
+                has_row_groups=True,
             )
             for name in ("parquet", "arrow")
         ),

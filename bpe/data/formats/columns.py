@@ -19,7 +19,7 @@ import numpy as np
 
 from bpe.base.offsets import compute_offsets
 from bpe.batch import id_array, load_pyarrow
-from bpe.data.formats.files import ShardFile, Spool
+from bpe.data.formats.files import ShardFile, Spool, WriterThreads, check_ids
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, find_size, make_one_document
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.errors import FormatError, short_repr
@@ -109,7 +109,15 @@ class ColumnWriter(ShardWriter):
     """Writes a shard: gathers the documents of a row group, then writes them with pyarrow."""
 
     def __init__(
-        self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+        self,
+        shard_format: ShardFormat,
+        folder: Path,
+        stem: str,
+        dtype: np.dtype[Any],
+        *,
+        masks: bool,
+        info: ShardInfo,
+        threads: WriterThreads,
     ) -> None:
         if shard_format.name == "parquet":
             self.max_document = _MAX_PARQUET_DOCUMENT
@@ -118,7 +126,7 @@ class ColumnWriter(ShardWriter):
         self._columns: dict[str, _GroupColumn] = {}
         types = {IDS_COLUMN: dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
         schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
-        super().__init__(shard_format, folder, stem, dtype, masks=masks, info=info)
+        super().__init__(shard_format, folder, stem, dtype, masks=masks, info=info, threads=threads)
         self._columns = {column: _GroupColumn(folder, kind) for column, kind in types.items()}
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._n_rows, self._group_end = 0, 0
@@ -142,6 +150,8 @@ class ColumnWriter(ShardWriter):
         super().discard()
 
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
+        if ids.dtype != self._dtype:
+            check_ids(ids, self._dtype)
         start = 0  # in ids
         while len(ends):
             capacity = _GROUP_TOKENS - self._columns[IDS_COLUMN].length

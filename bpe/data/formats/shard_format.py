@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import sync_folder
-from bpe.data.formats.files import ShardFile, Spool, WrittenFile
+from bpe.data.formats.files import ONE_THREAD, ShardFile, Spool, WriterThreads, WrittenFile
 from bpe.data.formats.reading import Shard, split_by_token
 from bpe.errors import check_int
 
@@ -51,6 +51,7 @@ class ShardFormat:
         holds: what the format stores beside the ids: "documents", "masks".
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
+        has_row_groups: whether documents are gathered to row groups, which several threads encode.
         bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
@@ -63,6 +64,7 @@ class ShardFormat:
     holds: frozenset[str] = frozenset({"documents"})
     mask_suffix: str = ""
     header_size: int = 0
+    has_row_groups: bool = False
     bos_eos: tuple[bool, bool] = (False, False)
 
     def choose_dtype(self, largest_id: int) -> np.dtype[Any]:
@@ -85,10 +87,17 @@ class ShardFormat:
         return tuple(stem + suffix for suffix in suffixes)
 
     def open_writer(
-        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo = ShardInfo()
+        self,
+        folder: Path,
+        stem: str,
+        dtype: np.dtype[Any],
+        *,
+        masks: bool = False,
+        info: ShardInfo = ShardInfo(),
+        threads: WriterThreads = ONE_THREAD,
     ) -> ShardWriter:
         """Start a shard whose files begin with `stem`, in an existing folder; `dtype` comes from `choose_dtype`."""
-        return self.new_writer(self, folder, stem, dtype, masks=masks, info=info)
+        return self.new_writer(self, folder, stem, dtype, masks=masks, info=info, threads=threads)
 
     def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
         """Open a shard by the path of its main file.
@@ -112,7 +121,7 @@ class ShardWriter:
 
     Args:
         shard_format: the format.
-        folder, stem, dtype, masks, info: as for `ShardFormat.open_writer`.
+        folder, stem, dtype, masks, info, threads: as for `ShardFormat.open_writer`.
 
     Attributes:
         tokens, documents: the numbers written so far; a document counts when it is complete.
@@ -123,14 +132,21 @@ class ShardWriter:
     max_tokens = max_document = (1 << 63) - 1
 
     def __init__(
-        self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+        self,
+        shard_format: ShardFormat,
+        folder: Path,
+        stem: str,
+        dtype: np.dtype[Any],
+        *,
+        masks: bool,
+        info: ShardInfo,
+        threads: WriterThreads,
     ) -> None:
         self.tokens = self.documents = 0
         self._shard_format, self._dtype, self._masks, self._info = shard_format, dtype, masks, info
         self._stale_mask = (
             None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
         )
-        self._max_id = int(np.iinfo(dtype).max)
         self._last_end = 0  # of the last complete document
         self._is_open = False
         self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
@@ -138,7 +154,7 @@ class ShardWriter:
         main, *other_names = shard_format.name_files(stem, masks=masks)
         try:
             for name in (main, *reversed(other_names)):
-                self._files.append(ShardFile(folder / name, shard_format.header_size))
+                self._files.append(ShardFile(folder / name, shard_format.header_size, threads.team))
         except BaseException:
             self.discard()
             raise
@@ -257,21 +273,14 @@ class ShardWriter:
             )
         if mask is not None and (len(mask) != len(ids) or mask.dtype != np.uint8):
             raise ValueError(f"the mask is {mask.dtype}, {len(mask)} long; it must be uint8, {len(ids)} long")
-        self._check_limits(ids, positions)
+        self._check_limits(len(ids), positions)
         return positions
 
-    def _check_limits(self, ids: NDArray[Any], positions: NDArray[np.int64]) -> None:
-        """Refuse ids and counts that the format cannot hold."""
-        if len(ids) and (np.iinfo(ids.dtype).max > self._max_id or ids.dtype.kind == "i"):
-            largest, smallest = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
-            if largest > self._max_id or smallest < 0:
-                bad_id = smallest if smallest < 0 else largest
-                raise ValueError(
-                    f"id {bad_id} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._max_id}"
-                )
-        if self.tokens + len(ids) > self.max_tokens:
+    def _check_limits(self, n_ids: int, positions: NDArray[np.int64]) -> None:
+        """Refuse counts that the format cannot hold."""
+        if self.tokens + n_ids > self.max_tokens:
             raise ValueError(
-                f"the shard would have {self.tokens + len(ids)} tokens; {self._shard_format.name} files hold at most "
+                f"the shard would have {self.tokens + n_ids} tokens; {self._shard_format.name} files hold at most "
                 f"{self.max_tokens}: pass a shard size"
             )
         if len(positions) and int(positions[-1]) - self._last_end > self.max_document:
