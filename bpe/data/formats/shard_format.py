@@ -144,6 +144,7 @@ class ShardWriter:
     ) -> None:
         self.tokens = self.documents = 0
         self._shard_format, self._dtype, self._masks, self._info = shard_format, dtype, masks, info
+        self._threads = threads
         self._stale_mask = (
             None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
         )
