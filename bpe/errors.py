@@ -181,6 +181,11 @@ def check_probability_and_seed(name: str, share: object, seed: object) -> tuple[
     return number, operator.index(seed)
 
 
+def make_room_error(n_room: int, n_ids: int) -> ValueError:
+    """Make the error for an array `out` that is too short for the ids."""
+    return ValueError(f"out has room for {n_room} ids, and there are {n_ids}; make it at least as long")
+
+
 def check_iterable(name: str, value: object, rule: str) -> None:
     """Raise TypeError, naming the argument and the rule, if a value cannot be iterated."""
     try:

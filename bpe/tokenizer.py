@@ -426,7 +426,7 @@ class Tokenizer:
         bos_eos = self._bos_eos(prepend, append)
         corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self.model == "char")
         policy = allowed_special, disallowed_special
-        return write_into(out, encode_sources(self._engine, corpus, resolve_threads(threads), policy, bos_eos))
+        return write_into(out, encode_sources(self._engine, corpus, resolve_threads(threads), policy, bos_eos, out))
 
     def encode_stream(
         self,

@@ -5,6 +5,7 @@ cdef extern from *:
 
 cdef struct Watch:            # of one call in one thread; the ids that it writes are its clock
     Py_ssize_t next           # ids at the next poll; kernels lower it for other work
+    double next_time          # before which a poll does not take the GIL, in seconds
     bint not_main              # this is not the main thread, which alone gets signals
     const Py_ssize_t* stopped  # not 0 after another thread has stopped the work; or NULL
 

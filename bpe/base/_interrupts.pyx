@@ -2,7 +2,7 @@
 
 A signal handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
 takes it from time to time to let handlers run. Its clock is the number of ids that it has written, since reading a real
-one takes longer; it polls some ten times a second, since another thread may hold the GIL for 5 milliseconds. An
+one takes longer; it polls at most ten times a second, since another thread may hold the GIL for 5 milliseconds. An
 exception of the handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when
 `stopped` is set.
 """
@@ -12,7 +12,20 @@ from threading import get_ident, main_thread
 from bpe.base._atomic cimport load
 from cpython.exc cimport PyErr_CheckSignals
 
+cdef extern from *:
+    """
+    #include <time.h>
+    static double bpe_seconds(void)
+    {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    }
+    """
+    double get_seconds "bpe_seconds"() noexcept nogil
+
 cdef Py_ssize_t poll_interval = 1 << 22          # ids between two polls
+cdef double min_wait = 0.1                       # seconds between two polls that take the GIL
 
 
 class StoppedError(Exception):
@@ -20,15 +33,15 @@ class StoppedError(Exception):
 
 
 def set_poll_interval(Py_ssize_t ids):
-    """Set the number of ids between two polls, for tests; the previous number."""
-    global poll_interval
-    previous, poll_interval = poll_interval, ids
+    """Set the number of ids between two polls, each of which then takes the GIL, for tests; the previous number."""
+    global poll_interval, min_wait
+    previous, poll_interval, min_wait = poll_interval, ids, 0
     return previous
 
 
 cdef void begin_watch(Watch* watch) noexcept nogil:
     """Start the watch of a call."""
-    watch.next, watch.not_main, watch.stopped = poll_interval, False, NULL
+    watch.next, watch.next_time, watch.not_main, watch.stopped = poll_interval, 0, False, NULL
 
 
 cdef int poll(Watch* watch, size_t n) except -1 nogil:
@@ -42,8 +55,9 @@ cdef int poll(Watch* watch, size_t n) except -1 nogil:
     if watch.stopped != NULL and load(watch.stopped):
         with gil:
             raise StoppedError
-    if watch.not_main:
+    if watch.not_main or (min_wait and get_seconds() < watch.next_time):
         return 0
+    watch.next_time = get_seconds() + min_wait
     with gil:
         watch.not_main = get_ident() != main_thread().ident
         return PyErr_CheckSignals()

@@ -1,44 +1,60 @@
 """Collect the ids of the parts of a text, which several threads encode, in one array and in the order of the parts.
 
-A thread encodes a part into a buffer of its own and hands the buffer to `finish`. That call copies the part to the end
-of the array if all earlier parts have been copied, and then every later part that is already encoded. Otherwise it
-only marks the part as encoded, and the thread that copies the part before it will copy this one too:
+A thread encodes a part into a buffer of its own and hands the buffer to `finish`. A part gets its place in the array
+under the lock, once all earlier parts have theirs, and is copied there without the lock. Any thread copies the next
+part that has a place, so several copy at once; whoever fills fresh pages waits for the system to clear them, which takes
+longer than the copy itself:
 
-    part           0        1        2          3        4
-    before         copied   copied   encoding   waits    encoding
-    2 is encoded   copied   copied   copied     copied   encoding      one call of `finish` copies 2 and 3
+    part           0        1        2          3         4
+    before         copied   copied   encoding   encoded   encoding
+    2 is encoded   copied   copied   place      place     encoding      two threads may copy 2 and 3
 
-Only one thread at a time copies ids, so the array may be reallocated when it is full. The lock protects the list of
-parts; it is not held during a copy, so other threads can finish their parts meanwhile. Every id is copied once more
-than with one thread: O(ids) in all.
+An array that is full is reallocated while no thread copies. Every id is copied once more than with one thread: O(ids)
+in all.
 """
 
 cimport cython
 
 from bpe.base._id_array cimport LARGE, as_array, large_output
-from bpe.base._ids cimport Ids, append_ids
-from bpe.base._memory cimport check_allocated, check_lock
+from bpe.base._ids cimport Ids, reserve
+from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._result_pool cimport ResultPool
+from bpe.base._types cimport token_t
+from libc.stdint cimport uint16_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+cdef enum:
+    NO_ROOM = -1              # the place of a part that the caller's array has no room for
+    MIN_RING_SIZE = 64
 
 
 @cython.no_gc_clear           # __dealloc__ needs the pool, which the garbage collector would otherwise clear first
 cdef class OrderedIds:
 
-    def __cinit__(self, Py_ssize_t n_parts, size_t max_ids, ResultPool pool):
-        """Take an upper estimate of the number of ids; with more than `max_ids`, the array is reallocated."""
+    def __cinit__(self, size_t max_ids, ResultPool pool, out=None):
+        """Take an upper estimate of the number of ids, with more of which the array is reallocated; or an array of
+        uint32 or uint16, C-contiguous, which they are written to.
+        """
+        cdef char[::1] memory
         check_lock(&self.lock)
-        self.n_parts, self.pool = n_parts, pool
-        self.max_ids = max_ids if max_ids > LARGE else 0
-        self.parts = <Part*>check_allocated(calloc(n_parts, sizeof(Part)), n_parts, b"parts")
-        self.spare = <Ids*>check_allocated(calloc(n_parts, sizeof(Ids)), n_parts, b"parts")
+        self.pool, self.out = pool, out
+        self.max_ids = max_ids if max_ids > LARGE and out is None else 0
+        self.ring_size = MIN_RING_SIZE
+        self.parts = <Part*>check_allocated(calloc(self.ring_size, sizeof(Part)), self.ring_size, b"parts")
+        if out is not None:
+            self.item_size, self.ids.capacity, self.ids.lent = out.itemsize, len(out), True
+            if len(out):
+                memory = out.view("b")
+                self.out_data = &memory[0]
 
     def __dealloc__(self):
         cdef Py_ssize_t i
-        if self.parts != NULL and self.spare != NULL:
-            for i in range(self.n_parts):
+        if self.parts != NULL:
+            for i in range(self.ring_size):
                 free(self.parts[i].ids.data)
-                free(self.spare[i].data)
+        for i in range(self.n_spare):
+            free(self.spare[i].data)
         free(self.parts)
         free(self.spare)
         if not self.ids.lent:
@@ -46,44 +62,104 @@ cdef class OrderedIds:
         if self.block.data != NULL:
             self.pool.take_back(self.block)
 
-    cdef int finish(self, Py_ssize_t number, Ids* out) except -1 nogil:
-        """Hand over the ids of part `number`; copy it and the encoded parts after it, if it is their turn.
+    cdef int finish(self, Py_ssize_t number, Ids* ids) except -1 nogil:
+        """Hand over the ids of part `number`, and copy parts that have a place.
 
-        `out` has the ids on entry. On return it is an empty buffer for the thread's next part: one that has been
-        copied already, or one without memory.
+        On return `ids` is an empty buffer for the thread's next part: one that has been copied already, or one without
+        memory.
         """
-        cdef Part* part
+        cdef Part part
         with self.lock:
-            self.parts[number].ids, self.parts[number].waiting = out[0], True
-        out[0] = Ids(data=NULL, n=0, capacity=0, lent=False)
-        while self.begin_copy():
-            part = &self.parts[self.next]
-            if part.ids.n:
-                if self.max_ids:                              # a job without ids leaves the pool as it is
-                    large_output(&self.ids, self.pool, &self.block, self.max_ids)
-                    self.max_ids = 0
-                append_ids(&self.ids, part.ids.data, part.ids.n)  # after an error here nothing more is copied
-                part.ids.n = 0
+            make_room_for_part(self, number)
+            self.parts[number & (self.ring_size - 1)] = Part(ids=ids[0], start=0, is_encoded=True)
+            ids[0] = Ids(data=NULL, n=0, capacity=0, lent=False)
+            self.spare = <Ids*>grow_array(
+                self.spare, &self.spare_capacity, self.n_spare + number - self.next_to_copy + self.n_copying + 2,
+                sizeof(Ids),
+            )
+        while True:
             with self.lock:
-                self.spare[self.n_spare], part.ids.data = part.ids, NULL
+                place_parts(self)
+                if self.next_to_copy == self.next_to_place:
+                    break
+                part = self.parts[self.next_to_copy & (self.ring_size - 1)]
+                memset(&self.parts[self.next_to_copy & (self.ring_size - 1)], 0, sizeof(Part))
+                self.next_to_copy += 1
+                self.n_copying += 1
+            copy_part(self, &part)
+            with self.lock:
+                self.n_copying -= 1
+                part.ids.n = 0
+                self.spare[self.n_spare] = part.ids
                 self.n_spare += 1
-                self.next += 1
-                self.copying = False
         with self.lock:
             if self.n_spare:
                 self.n_spare -= 1
-                out[0] = self.spare[self.n_spare]
-                self.spare[self.n_spare].data = NULL
+                ids[0] = self.spare[self.n_spare]
         return 0
 
-    cdef bint begin_copy(self) noexcept nogil:
-        """Whether the caller is to copy the next part: it is encoded, and no other thread is copying."""
-        with self.lock:
-            if self.copying or self.next == self.n_parts or not self.parts[self.next].waiting:
-                return False
-            self.copying = True
-        return True
-
     cdef object take_ids(self):
-        """Return the ids of all parts as an array; every part must have been finished."""
-        return as_array(&self.ids, self.pool, &self.block)
+        """Return the ids of all parts as an array; every part must have been finished.
+
+        Raises:
+            ValueError: if they are more than the caller's array has room for.
+
+        """
+        if self.out is None:
+            return as_array(&self.ids, self.pool, &self.block)
+        if self.ids.n > self.ids.capacity:
+            from bpe.errors import make_room_error
+            raise make_room_error(self.ids.capacity, self.ids.n)
+        return self.out[: self.ids.n]
+
+
+cdef int make_room_for_part(OrderedIds output, Py_ssize_t number) except -1 nogil:
+    """Make the ring large enough for a part."""
+    cdef Py_ssize_t size = output.ring_size, i
+    cdef Part* parts
+    if number - output.next_to_copy < size:
+        return 0
+    while number - output.next_to_copy >= size:
+        size *= 2
+    parts = <Part*>check_allocated(calloc(size, sizeof(Part)), size, b"parts")
+    for i in range(output.next_to_copy, output.next_to_copy + output.ring_size):
+        parts[i & (size - 1)] = output.parts[i & (output.ring_size - 1)]
+    free(output.parts)
+    output.parts, output.ring_size = parts, size
+    return 0
+
+
+cdef int place_parts(OrderedIds output) except -1 nogil:
+    """Give a place to each encoded part before which all have one."""
+    cdef Part* part = &output.parts[output.next_to_place & (output.ring_size - 1)]
+    while part.is_encoded and output.next_to_place - output.next_to_copy < output.ring_size:
+        if part.ids.n and output.max_ids:                  # a job without ids leaves the pool as it is
+            large_output(&output.ids, output.pool, &output.block, output.max_ids)
+            output.max_ids = 0
+        part.start = <Py_ssize_t>output.ids.n
+        if output.ids.n + part.ids.n > output.ids.capacity:
+            if output.out is None:
+                if output.n_copying or output.next_to_copy < output.next_to_place:
+                    return 0                               # the last thread that copies comes here again
+                reserve(&output.ids, part.ids.n)
+            else:
+                part.start = NO_ROOM
+        output.ids.n += part.ids.n
+        output.next_to_place += 1
+        part = &output.parts[output.next_to_place & (output.ring_size - 1)]
+    return 0
+
+
+cdef void copy_part(OrderedIds output, const Part* part) noexcept nogil:
+    """Copy a part's ids to their place."""
+    cdef uint16_t* narrow = <uint16_t*>output.out_data + part.start
+    cdef size_t i
+    if part.start == NO_ROOM or part.ids.n == 0:
+        return
+    if output.item_size == sizeof(uint16_t):
+        for i in range(part.ids.n):
+            narrow[i] = <uint16_t>part.ids.data[i]
+    elif output.out_data != NULL:
+        memcpy(<token_t*>output.out_data + part.start, part.ids.data, part.ids.n * sizeof(token_t))
+    else:
+        memcpy(output.ids.data + part.start, part.ids.data, part.ids.n * sizeof(token_t))

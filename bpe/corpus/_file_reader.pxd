@@ -1,4 +1,4 @@
-"""Reading a text file in small blocks without the GIL."""
+"""Reading text files in small blocks without the GIL."""
 
 cimport cython
 
@@ -10,6 +10,15 @@ from libc.stdint cimport int64_t
 #: follows it, or `low`.
 ctypedef Py_ssize_t (*last_t)(void* context, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
 
+cdef struct OpenFile:         # a file whose blocks are read
+    int descriptor
+    Py_ssize_t number         # among the files of its reader
+    Py_ssize_t size           # in bytes, when it was opened
+    int64_t modified          # the time of its last change by then, in ns
+    Py_ssize_t n_unread       # blocks that were given out and have not been read
+    bint is_given_out         # all its blocks
+    OpenFile* next            # of the reader's open files
+
 
 cdef class FileReader
 
@@ -20,11 +29,12 @@ cdef class FileBlock:
     cdef Py_ssize_t capacity           # bytes of the buffer
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
-    cdef readonly Py_ssize_t size      # bytes that were read for it
-    cdef readonly Py_ssize_t index     # among the blocks of its file
+    cdef readonly Py_ssize_t index     # among the blocks of its reader
     cdef readonly bint begins          # with a new document rather than the rest of one
     cdef readonly bint ends_document   # the last document ends with the block
     cdef FileReader reader             # where it comes from
+    cdef OpenFile* file                # until it is read
+    cdef readonly Py_ssize_t file_number  # among the files of the reader
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
     cdef Py_ssize_t n_documents
@@ -37,13 +47,12 @@ cdef class FileBlock:
 
 
 cdef class FileReader:
-    cdef int file
-    cdef readonly object source
-    cdef Py_ssize_t size, n_read       # bytes of the file, and those that were read
+    cdef list names
+    cdef list encoded_names
+    cdef const char** paths            # of `encoded_names`
+    cdef readonly Py_ssize_t n_files
+    cdef Py_ssize_t first_file         # the index of the first file among the sources
     cdef Py_ssize_t step               # bytes to read at once
-    cdef readonly Py_ssize_t n_blocks  # that were read
-    cdef readonly bint finished        # every byte is in a block
-    cdef public Py_ssize_t file_index  # of the file among its sources
     cdef list separators
     cdef bint keep
     cdef bint separator_ends           # a separator at the end starts no empty document
@@ -52,11 +61,20 @@ cdef class FileReader:
     cdef bytes separator_bytes         # the separator
     cdef const char* separator
     cdef Finder unsplittable_finder    # finds strings that must not be cut
-    cdef byte_t* remainder             # read, but not in a block yet
-    cdef Py_ssize_t n_remainder
-    cdef size_t remainder_capacity
+    cdef object check_first_bytes, note_state
+    # State that threads share, under this lock, which is never acquired while holding the GIL.
+    cdef cython.pythread_type_lock lock
+    cdef OpenFile* open_files
+    cdef OpenFile* file                # the one that the next block is from; NULL before it is opened
+    cdef Py_ssize_t file_number        # its number
+    cdef Py_ssize_t offset             # of the next block in it
+    cdef readonly Py_ssize_t n_blocks  # that were given out
+    cdef readonly bint finished        # all blocks were
     cdef bint begins                   # the next block, with a new document
-    cdef cython.pythread_type_lock lock    # held while `take` reads; never acquired while holding the GIL
+    cdef byte_t* window                # the text before a block's end
+    cdef Py_ssize_t window_start       # its offset in the file
+    cdef size_t window_capacity
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil
-    cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil
+    cdef bint give_out(self, FileBlock block, last_t last, void* context) except -1 nogil
+    cdef int read(self, FileBlock block) except -1 nogil

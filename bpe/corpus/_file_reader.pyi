@@ -1,36 +1,45 @@
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
+from bpe.base._buffers import Buffer
 from bpe.corpus.blocks import Block
 
 KERNEL_READ_BYTES: int
 
+def may_begin_otherwise(text: Buffer) -> bool: ...
+
 class FileBlock:
-    size: int
     index: int
     begins: bool
     ends_document: bool
+    file_number: int
+    @property
+    def source(self) -> str: ...
     def documents(self) -> tuple[memoryview, NDArray[np.int64], NDArray[np.int64]]: ...
     def block(self) -> Block: ...
 
 class FileReader:
-    source: str
+    n_files: int
     checked: bool
     n_blocks: int
     finished: bool
-    file_index: int
     @property
-    def position(self) -> int: ...
+    def position(self) -> tuple[int, int]: ...
     def __new__(
         cls,
-        file: int,
-        source: str,
-        size: int,
+        names: list[str],
+        first_file: int,
         separators: list[bytes],
         keep: bool,
         strings: list[bytes],
         checked: bool,
         separator_ends: bool = ...,
         step: int = ...,
+        check_first_bytes: Callable[[bytes, str], object] | None = ...,
+        note_state: Callable[[str, tuple[int, int]], Any] | None = ...,
     ) -> Self: ...
+    def close(self) -> None: ...

@@ -1,9 +1,18 @@
-"""Reading a text file in small blocks without the GIL.
+"""Reading text files in small blocks without the GIL.
 
-A block of 256 KB, unless the caller wants larger ones, the file's bytes that are copied to it and its ids stay in a
-core's cache of 1 MB, and no Python code runs for a block, which would take as long as its scanner. Blocks end at safe
-split points, as those of `reading.py`, which handles everything else: pipes, compressed files, replacements, other
-places to cut.
+A block of 256 KB, unless the caller wants larger ones, and its ids stay in a core's cache of 1 MB, and no Python code
+runs for a block, which would take as long as its scanner. Blocks end at safe split points, as those of `reading.py`,
+which handles everything else: pipes, compressed files, replacements, other places to cut.
+
+Threads share a reader of several files. What a block's bounds depend on is done by one thread at a time: it opens the
+next file, reads a few KB before the block's end, and looks for the last split point there. The block is then read and
+used by the thread that has taken it, while others take the next ones:
+
+    one thread at a time    |block 0, its end|block 1, its end|block 2, its end|
+    thread A                                 |read and use block 0              |block 3 ...
+    thread B                                                  |read and use block 1 ...
+
+A file is closed when all its blocks were read; it is an error if it has been changed by then.
 """
 
 import os
@@ -11,15 +20,24 @@ import os
 import numpy as np
 
 from bpe.base._aho_corasick cimport Finder
-from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport check_lock, grow_array
+from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
-from posix.unistd cimport pread
+from posix.unistd cimport close, pread
+
+cdef extern from "bpe/corpus/_open_file.h" nogil:
+    int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
+    int bpe_get_state(int file, Py_ssize_t* size, int64_t* modified)
+
+cdef enum:
+    WINDOW_BYTES = 4096       # before a block's end that are searched for a split point first
+    SPLIT_CONTEXT = 8         # bytes before a split point that decide whether it is one
+    SIGNATURE_BYTES = 16      # that are checked without Python code
+    SAMPLE_BYTES = 4096       # that `check_first_bytes` gets
 
 #: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
 KERNEL_READ_BYTES = 1 << 18
@@ -35,15 +53,9 @@ cdef class FileBlock:
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil:
         """Grow the buffer to `size` bytes; its first `kept` bytes stay."""
-        cdef byte_t* old = self.data
-        if size <= self.capacity:
-            return 0
-        with gil:
-            larger = bytearray(size + size // 8)
-            if kept:
-                memcpy(<byte_t*>larger, old, kept)
-            self.buffer = larger
-            self.data, self.capacity = <byte_t*>larger, len(larger)
+        if size > self.capacity:
+            with gil:
+                replace_buffer(self, size + size // 8, kept)
         return 0
 
     cdef int split(self, FileReader reader) except -1 nogil:
@@ -84,37 +96,42 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.documents()
         return Block(
-            text, starts, ends, reader.source, self.offset, keep_separators=reader.keep, size=self.size,
+            text, starts, ends, self.source, self.offset, keep_separators=reader.keep, size=self.n,
             begins=self.begins, ends_document=self.ends_document, checked=not reader.checked,
         )
 
+    @property
+    def source(self):
+        """The name of the block's file, for errors."""
+        return self.reader.names[self.file_number]
+
 
 cdef class FileReader:
-    """A regular file's text in blocks, for several threads.
+    """The text of regular files in blocks, for several threads.
 
     Args:
-        file: the descriptor of the open file.
-        source: its name, for errors.
-        size: its bytes, more than 0; fewer are an error.
+        names: the files, at least one, none of them empty.
+        first_file: the index of the first one among the sources.
         separators, keep: as for `Block`.
         strings: what must not be cut: separators and special tokens.
         checked: whether the text must be UTF-8.
-        separator_ends: whether a separator at the end of the file starts no empty document.
+        separator_ends: whether a separator at the end of a file starts no empty document.
         step: bytes to read at once.
-
-    Raises:
-        FormatError: for a file that must be UTF-8, and whose first bytes show that it is not text.
+        check_first_bytes: called as check(first_bytes, name) for a file that may not be text, before its first block
+            is used; None for no check.
+        note_state: called as note(name, (size, modified)) when a file is opened; None if no file is opened twice.
 
     """
 
     def __cinit__(
-        self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
-        bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES,
+        self, list names not None, Py_ssize_t first_file, list separators, bint keep, list strings, bint checked,
+        bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES, check_first_bytes=None, note_state=None,
     ):
-        from bpe.corpus import contents, reading
+        from bpe.corpus import reading
 
+        cdef Py_ssize_t i
         check_lock(&self.lock)
-        self.file, self.source, self.size = file, source, size
+        self.names, self.first_file, self.n_files = list(names), first_file, len(names)
         self.step = min(reading.MAX_READ, step)                # MAX_READ is less in tests
         self.separators, self.keep, self.checked = list(separators), keep, checked
         self.separator_finder = Finder(separators) if separators else None
@@ -123,83 +140,262 @@ cdef class FileReader:
         if separators:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
-        self.begins = True
-        if checked:
-            contents.check_text(os.pread(file, contents.SIGNATURE_BYTES, 0), source)
+        self.check_first_bytes, self.note_state = check_first_bytes, note_state
+        self.encoded_names = [os.fsencode(name) for name in names]
+        self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
+        for i in range(self.n_files):
+            self.paths[i] = self.encoded_names[i]
+        self.begins, self.finished = True, self.n_files == 0
 
     def __dealloc__(self):
-        free(self.remainder)
+        self.close()
+        free(self.paths)
+        free(self.window)
+
+    def close(self):
+        """Close the files that are open after an error, while no thread reads."""
+        cdef OpenFile* file
+        self.finished, self.file = True, NULL
+        while self.open_files != NULL:
+            file, self.open_files = self.open_files, self.open_files.next
+            close(file.descriptor)
+            free(file)
 
     @property
     def position(self):
-        """Where the next block begins, while no thread reads."""
-        return self.n_read - self.n_remainder
+        """Where the next block begins, while no thread reads: the index of the file among the sources, the offset."""
+        return self.first_file + self.file_number, self.offset
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
-        """Read the next block, from any number of threads, and check it: the first error in the file is raised."""
-        cdef bint has_block
-        with self.lock:
-            has_block = self.next(block, last, context)
-            if has_block and self.checked and not is_utf8(block.data, block.n):
-                self.finished = True
-                with gil:
-                    from bpe.corpus import reading
-                    reading.check_file_text(memoryview(block.buffer)[: block.n], self.source, block.offset)
-        return has_block
+        """Read the next block, from any number of threads, and check it; False if there is none.
 
-    cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil:
-        """Read the next block; False if there is none. One thread at a time may call this."""
-        cdef Py_ssize_t end = self.n_remainder, searched = 0, split_at = 0, read_size
-        if self.finished:
+        Raises:
+            FormatError: for a file that is not text; for a block that must be UTF-8 and is not.
+            OSError: for a file that cannot be read, got shorter or was changed.
+
+        """
+        if not self.give_out(block, last, context):
             return False
-        block.offset, block.size, block.begins = self.n_read - end, 0, self.begins
-        block.reserve(end + self.step, 0)
-        if end:
-            memcpy(block.data, self.remainder, end)
-        while split_at == 0:
-            read_size = min(max(self.step, end), self.size - self.n_read)  # doubling keeps the search for a cut linear
-            block.reserve(end + read_size, end)
-            fill(self, block.data + end, read_size)
-            end += read_size
-            block.size += read_size
-            split_at = end if self.n_read == self.size else find_split(self, block.data, searched, end, last, context)
-            searched = end
-        block.index = self.n_blocks
-        self.n_blocks += 1
-        self.finished = self.n_read == self.size
-        self.n_remainder = end - split_at
-        self.remainder = <byte_t*>grow_array(self.remainder, &self.remainder_capacity, self.n_remainder, 1)
-        memcpy(self.remainder, block.data + split_at, self.n_remainder)
-        block.n = split_at
-        self.begins = self.finished or (self.keep and has_separator_before(self, block.data, split_at))
-        block.ends_document = self.begins
+        self.read(block)
+        if self.checked and not is_utf8(block.data, block.n):
+            with gil:
+                raise_for_text(self, block)
         return True
 
+    cdef bint give_out(self, FileBlock block, last_t last, void* context) except -1 nogil:
+        """Give out the next block, which is to be `read`; False if there is none."""
+        cdef OpenFile* file
+        cdef Py_ssize_t end
+        with self.lock:
+            if self.finished:
+                return False
+            if self.file == NULL:
+                open_next(self)
+            file = self.file
+            end = find_block_end(self, last, context)
+            block.n, block.offset = end - self.offset, self.offset
+            block.file, block.file_number, block.index = file, self.file_number, self.n_blocks
+            block.begins, block.ends_document = self.begins, end == file.size or ends_with_separator(self, end)
+            self.begins = block.ends_document
+            self.offset = end
+            self.n_blocks += 1
+            file.n_unread += 1
+            if end == file.size:
+                file.is_given_out = True
+                self.file, self.offset = NULL, 0
+                self.file_number += 1
+                self.finished = self.file_number == self.n_files
+        if <void*>block.reader != <void*>self:             # else no GIL is needed
+            with gil:
+                block.reader = self
+        return True
 
-cdef bint has_separator_before(FileReader reader, const byte_t* text, Py_ssize_t position) noexcept nogil:
-    """Whether the separator is right before a position."""
-    cdef Py_ssize_t size = reader.separator_finder.longest
-    return size <= position and memcmp(text + position - size, reader.separator, size) == 0
+    cdef int read(self, FileBlock block) except -1 nogil:
+        """Read a block that `give_out` has given out; its file is closed if it is the last one.
+
+        Raises:
+            FormatError: for the first block of a file that is not text.
+            OSError: for a file that cannot be read, got shorter or was changed.
+
+        """
+        cdef OpenFile* file = block.file
+        block.reserve(max(block.n, self.step), 0)
+        fill(self, file, block.data, block.n, block.offset)
+        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(block.data, block.n):
+            with gil:
+                self.check_first_bytes(os.pread(file.descriptor, SAMPLE_BYTES, 0), block.source)
+        end_read(self, file)
+        return 0
 
 
-cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
-    """Read exactly `size` bytes."""
+# What needs the GIL. A function without it that had Python variables would take it each time it returned.
+
+cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) except -1:
+    """Give a block a buffer of `size` bytes, which begins with the first `kept` bytes of the old one."""
+    larger = bytearray(size)
+    if kept:
+        memcpy(<byte_t*>larger, block.data, kept)
+    block.buffer = larger
+    block.data, block.capacity = <byte_t*>larger, len(larger)
+    return 0
+
+
+cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
+    """Raise FormatError for a block that is not UTF-8."""
+    from bpe.corpus import reading
+
+    reader.finished = True
+    reading.check_file_text(memoryview(block.buffer)[: block.n], block.source, block.offset)
+    return 0
+
+
+cdef int raise_for_change(FileReader reader, Py_ssize_t number) except -1:
+    """Raise OSError for a file that was changed since it was opened."""
+    from bpe.corpus import reading
+
+    raise reading.make_changed_error(reader.names[number])
+
+
+cdef int raise_for_read(FileReader reader, OpenFile* file, int code, Py_ssize_t end) except -1:
+    """Raise OSError for a file that cannot be read, or, where the code is 0, ends early."""
+    from bpe.corpus import reading
+
+    source = reader.names[file.number]
+    reader.finished = True
+    if code:
+        raise OSError(code, os.strerror(code), source)
+    raise reading.make_shorter_error(source, file.size, end)
+
+
+def may_begin_otherwise(const byte_t[::1] text):
+    """Whether a file that begins so may hold something else than text, which `contents.py` decides."""
+    return text.shape[0] > 0 and may_not_be_text(&text[0], text.shape[0])
+
+
+cdef bint may_not_be_text(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Whether a file's first bytes may be a signature, a byte order mark or JSON. False is certain; True is not.
+
+    All signatures have a control character, bytes that are not UTF-8, or one of a few first letters.
+    """
+    cdef byte_t byte = text[0]
+    cdef Py_ssize_t i
+    if byte <= 32 or byte == 0xEF or (
+        byte == c"{" or byte == c"[" or byte == c"%" or byte == c"B" or byte == c"R" or byte == c"q"
+    ):
+        return True
+    for i in range(min(n, <Py_ssize_t>SIGNATURE_BYTES)):
+        if (text[i] < 32 and not 9 <= text[i] <= 13) or text[i] == 127:
+            return True
+    return not is_utf8(text, n if n < SIGNATURE_BYTES else measure_whole_characters(text, SIGNATURE_BYTES))
+
+
+cdef Py_ssize_t measure_whole_characters(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Measure the bytes of the characters that end within the first n bytes of UTF-8."""
+    cdef Py_ssize_t last = n - 1
+    while last > 0 and n - last < 4 and text[last] & 0xC0 == 0x80:
+        last -= 1
+    return last if text[last] >= 0xC0 else n
+
+
+cdef int open_next(FileReader reader) except -1 nogil:
+    """Open the file that the next block is from."""
+    cdef OpenFile* file = <OpenFile*>check_allocated(calloc(1, sizeof(OpenFile)), 1, b"open file")
+    cdef int code
+    file.number = reader.file_number
+    file.descriptor = bpe_open_file(reader.paths[file.number], &file.size, &file.modified)
+    if file.descriptor < 0:
+        code = errno
+        free(file)
+        with gil:
+            reader.finished = True
+            raise OSError(code, os.strerror(code), reader.names[reader.file_number])
+    file.next, reader.open_files, reader.file = reader.open_files, file, file
+    reader.begins = True
+    if reader.note_state is not None:
+        with gil:
+            reader.note_state(reader.names[file.number], (file.size, file.modified))
+    return 0
+
+
+cdef int end_read(FileReader reader, OpenFile* file) except -1 nogil:
+    """Note that a block was read. Close the file after its last one; it is an error if it was changed."""
+    cdef OpenFile** link = &reader.open_files
+    cdef Py_ssize_t size = 0, number
+    cdef int64_t modified = 0
+    cdef bint is_last, is_changed
+    with reader.lock:
+        file.n_unread -= 1
+        is_last = file.is_given_out and file.n_unread == 0
+        if is_last:
+            while link[0] != file:
+                link = &link[0].next
+            link[0] = file.next
+    if not is_last:
+        return 0
+    is_changed = (
+        bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
+    )
+    close(file.descriptor)
+    number = file.number
+    free(file)
+    if is_changed:
+        with gil:
+            raise_for_change(reader, number)
+    return 0
+
+
+cdef Py_ssize_t find_block_end(FileReader reader, last_t last, void* context) except -1 nogil:
+    """Find where the next block ends: at the last split point before `step` bytes, or else before twice as many.
+
+    The text before that is read in windows that get larger, so the cost is linear in the distance.
+    """
+    cdef Py_ssize_t start = reader.offset, size = reader.file.size, end = start + reader.step, searched_to = start
+    cdef Py_ssize_t longest = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), low, n, split, min_split
+    while end < size:
+        n, low = max(min(<Py_ssize_t>WINDOW_BYTES, reader.step // 4), <Py_ssize_t>1), end  # less in tests
+        while low > searched_to:
+            low = max(start, end - n)
+            read_window(reader, low, end)
+            min_split = 0 if low == start else max(<Py_ssize_t>SPLIT_CONTEXT, longest)
+            split = find_split(reader, reader.window, min_split, end - low, last, context)
+            if split > min_split:
+                return low + split
+            n *= 4
+        searched_to = max(start, end - longest - 3)        # the text may end within a string or a character
+        end += max(reader.step, end - start)
+    return size
+
+
+cdef int read_window(FileReader reader, Py_ssize_t low, Py_ssize_t end) except -1 nogil:
+    """Read the text from `low` to `end` of the current file to the window."""
+    reader.window = <byte_t*>grow_array(reader.window, &reader.window_capacity, end - low, 1)
+    fill(reader, reader.file, reader.window, end - low, low)
+    reader.window_start = low
+    return 0
+
+
+cdef bint ends_with_separator(FileReader reader, Py_ssize_t end) noexcept nogil:
+    """Whether the text up to `end`, which `find_block_end` has found, ends with a separator that is kept."""
+    cdef Py_ssize_t size, n = end - reader.window_start
+    if not reader.keep:
+        return False
+    size = reader.separator_finder.longest
+    return size <= n and memcmp(reader.window + n - size, reader.separator, size) == 0
+
+
+cdef int fill(FileReader reader, OpenFile* file, byte_t* out, Py_ssize_t size, Py_ssize_t offset) except -1 nogil:
+    """Read exactly `size` bytes of a file from an offset on."""
     cdef Py_ssize_t n_filled = 0, n_new
     cdef int code
     while n_filled < size:
-        n_new = pread(reader.file, out + n_filled, size - n_filled, reader.n_read + n_filled)
+        n_new = pread(file.descriptor, out + n_filled, size - n_filled, offset + n_filled)
         code = errno
         if n_new < 0 and code == EINTR:
-            check_signals()
             continue
         if n_new <= 0:
             with gil:
-                if n_new < 0:
-                    raise OSError(code, os.strerror(code), reader.source)
-                from bpe.corpus import reading
-                raise reading.make_shorter_error(reader.source, reader.size, reader.n_read + n_filled)
+                raise_for_read(reader, file, code if n_new < 0 else 0, offset + n_filled)
         n_filled += n_new
-    reader.n_read += size
     return 0
 
 
@@ -207,8 +403,7 @@ cdef Py_ssize_t find_split(
     FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
 ) except -1 nogil:
     """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none (`blocks.make_safe_cut`)."""
-    cdef Py_ssize_t max_length = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), limit = end - max_length + 1
-    low = max(low - max_length - 3, <Py_ssize_t>0)        # the text may end within a string or a character
+    cdef Py_ssize_t limit = end - max(reader.unsplittable_finder.longest, <Py_ssize_t>1) + 1
     while limit > low:
         limit = last(context, text, low, limit)
         if limit <= low:

@@ -19,13 +19,13 @@ from bpe.base.records import replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_cut, parse_separators
-from bpe.corpus.contents import SAMPLE_BYTES, ExpectedText, warn_about_text
+from bpe.corpus.contents import SIGNATURE_BYTES, ExpectedText, check_text, warn_about_text
 from bpe.corpus.reading import (
     EncodingErrors,
     EndCut,
     Schedule,
-    Stream,
     check_encoding_errors,
+    make_changed_error,
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
@@ -403,10 +403,18 @@ class Sources:
         if start is not None:
             units, skip = self._find_units(units, start), start.documents
         drops_invalid = self._bad.on_error == "skip" and self.encoding_errors == "strict"
-        for unit in units:
+        has_repeats = len({self.files[unit.file].name for unit in units}) < len(units)
+        n_done = 0
+        while n_done < len(units):
+            n_by_kernel = 0 if drops_invalid or skip else self._count_units_for_kernel(units, n_done, shared)
+            if n_by_kernel:
+                yield from self._make_reader(units[n_done : n_done + n_by_kernel], shared, has_repeats=has_repeats)
+                n_done += n_by_kernel
+                continue
+            unit, n_done = units[n_done], n_done + 1
             blocks: Iterator[Any]
             if self.files[unit.file].format == "text":
-                blocks = self._read_text(unit, shared, by_kernel=not drops_invalid)
+                blocks = self._read_text(unit, shared, whole_documents=drops_invalid)
                 if self._closes_documents(unit):
                     blocks = _close_documents(blocks)
                 blocks = _drop_invalid(blocks, self._bad) if drops_invalid else blocks
@@ -530,19 +538,15 @@ class Sources:
             from bpe.corpus.parquet import read_blocks
         return read_blocks(context)
 
-    def _read_text(self, unit: Unit, shared: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
-        """Read the documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
+    def _read_text(self, unit: Unit, shared: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
+        """Read the documents of a unit of text in blocks."""
         from bpe.corpus.streams import open_stream
 
         file = self.files[unit.file]
         keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
         with open_stream(file, unit.start, unit.end, errors, shared.states) as stream:
-            is_whole_file = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
-            if by_kernel and is_whole_file and shared.unsplittable is not None and stream.size is not None:
-                yield from self._make_reader(stream, unit.file, shared)
-                return
             cut = shared.cut
-            if not by_kernel or (cut is None and self._closes_documents(unit)):
+            if whole_documents or (cut is None and self._closes_documents(unit)):
                 cut = make_document_cut(separators, keep)
             for block in read_text(
                 stream,
@@ -571,25 +575,51 @@ class Sources:
                     position=block.offset,
                 )
 
-    def _make_reader(self, stream: Stream, index: int, shared: ReadState) -> Iterator[FileReader]:
-        """A reader of a file, until it is finished."""
+    def _count_units_for_kernel(self, units: list[Unit], first: int, shared: ReadState) -> int:
+        """Count the units from one on that one `FileReader` may read: whole files of text, one after the other."""
+        if shared.unsplittable is None or self.encoding_errors == "replace":
+            return 0
+        index, shift = first, units[first].file - first
+        while index < len(units):
+            unit, file = units[index], self.files[units[index].file]
+            is_next = unit.file == index + shift and unit.start == 0 and unit.end is None
+            if not is_next or file.format != "text" or not file.seekable or not file.size:
+                break
+            index += 1
+        return index - first
+
+    def _make_reader(
+        self, units: list[Unit], shared: ReadState, *, has_repeats: bool
+    ) -> Generator[FileReader, None, None]:
+        """Yield a reader of files until it is finished; `has_repeats`: whether a file is read more than once."""
         strict = self.encoding_errors == "strict"
+
+        def check_first_bytes(first_bytes: bytes, name: str) -> None:
+            check_text(first_bytes[:SIGNATURE_BYTES], name)
+            warn_about_text(first_bytes, name, self._expected)
+
+        def note_state(name: str, state: tuple[int, int]) -> None:
+            if shared.states.setdefault(name, state) != state:
+                raise make_changed_error(name)
+
         reader = FileReader(
-            stream.fileno(),
-            stream.source,
-            stream.size or 0,
+            [self.files[unit.file].name for unit in units],
+            units[0].file,
             separators=self.separators,
             keep=self.keep_separator,
             strings=shared.unsplittable or [],
             checked=strict,
             separator_ends=self.separator_ends,
             step=shared.step,
+            check_first_bytes=check_first_bytes if strict else None,
+            note_state=note_state if has_repeats else None,
         )
-        reader.file_index = index
-        if strict:
-            warn_about_text(os.pread(stream.fileno(), SAMPLE_BYTES, 0), stream.source, self._expected)
-        while not reader.finished:
-            yield reader
+        try:
+            while not reader.finished:
+                yield reader
+        except GeneratorExit:  # after an error; otherwise the threads close the files when they have read them
+            reader.close()
+            raise
 
 
 def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
@@ -619,9 +649,6 @@ def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
     pending: Block | None = None
     begins_next = False  # whether the next block begins a document even if its `begins` is False
     for block in blocks:
-        if isinstance(block, FileReader):  # which leaves it out itself
-            yield block
-            continue
         if pending is not None:
             pending = _drop_open_document(pending, begins=begins_next, is_last=False)
             yield pending

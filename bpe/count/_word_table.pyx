@@ -29,6 +29,7 @@ cdef enum:
     FREQUENT_COUNT = 8        # words with this count are entered first when a table grows
     READ_BYTES = 1 << 22      # of a file that one call counts, and the rest of a block
     UNIT_BYTES = 8            # bytes of a unit of the arena
+    FILE_POSITION_BITS = 36   # of the positions of one file (`FIRST_SEEN_PER_BLOCK` in `counting.py`)
 
 cdef const char* SLOTS_NAME = b"slots of a table of word counts"
 
@@ -147,7 +148,9 @@ cdef class WordTable:
         self.check_overflow()
 
     def count_file(self, int scanner, FileReader reader not None, uint64_t position):
-        """Count the pretokens of some blocks of a file, which begins at `position`; returns the bytes that were read.
+        """Count the pretokens of some blocks of files; returns the bytes that were read.
+
+        The first file begins at `position`, each other one 2**FILE_POSITION_BITS after the one before.
 
         Raises:
             FormatError: for the first block of the file that must be UTF-8 and is not.
@@ -166,10 +169,10 @@ cdef class WordTable:
                     start = block.starts[i]
                     self.count_text(
                         &batch, scanner, block.data, start, start + block.sizes[i], block.capacity,
-                        position + <uint64_t>block.offset,
+                        position + (<uint64_t>block.file_number << FILE_POSITION_BITS) + <uint64_t>block.offset,
                     )
                 self.count_batch(&batch)
-                n_read += block.size
+                n_read += block.n
         self.check_overflow()
         return n_read
 

@@ -269,7 +269,7 @@ class _BlockRounds:
             return None
         self._next_round_block = [next_block]
         block = next_block[1]
-        return Position(block.file_index, block.position) if isinstance(block, FileReader) else block.resume
+        return Position(*block.position) if isinstance(block, FileReader) else block.resume
 
     def count_skipped(self, source: Sources) -> int:
         """Count the bad records before that position."""
@@ -300,12 +300,13 @@ def _read_blocks(
 
 
 def _number_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
-    """Number blocks by `FIRST_SEEN_PER_BLOCK`; a reader, which comes again and again, has one number for its file."""
-    first_of_file, previous = 1, None
-    for i, block in enumerate(blocks, 1):
+    """Number blocks by `FIRST_SEEN_PER_BLOCK`; a reader, which comes again and again, has a number for each file."""
+    number, next_number, previous = 0, 1, None
+    for block in blocks:
         if block is not previous:
-            first_of_file, previous = i, block
-        yield first_of_file * FIRST_SEEN_PER_BLOCK, block
+            number, previous = next_number, block
+            next_number += block.n_files if isinstance(block, FileReader) else 1
+        yield number * FIRST_SEEN_PER_BLOCK, block
 
 
 class ThreadTables:

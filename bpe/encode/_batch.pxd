@@ -70,6 +70,7 @@ cdef class EncodeJob:
     cdef OrderedIds output             # of several parts; it has a lock of its own
     cdef object single_part_ids        # of a single part
 
+    cdef bint keep_error(self, ThreadBuffers buffers, error) except -1
     cdef int finish(self, Workspace space) except -1
     cdef ThreadBuffers new_buffers(self)
     cdef int allocate_shared(self) except -1

@@ -177,7 +177,7 @@ cdef class EncodeJob:
     cdef int allocate_shared(self) except -1:
         """Allocate what threads share, once the number of parts is known."""
         if self.n_parts > 1:
-            self.output = OrderedIds(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
+            self.output = OrderedIds(self.n_bytes + 1024, self.encoder.pool)
         return 0
 
     def work(self):
@@ -191,6 +191,9 @@ cdef class EncodeJob:
                 while self.encode_next(space, buffers):
                     pass
         except BaseException as error:
+            if self.keep_error(buffers, error):
+                self.finish(space)
+                return
             self.stop()
             if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
                 self.encoder.give_back(space)
@@ -198,6 +201,10 @@ cdef class EncodeJob:
                 raise
         else:
             self.finish(space)
+
+    cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
+        """Keep an error that ends the work of its thread only; False if there is none such."""
+        return False
 
     cdef int finish(self, Workspace space) except -1:
         """End a thread's work when no part is left."""

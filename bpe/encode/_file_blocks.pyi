@@ -10,10 +10,18 @@ from bpe.base._buffers import Buffer
 from bpe.encode._batch import EncodeJob, ThreadBuffers
 from bpe.encode._encoder import Encoder
 
-MAX_BLOCKS: int
-
 class BlockBuffers(ThreadBuffers):
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+
+class SpecialRows:
+    def __new__(
+        cls,
+        allowed: Finder | None,
+        ids: NDArray[np.int64],
+        disallowed: Finder | None,
+        bos: int | None,
+        eos: int | None,
+    ) -> Self: ...
 
 class BlockJob(EncodeJob):
     def __new__(
@@ -23,9 +31,10 @@ class BlockJob(EncodeJob):
         blocks: Iterator[Any],
         prepare_rows: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
         finish_block: Callable[[Any, NDArray[np.int64], int], Any],
-        special_finder: Finder | None,
+        specials: SpecialRows,
         n_bytes: int,
         max_bytes: int,
+        out: NDArray[Any] | None = ...,
     ) -> Self: ...
     def count_threads(self) -> int: ...
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]: ...  # type: ignore[override]

@@ -1,17 +1,23 @@
-"""The blocks of a file or stream to ids: each thread takes the next block in order.
+"""The blocks of files or a stream to ids: each thread takes the next block in order.
 
-A block is read by the thread that encodes it, so that the text is in that core's cache. Blocks are handed out one at a
-time and numbered in that order, which is the order of the ids. Those of a `FileReader` need no Python code unless they
-hold special tokens or bytes that are not UTF-8.
+A block is read by the thread that encodes it, so that the text is in that core's cache. Blocks are given out one at a
+time and numbered in that order, which is the order of the ids. Those of a `FileReader` need no Python code and no GIL,
+unless they hold bytes that are not UTF-8, disallowed special tokens or unknown symbols, for the error.
+
+A block has *documents*, and these have *rows*: texts, and ids before, between and after them:
+
+    documents   |low<|sep|>er      |est        |
+    rows        |low|<|sep|>|er|eos|est|eos    |
 """
 
 import numpy as np
 
 cimport cython
 
-from bpe.base._aho_corasick cimport Finder
+from bpe.base._aho_corasick cimport Finder, Kept
 from bpe.base._memory cimport check_lock, grow_array
-from bpe.base._types cimport byte_t, token_t
+from bpe.base._ordered_output cimport OrderedIds
+from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport MAX_FRAGMENTS, EncodeJob, ThreadBuffers
@@ -23,17 +29,21 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-#: Most blocks of one job, for which shared memory is allocated. Another job takes the rest.
-MAX_BLOCKS = 4096
 
-
-cdef struct Rows:             # of a block: texts, and ids between them
+cdef struct Rows:             # of a block
     const byte_t* text
     Py_ssize_t size           # of the text
     Py_ssize_t n
     const int64_t* starts     # of the rows in the text; of a row without text, its id
     const int64_t* sizes      # in bytes; -1 for an id
     int64_t* lengths          # OUT: ids of each row
+
+cdef struct RowArrays:        # memory for rows
+    int64_t* starts
+    int64_t* sizes
+    int64_t* lengths
+    Py_ssize_t n
+    size_t starts_capacity, sizes_capacity, lengths_capacity
 
 cdef struct Record:           # of an encoded block
     int64_t number
@@ -57,6 +67,12 @@ cdef class BlockBuffers(ThreadBuffers):
     cdef FileBlock text                    # the current block, if a `FileReader` has read it
     cdef object block                      # otherwise the current block; else None
     cdef Rows rows
+    cdef RowArrays own_rows                # of a block with other rows than its documents
+    cdef int64_t* first_rows               # of each document of such a block, and `n` of its rows
+    cdef size_t first_rows_capacity
+    cdef Kept specials                     # found in a document
+    cdef Py_ssize_t number                 # of the current block
+    cdef bint is_encoding                  # it, so that the workspace is in use
     cdef tuple owners                      # objects that they point into, if Python code has prepared them
     cdef object context, lengths
     cdef Record* records
@@ -72,11 +88,27 @@ cdef class BlockBuffers(ThreadBuffers):
     def __dealloc__(self):
         free(self.records)
         free(self.counts)
+        free(self.own_rows.starts)
+        free(self.own_rows.sizes)
+        free(self.own_rows.lengths)
+        free(self.first_rows)
+        free(self.specials.rows)
 
     cdef int64_t* reserve_counts(self, Py_ssize_t n) except NULL nogil:
         """Have room for `n` more counts; return where they begin."""
         self.counts = <int64_t*>grow_array(self.counts, &self.counts_capacity, self.n_counts + n + 1, sizeof(int64_t))
         return self.counts + self.n_counts
+
+    cdef int add_row(self, int64_t start, int64_t size) except -1 nogil:
+        """Add a row of the current block: a text, or an id of size -1; an id that is NO_TOKEN adds none."""
+        cdef RowArrays* rows = &self.own_rows
+        if size < 0 and start == NO_TOKEN:
+            return 0
+        rows.starts = <int64_t*>grow_array(rows.starts, &rows.starts_capacity, rows.n + 1, sizeof(int64_t))
+        rows.sizes = <int64_t*>grow_array(rows.sizes, &rows.sizes_capacity, rows.n + 1, sizeof(int64_t))
+        rows.starts[rows.n], rows.sizes[rows.n] = start, size
+        rows.n += 1
+        return 0
 
     cdef int add(self, Record record) except -1 nogil:
         """Add a record whose counts have been written."""
@@ -99,6 +131,62 @@ cdef class BlockBuffers(ThreadBuffers):
         return records, counts
 
 
+cdef class SpecialRows:
+    """The rows of documents in which special tokens may be: which to find, which to leave to Python code.
+
+    Args:
+        allowed: finds the tokens to encode as ids, which are `ids`; None if there are none.
+        disallowed: finds those that are an error; None if there are none.
+        bos, eos: the ids before and after each document, or None.
+
+    """
+
+    cdef Finder allowed, disallowed
+    cdef const int64_t[::1] ids
+    cdef token_t bos, eos
+
+    def __cinit__(self, Finder allowed, ids, Finder disallowed, bos, eos):
+        self.allowed, self.ids, self.disallowed = allowed, ids, disallowed
+        self.bos, self.eos = NO_TOKEN if bos is None else bos, NO_TOKEN if eos is None else eos
+
+    cdef bint adds_rows(self) noexcept nogil:
+        """Whether documents may have other rows than their text."""
+        return self.allowed is not None or self.bos != NO_TOKEN or self.eos != NO_TOKEN
+
+    cdef int add_rows(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
+        """Add the rows of the documents of the current block."""
+        cdef Py_ssize_t i, n = text.n_documents
+        buffers.own_rows.n = 0
+        buffers.first_rows = <int64_t*>grow_array(
+            buffers.first_rows, &buffers.first_rows_capacity, n + 1, sizeof(int64_t)
+        )
+        for i in range(n):
+            buffers.first_rows[i] = buffers.own_rows.n
+            if i or text.begins:
+                buffers.add_row(self.bos, -1)
+            self.add_text_rows(buffers, text.starts[i], text.starts[i] + text.sizes[i])
+            if i < n - 1 or text.ends_document:
+                buffers.add_row(self.eos, -1)
+        buffers.first_rows[n] = buffers.own_rows.n
+        return 0
+
+    cdef int add_text_rows(self, BlockBuffers buffers, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        """Add the rows of a document: the special tokens in it, and the text between them."""
+        cdef Kept* found = &buffers.specials
+        cdef Py_ssize_t i, text_start = start
+        found.n = 0
+        if self.allowed is not None:
+            self.allowed.leftmost_longest(buffers.text.data, start, end, found)
+        for i in range(found.n):
+            if text_start < found.rows[i].start:
+                buffers.add_row(text_start, found.rows[i].start - text_start)
+            buffers.add_row(self.ids[found.rows[i].number], -1)
+            text_start = found.rows[i].end
+        if text_start < end or start == end:
+            buffers.add_row(text_start, end - text_start)
+        return 0
+
+
 cdef class BlockJob(EncodeJob):
     """Blocks to encode; nothing is added.
 
@@ -112,15 +200,16 @@ cdef class BlockJob(EncodeJob):
         finish_block: called as finish_block(context, lengths, first_unknown) after a block is encoded, with the int64
             number of ids of each row, and the first row with a symbol that has no id, or -1; returns a `BlockIds`,
             whose ids are not used.
-        special_finder: finds the strings for which a reader's block needs `prepare_rows`; None: all blocks do.
+        specials: a `SpecialRows`, which makes the same rows of a reader's block.
         n_bytes: the amount of text, about.
         max_bytes: the bytes after which no more blocks are taken.
+        out: the array to write the ids to, as for `OrderedIds`; None for a new one.
 
     """
 
     cdef object blocks, prepare_rows, finish_block
     cdef FileReader reader                 # the current one, or None
-    cdef Finder special_finder
+    cdef SpecialRows specials
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
     cdef Py_ssize_t max_bytes, n_bytes_taken
     cdef bint is_over                      # no more blocks are taken
@@ -128,16 +217,18 @@ cdef class BlockJob(EncodeJob):
     cdef dict errors                       # by number
 
     def __cinit__(
-        self, encoder, threads, blocks, prepare_rows, finish_block, special_finder, Py_ssize_t n_bytes,
-        Py_ssize_t max_bytes,
+        self, encoder, threads, blocks, prepare_rows, finish_block, SpecialRows specials not None, Py_ssize_t n_bytes,
+        Py_ssize_t max_bytes, out=None,
     ):
         check_lock(&self.reading)
-        self.blocks, self.special_finder = blocks, special_finder
+        self.blocks, self.specials = blocks, specials
         self.prepare_rows, self.finish_block = prepare_rows, finish_block
         self.n_bytes, self.max_bytes = n_bytes, max_bytes
         self.all_buffers, self.errors = [], {}
-        self.n_parts = 1 if threads == 1 else MAX_BLOCKS
-        self.allocate_shared()
+        self.n_parts = 1
+        if threads > 1 or out is not None:
+            self.n_parts = <Py_ssize_t>1 << 60           # as many as there are blocks
+            self.output = OrderedIds(self.n_bytes + 1024, self.encoder.pool, out)
 
     def count_threads(self):
         """Return the number of threads that may work."""
@@ -159,103 +250,116 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint encode_next_block(self, Workspace space, BlockBuffers buffers) except -1 nogil:
         """Encode the next block, with the worker's own type; False if there is none."""
-        cdef Py_ssize_t number = -1
-        cdef bint has_block
         with self.reading:
+            if not self.take_block(buffers):
+                return False
+        if not self.prepare_text(buffers, buffers.text):
             with gil:
-                has_block = self.take_block(buffers, &number)
-        if not has_block:
-            return False
-        if buffers.block is not None or not self.prepare_text(buffers):
-            with gil:
-                if not self.prepare_block(buffers, number):
-                    return False
+                self.prepare_block(buffers)
+        buffers.is_encoding = True
         if self.n_parts > 1:
-            self.encode_and_deliver(space, buffers, number)
+            self.encode_and_deliver(space, buffers, buffers.number)
         else:
-            if number == 0:
+            if buffers.number == 0:
                 prepare_output(space, self.n_bytes)
-            self.encode_part(space, buffers, number)
+            self.encode_part(space, buffers, buffers.number)
+        buffers.is_encoding = False
         if buffers.owners is None and space.unknown_at < 0:
-            return self.record_text(buffers, number)
-        with gil:
-            return self.record_block(buffers, number, space.unknown_at)
+            self.record_text(buffers, buffers.text)
+        else:
+            with gil:
+                self.record_block(buffers, space.unknown_at)
+        return True
 
-    cdef bint take_block(self, BlockBuffers buffers, Py_ssize_t* number) except -1:
-        """Take the next block; False if there is none, or after an error, which `result` raises."""
-        cdef FileReader reader
-        cdef bint has_block
-        buffers.block = None
-        if self.is_over or self.n_bytes_taken >= self.max_bytes or (self.threads > 1 and self.n_taken >= self.n_parts):
+    cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
+        """Keep the error of a block for `result`, which raises that of the first block with one."""
+        cdef BlockBuffers own = <BlockBuffers>buffers
+        if own.is_encoding or not isinstance(error, Exception):
             return False
-        number[0] = self.take_part()
-        try:
-            while True:
-                reader = self.reader
-                if reader is None:
-                    block = next(self.blocks, None)
-                    if block is None:
-                        break
-                    if not isinstance(block, FileReader):
-                        buffers.block = block
-                        self.n_bytes_taken += max(block.size, len(block.text))  # a compressed file has less on disk
-                        return True
-                    self.reader = reader = block
-                with nogil:
-                    has_block = reader.next(buffers.text, find_last_cut, <void*>self.encoder)
-                if has_block:
-                    buffers.text.reader = reader
-                    self.n_bytes_taken += buffers.text.size
-                    return True
-                self.reader = None
-        except Exception as error:
-            self.errors[number[0]] = error
         self.is_over = True
-        return False
+        self.errors[own.number] = error
+        return True
 
-    cdef bint prepare_text(self, BlockBuffers buffers) except -1 nogil:
-        """Prepare the rows of a reader's block; False if Python code has to do that."""
-        cdef Py_ssize_t n = buffers.text.n
-        if self.special_finder is None or (buffers.text.reader.checked and not is_utf8(buffers.text.data, n)):
+    cdef bint take_block(self, BlockBuffers buffers) except -1 nogil:
+        """Take the next block; False if there is none."""
+        if self.is_over or self.n_bytes_taken >= self.max_bytes:
             return False
-        if self.special_finder.occurs_in(buffers.text.data, n):
+        buffers.number = self.take_part()
+        while self.reader is None or not self.reader.give_out(buffers.text, find_last_cut, <void*>self.encoder):
+            with gil:
+                if not self.take_from_iterator(buffers):
+                    return False
+            if self.reader is None:
+                return True
+        self.n_bytes_taken += buffers.text.n
+        return True
+
+    cdef bint take_from_iterator(self, BlockBuffers buffers) except -1:
+        """Take the next block or reader of the iterator; False if there is none."""
+        self.reader = None
+        block = next(self.blocks, None)
+        if block is None:
+            self.is_over = True
             return False
-        buffers.text.split(buffers.text.reader)
+        if isinstance(block, FileReader):
+            self.reader = block
+        else:
+            buffers.block = block
+            self.n_bytes_taken += max(block.size, len(block.text))  # a compressed file has less on disk
+        return True
+
+    cdef bint prepare_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
+        """Read a reader's block and prepare its rows; False if Python code has to do that."""
+        cdef RowArrays* own = &buffers.own_rows
+        if buffers.block is not None:
+            return False
+        text.reader.read(text)
+        if text.reader.checked and not is_utf8(text.data, text.n):
+            return False
+        if self.specials.disallowed is not None and self.specials.disallowed.occurs_in(text.data, text.n):
+            return False
+        text.split(text.reader)
         buffers.rows = Rows(
-            text=buffers.text.data, size=buffers.text.capacity, n=buffers.text.n_documents, starts=buffers.text.starts,
-            sizes=buffers.text.sizes, lengths=buffers.reserve_counts(buffers.text.n_documents),
+            text=text.data, size=text.capacity, n=text.n_documents, starts=text.starts, sizes=text.sizes, lengths=NULL
         )
+        if self.specials.adds_rows():
+            self.specials.add_rows(buffers, text)
+            own.lengths = <int64_t*>grow_array(own.lengths, &own.lengths_capacity, own.n + 1, sizeof(int64_t))
+            buffers.rows.n, buffers.rows.starts, buffers.rows.sizes = own.n, own.starts, own.sizes
+            buffers.rows.lengths = own.lengths
+        else:
+            buffers.rows.lengths = buffers.reserve_counts(text.n_documents)
         return True
 
-    cdef bint record_text(self, BlockBuffers buffers, Py_ssize_t number) except -1 nogil:
+    cdef int record_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
         """Record an encoded block that `prepare_text` has prepared."""
-        cdef Py_ssize_t i
+        cdef int64_t* counts = buffers.reserve_counts(text.n_documents)
+        cdef Py_ssize_t i, row
         cdef Record record = Record(
-            number=number, n=buffers.rows.n, begins=buffers.text.begins, ends=buffers.text.ends_document, n_bytes=0,
-            size=buffers.text.size,
+            number=buffers.number, n=text.n_documents, begins=text.begins, ends=text.ends_document, n_bytes=0,
+            size=text.n,
         )
-        for i in range(buffers.rows.n):
-            record.n_bytes += buffers.rows.sizes[i]
-        buffers.add(record)
-        return True
+        for i in range(text.n_documents):
+            record.n_bytes += text.sizes[i]
+            if buffers.rows.lengths != counts:
+                counts[i] = 0
+                for row in range(buffers.first_rows[i], buffers.first_rows[i + 1]):
+                    counts[i] += buffers.rows.lengths[row]
+        return buffers.add(record)
 
-    cdef bint prepare_block(self, BlockBuffers buffers, Py_ssize_t number) except -1:
-        """Prepare the rows of a block in Python; False after an error, which `result` raises."""
+    cdef int prepare_block(self, BlockBuffers buffers) except -1:
+        """Prepare the rows of a block in Python."""
         cdef const byte_t[::1] text
         cdef const int64_t[::1] starts, sizes
         cdef int64_t[::1] lengths
         cdef Py_ssize_t i, n
-        try:
-            block = buffers.text.block() if buffers.block is None else buffers.block
-            text, starts, sizes, context = self.prepare_rows(block)
-            n = min(starts.shape[0], sizes.shape[0])
-            for i in range(n):
-                if sizes[i] >= 0 and not 0 <= starts[i] <= text.shape[0] - sizes[i]:
-                    raise ValueError(f"row {i} is not within its block of {text.shape[0]} bytes")
-        except Exception as error:
-            self.is_over = True
-            self.errors[number] = error
-            return False
+        text, starts, sizes, context = self.prepare_rows(
+            buffers.text.block() if buffers.block is None else buffers.block
+        )
+        n = min(starts.shape[0], sizes.shape[0])
+        for i in range(n):
+            if sizes[i] >= 0 and not 0 <= starts[i] <= text.shape[0] - sizes[i]:
+                raise ValueError(f"row {i} is not within its block of {text.shape[0]} bytes")
         length_array = np.empty(n, dtype=np.int64)
         lengths = length_array
         buffers.owners = (text, starts, sizes)
@@ -265,29 +369,24 @@ cdef class BlockJob(EncodeJob):
             buffers.rows.text = &text[0]
         if n:
             buffers.rows.starts, buffers.rows.sizes, buffers.rows.lengths = &starts[0], &sizes[0], &lengths[0]
-        return True
+        return 0
 
-    cdef bint record_block(self, BlockBuffers buffers, Py_ssize_t number, Py_ssize_t first_unknown) except -1:
-        """Call `finish_block` for an encoded block, and record it; False after an error, which `result` raises."""
+    cdef int record_block(self, BlockBuffers buffers, Py_ssize_t first_unknown) except -1:
+        """Call `finish_block` for an encoded block, and record it."""
         cdef const int64_t[::1] lengths
         cdef Py_ssize_t i
-        if buffers.owners is None and not self.prepare_block(buffers, number):  # an error names the symbol
-            return False
-        buffers.owners = None                                # the buffer may be reused
-        try:
-            ids = self.finish_block(buffers.context, buffers.lengths, first_unknown)
-        except Exception as error:
-            self.is_over = True
-            self.errors[number] = error
-            return False
+        if buffers.owners is None:
+            self.prepare_block(buffers)                       # an error names the symbol
+        buffers.owners = buffers.block = None                 # the buffer may be reused
+        ids = self.finish_block(buffers.context, buffers.lengths, first_unknown)
         lengths = ids.lengths
         buffers.reserve_counts(lengths.shape[0])
         for i in range(lengths.shape[0]):
             buffers.counts[buffers.n_counts + i] = lengths[i]
-        buffers.add(Record(
-            number=number, n=lengths.shape[0], begins=ids.begins, ends=ids.ends, n_bytes=ids.n_bytes, size=ids.size,
+        return buffers.add(Record(
+            number=buffers.number, n=lengths.shape[0], begins=ids.begins, ends=ids.ends, n_bytes=ids.n_bytes,
+            size=ids.size,
         ))
-        return True
 
     cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
         """Encode a block."""

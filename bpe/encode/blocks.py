@@ -21,7 +21,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
 from bpe.batch import TokenBatch
-from bpe.encode._file_blocks import BlockJob
+from bpe.encode._file_blocks import BlockJob, SpecialRows
 from bpe.encode.engine import NO_BOS_EOS, BosEos, Engine, join_ids
 from bpe.errors import as_format_error
 from bpe.vocab.special_tokens import Allowed
@@ -43,9 +43,14 @@ _NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 def encode_sources(
-    engine: Engine, corpus: Sources, threads: int, policy: tuple[Allowed, Allowed], bos_eos: BosEos
+    engine: Engine,
+    corpus: Sources,
+    threads: int,
+    policy: tuple[Allowed, Allowed],
+    bos_eos: BosEos,
+    out: NDArray[Any] | None = None,
 ) -> TokenBatch:
-    """Encode the documents in files, which are read in blocks meanwhile."""
+    """Encode the documents in files, which are read in blocks meanwhile; `out` as for `encode_next_blocks`."""
     allowed, disallowed = engine.specials.resolve_policy(*policy)
     names = allowed | disallowed
     find_block_end = engine.make_block_cut(corpus.separators, corpus.keep_separator, names)
@@ -55,7 +60,7 @@ def encode_sources(
     ) as blocks:  # an error leaves no file open
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = encode_blocks(
-            engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead
+            engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead, out=out
         )
         return BlockIds.join(list(parts))
 
@@ -71,6 +76,7 @@ def encode_blocks(
     bos_eos: BosEos = NO_BOS_EOS,
     max_bytes: int = sys.maxsize,
     ahead: bool = False,
+    out: NDArray[Any] | None = None,
 ) -> Iterator[BlockIds]:
     """Encode all blocks of files, in parts of about `max_bytes` bytes."""
     for first in blocks:  # a job without blocks would start threads for nothing
@@ -84,6 +90,7 @@ def encode_blocks(
             bos_eos=bos_eos,
             max_bytes=max_bytes,
             ahead=ahead,
+            out=out,
         )
         if part is not None:
             yield part
@@ -100,10 +107,11 @@ def encode_next_blocks(
     bos_eos: BosEos = NO_BOS_EOS,
     max_bytes: int = sys.maxsize,
     ahead: bool = False,
+    out: NDArray[Any] | None = None,
 ) -> BlockIds | None:
     """Encode blocks of files, divided by `Engine.make_block_cut`; each thread reads the blocks that it encodes.
 
-    One call takes a limited number of blocks, and none after `max_bytes` bytes; it returns None when there are no more.
+    One call takes no blocks after `max_bytes` bytes; it returns None when there are no more.
 
     Args:
         engine: the tokenizer's engine.
@@ -115,6 +123,7 @@ def encode_next_blocks(
         bos_eos: ids to add before and after each document.
         max_bytes: stop after this many bytes.
         ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
+        out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks.
 
     Raises:
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
@@ -130,9 +139,10 @@ def encode_next_blocks(
             blocks,
             preparer.prepare,
             preparer.finish,
-            preparer.make_finder(),
+            preparer.make_special_rows(),
             n_bytes,
             max_bytes,
+            out if out is not None and engine.parts.across_words is None and out.flags.c_contiguous else None,
         )
         run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()
@@ -223,11 +233,15 @@ class _BlockPreparer:
         self._engine, self._specials = engine, engine.specials
         self._allowed, self._disallowed, self._bos_eos = allowed, disallowed, bos_eos
 
-    def make_finder(self) -> Finder | None:
-        """Make a search for the strings for which a block needs `prepare`; None if every block does."""
-        if self._bos_eos != NO_BOS_EOS:
-            return None
-        return Finder([name.encode() for name in sorted(self._allowed | self._disallowed)])
+    def make_special_rows(self) -> SpecialRows:
+        """Make what divides a reader's blocks as `prepare` does."""
+        allowed, disallowed = sorted(self._allowed), sorted(self._disallowed)
+        return SpecialRows(
+            Finder([name.encode() for name in allowed]) if allowed else None,
+            np.array([self._specials.ids[name] for name in allowed], dtype=np.int64),
+            Finder([name.encode() for name in disallowed]) if disallowed else None,
+            *self._bos_eos,
+        )
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
         """Divide a block into items, in the form that `BlockJob` takes."""

@@ -16,7 +16,14 @@ from bpe.base.threads import map_ordered
 from bpe.base.utf8 import TextLike, make_type_error, to_bytes
 from bpe.batch import TokenBatch
 from bpe.encode.engine import BosEos, Engine, surround_ids
-from bpe.errors import as_format_error, check_int, check_iterable, check_probability_and_seed, short_repr
+from bpe.errors import (
+    as_format_error,
+    check_int,
+    check_iterable,
+    check_probability_and_seed,
+    make_room_error,
+    short_repr,
+)
 from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import Allowed
 
@@ -159,10 +166,10 @@ def check_out(out: object, limit: int) -> None:
 
 def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
     """Write the ids of a batch to the beginning of `out`; a batch with these ids."""
-    if out is None:
+    if out is None or batch.ids.base is out:               # written there already
         return batch
     if len(batch.ids) > len(out):
-        raise ValueError(f"out has room for {len(out)} ids, and there are {len(batch.ids)}; make it at least as long")
+        raise make_room_error(len(out), len(batch.ids))
     out[: len(batch.ids)] = batch.ids
     return TokenBatch(out[: len(batch.ids)], batch.offsets)
 

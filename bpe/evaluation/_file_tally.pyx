@@ -48,7 +48,7 @@ def tally_blocks(
         valid = reader.checked or is_utf8(block.data, block.n)
         rows = []
         for adapter, tally in zip(adapters, tallies, strict=True):
-            rows.append(tally_rows(block, adapter, tally, valid, reader.source))
+            rows.append(tally_rows(block, adapter, tally, valid, block.source))
         blocks.append((block.index, block.begins, block.ends_document, block.n, rows))
     return blocks
 

@@ -25,10 +25,9 @@ from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import find_utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
-from bpe.corpus import parquet, reading, sources, streams
-from bpe.corpus._file_reader import FileReader
+from bpe.corpus import contents, parquet, reading, sources, streams
+from bpe.corpus._file_reader import FileReader, may_begin_otherwise
 from bpe.corpus.sources import Sources
-from bpe.encode import _file_blocks as blocks
 from bpe.encode import blocks as encoding
 from bpe.formats import id_files as idfiles
 
@@ -107,7 +106,6 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
         patch.setattr(reading, "MAX_READ", size)
         patch.setattr(reading, "MIN_READ", max(size // 3, 1))
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
-        patch.setattr(blocks, "MAX_BLOCKS", 4)
         batch = tok.encode_files(
             [path, path],
             separator=separator,
@@ -158,9 +156,9 @@ def test_no_buffer_is_much_larger_than_a_block(
     path = tmp_path / "text"
     path.write_bytes(("low lower lowest\n" * 3000).encode())
     tok = tokenizer("scanner")
-    tok.encode_files(path, threads=2, append=3)  # with ids to add, Python code prepares each block
-    tok.encode_files(path, separator="low", encoding_errors="replace")
-    bpe.count_words(files=path, threads=2)
+    for threads in (1, 2):
+        tok.encode_files(path, separator="low", encoding_errors="replace", threads=threads)
+    bpe.count_words(files=bpe.Sources(path, encoding_errors="replace"), threads=2)
     assert len(taken) > 2000
     assert max(taken) < 2 * 64
 
@@ -179,9 +177,9 @@ def test_several_threads_raise_the_error_of_the_first_block(small_blocks: None, 
 
 @pytest.fixture
 def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that is truncated to 100 bytes after its third block is read, or after its size if a kernel reads it."""
+    """A file that is truncated to 100 bytes after its third block is read, or after its first if a kernel reads it."""
     path = tmp_path / "shrinking.txt"
-    path.write_bytes(b"low lower lowest\n" * 600)
+    path.write_bytes(b"\now lower lowest\n" * 600)  # begins as JSON may, so that Python code checks it
     schedule = reading.Schedule.record_read
     done = 0
 
@@ -192,14 +190,8 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if done == 3:
             os.truncate(path, 100)
 
-    readers = Sources._make_reader
-
-    def truncated(self: Sources, stream: Any, *given: Any) -> Iterator[FileReader]:
-        os.truncate(path, 100)
-        yield from readers(self, stream, *given)
-
     monkeypatch.setattr(reading.Schedule, "record_read", read)
-    monkeypatch.setattr(Sources, "_make_reader", truncated)
+    monkeypatch.setattr(sources, "check_text", lambda *_: os.truncate(path, 100))
     return path
 
 
@@ -255,7 +247,7 @@ def overwrite(path: Path) -> None:
 def test_a_file_that_is_changed_meanwhile_is_an_error(
     change: Any, ending: str, small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path / f"a.{ending}", ["low lower"] * 50)
+    path = write(tmp_path / f"a.{ending}", ["\nlow lower"] * 50)
     os.utime(path, ns=(1, 1))
     refuse_changes = streams.refuse_changes
 
@@ -265,6 +257,7 @@ def test_a_file_that_is_changed_meanwhile_is_an_error(
 
     for module in (streams, parquet):
         monkeypatch.setattr(module, "refuse_changes", changing)
+    monkeypatch.setattr(sources, "check_text", lambda *_: change(path))  # where a kernel reads the file
     tok = tokenizer("scanner")
     for call in (tok.encode_files, lambda path: bpe.count_words(files=path), lambda path: bpe.evaluate(tok, path)):
         with pytest.raises(OSError, match=rf"a\.{ending} was changed while it was read"):
@@ -310,13 +303,32 @@ def test_a_read_error_names_the_file() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, small_blocks: None) -> None:
-    file = os.open(tmp_path, os.O_RDONLY)
-    try:
-        reader = FileReader(file, "text", 1000, [], False, [], False)
-        with pytest.raises(IsADirectoryError, match="'text'"):
+    for name, error in ((tmp_path, IsADirectoryError), (tmp_path / "absent", FileNotFoundError)):
+        reader = FileReader([str(name)], 0, [], False, [], False)
+        with pytest.raises(error, match=re.escape(repr(str(name)))):
             encoding.encode_next_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
-    finally:
-        os.close(file)
+
+
+SIGNATURES = [signature for signature, _ in (*contents._COMPRESSIONS.values(), *contents._SIGNATURES)]
+
+
+@given(
+    st.sampled_from([signature.replace(rb"(?=.*\0)", rb".{0,5}\0") for signature in SIGNATURES]).flatmap(
+        lambda signature: st.from_regex(re.compile(signature, re.DOTALL))
+    )
+    | st.binary(min_size=1, max_size=20)
+    | st.text(" \n\ufeff{[]\"abß猫", min_size=1).map(str.encode)
+)
+def test_first_bytes_that_python_code_does_not_check_are_text(first_bytes: bytes) -> None:
+    if first_bytes and not may_begin_otherwise(first_bytes):
+        contents.check_text(first_bytes[: contents.SIGNATURE_BYTES], "text")
+        assert not contents._BEGINS_RECORD.match(first_bytes)
+        assert not first_bytes.startswith(contents.UTF8_BOM)
+
+
+def test_most_texts_begin_so_that_no_python_code_checks_them() -> None:
+    for text in ("Low lower", "low\r\n", "#!/bin/sh\n", "# Low", '"""Low."""', "가나다라마바사", "猫である。猫である"):
+        assert not may_begin_otherwise(text.encode()), text
 
 
 def test_special_tokens_and_bad_bytes_between_blocks_of_a_kernel(small_blocks: None, tmp_path: Path) -> None:
