@@ -205,7 +205,7 @@ class ShuffledOutput(ShardOutput):
         """Append the documents of a group to buckets."""
         plan = self._plan
         if self._unsaved_bytes >= CHECKPOINT_BYTES:
-            self._save_checkpoint(group.start)
+            self._save_checkpoint(group.find_resume_point(0))
         assert plan.seed is not None
         keys = hash_positions(plan.seed, plan.part or (0, 1), *group.number_documents())
         self._buckets.append(group.ids, group.lengths, keys, group.choose_validation(plan.validation))

@@ -52,9 +52,11 @@ cdef struct Record:           # of an encoded block
     int64_t ends
     int64_t n_bytes
     int64_t size
+    int64_t file              # its index among the sources, and where the first document that begins in the block
+    int64_t first_start       # begins in it; -1 if none does, or if Python code has read the block
 
 cdef enum:
-    RECORD_FIELDS = 6         # of a record
+    RECORD_FIELDS = 8         # of a record
 
 
 cdef Py_ssize_t find_last_cut(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
@@ -337,8 +339,10 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, row
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins, ends=text.ends_document, n_bytes=0,
-            size=text.n,
+            size=text.n, file=text.reader.first_file + text.file_number, first_start=-1,
         )
+        if (not text.begins) < text.n_documents:
+            record.first_start = text.offset + text.starts[not text.begins]
         for i in range(text.n_documents):
             record.n_bytes += text.sizes[i]
             if buffers.rows.lengths != counts:
@@ -385,7 +389,7 @@ cdef class BlockJob(EncodeJob):
             buffers.counts[buffers.n_counts + i] = lengths[i]
         return buffers.add(Record(
             number=buffers.number, n=lengths.shape[0], begins=ids.begins, ends=ids.ends, n_bytes=ids.n_bytes,
-            size=ids.size,
+            size=ids.size, file=-1, first_start=-1,
         ))
 
     cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
@@ -412,7 +416,8 @@ cdef class BlockJob(EncodeJob):
 
     def result(self):
         """Return the result, after all threads are done: (uint32 ids, int64 ids of each document of the blocks, int64
-        records of the blocks, shape (n, 5): their documents, and `begins`, `ends`, `n_bytes`, `size` of `BlockIds`).
+        records of the blocks, shape (n, 7): their documents, and `begins`, `ends`, `n_bytes`, `size`, `files` and
+        `first_starts` of `BlockIds`).
 
         Raises:
             Exception: that of the first block with an error.

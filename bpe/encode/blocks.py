@@ -167,6 +167,8 @@ class BlockIds:
         n_bytes: the size of the text in bytes.
         size: the bytes on disk that were read for it.
         begun: int64, the number of documents that begin in each block.
+        files: int64, the index of the file of each block among the sources; -1 if no `FileReader` has read it.
+        first_starts: int64, where the first document that begins in the block begins in the file; -1 for none.
 
     """
 
@@ -177,6 +179,8 @@ class BlockIds:
     n_bytes: int
     size: int = 0
     begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+    files: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+    first_starts: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
 
     @staticmethod
     def join(parts: list[BlockIds]) -> TokenBatch:
@@ -191,7 +195,7 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
     """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
     if not parts:
         return None
-    fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size) for part in parts]
+    fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size, -1, -1) for part in parts]
     return _join_records(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
 
 
@@ -205,8 +209,9 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
     if continued.any():
         first_items = (np.cumsum(n_documents) - n_documents)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
-    n_bytes, size = records[:, 3:].sum(axis=0).tolist()
-    return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun)
+    n_bytes, size = records[:, 3:5].sum(axis=0).tolist()
+    files, first_starts = records[:, 5], records[:, 6]
+    return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun, files, first_starts)
 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:

@@ -308,9 +308,9 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
     read: list[int] = []
     begin = grouping._GroupBlocks.begin_group
 
-    def counted(self: Any) -> None:
+    def counted(self: Any) -> int:
         read.append(1)
-        begin(self)
+        return begin(self)
 
     def fails(event: str) -> None:
         if event in ("written", "bucketed"):

@@ -186,8 +186,7 @@ class StreamingEncoder:
         batch = self.tokenizer.encode_batch(
             texts, threads=self._threads, prepend=prepend_id, append=append_id, allowed_special=self._allowed
         )
-        start = ResumePoint(Position(0, first))
-        return Group(ids=batch.ids, lengths=batch.lengths, start=start)
+        return Group(ids=batch.ids, lengths=batch.lengths, runs=ResumePoint(Position(0, first)).to_runs())
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +254,7 @@ class StreamedBatches(Iterator[Batch]):
             self._documents -= 1
             ids = np.array(remainder, dtype=np.uint32)
             resume_point = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
-            group = Group(ids=ids, lengths=np.array([len(ids)]), start=resume_point)
+            group = Group(ids=ids, lengths=np.array([len(ids)]), runs=resume_point.to_runs())
             self._append_group(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
