@@ -1,6 +1,6 @@
 """The ids of sources in groups of documents, each with the positions in the sources where reading can go on.
 
-A group is some 32 MB of text, or more with many threads: enough for all of them, and little memory. Reading can go on
+A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. Reading can go on
 where a block begins with a document, or where the first document of a block of a `FileReader` begins: there a *run*
 begins, and a document is found again as the start of its run and the number of documents after it:
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 log = get_log()
 
-#: The size of a group's text in bytes: the first, the least, the most with up to eight threads, and with any number.
-FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES, MAX_SHARED_GROUP_BYTES = 2 << 20, 1 << 20, 32 << 20, 128 << 20
+#: The size of a group's text in bytes: the first, the least, the most with up to 12 threads, and with any number.
+FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES, MAX_SHARED_GROUP_BYTES = 4 << 20, 1 << 20, 48 << 20, 192 << 20
 #: The memory in bytes that the ids and the lengths of one group are meant to take, for each byte of the largest text.
 _MEMORY_PER_BYTE = 1.5
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
@@ -195,7 +195,7 @@ class DocumentGroups:
         can_read_in_kernel = sources.regular and not self._whole_documents
         unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if can_read_in_kernel else None
         blocks = sources.blocks(self._make_cut(), threads, start=self._start.position, unsplittable=unsplittable)
-        largest = max(MAX_GROUP_BYTES, min(MAX_GROUP_BYTES * threads // 8, MAX_SHARED_GROUP_BYTES))
+        largest = max(MAX_GROUP_BYTES, min(MAX_GROUP_BYTES * threads // 12, MAX_SHARED_GROUP_BYTES))
         group_blocks = _GroupBlocks(
             blocks,
             self._start,
@@ -312,15 +312,19 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         )
 
     def _search_files(self, part: BlockIds) -> None:
-        """Search files that a `FileReader` has read for names of special tokens: where the group begins in each."""
-        if not self._warning.names:
-            return
-        files, first_blocks = np.unique(part.files, return_index=True)
-        for block in first_blocks[files >= 0][:_MAX_SEARCHED_FILES].tolist():
+        """Search files that a `FileReader` has read for names of special tokens.
+
+        That is the beginning of the group, until enough was searched, and of files that begin in the group.
+        """
+        is_new_file = np.diff(part.files, prepend=self._file) > 0
+        is_new_file[0] |= part.files[0] >= 0 and self._warning.needs_all()
+        for block in np.flatnonzero(is_new_file)[:_MAX_SEARCHED_FILES].tolist():
             name = self._sources.files[part.files[block]].name
             with suppress(OSError), open(name, "rb") as opened:
                 opened.seek(max(int(part.first_starts[block]), 0))
                 self._warning.search(opened.read(min(self._warning.count_bytes(), part.size)), name)
+            if not self._warning.names:
+                return
 
     def _number_runs(self, part: BlockIds) -> NDArray[np.int64]:
         """Number the group's documents within their files: the array `Group.runs`."""
@@ -412,6 +416,10 @@ class NameWarning:
             for block in blocks:
                 self.search(block.text, block.source)
                 yield block
+
+    def needs_all(self) -> bool:
+        """Whether the next text is searched as a whole."""
+        return bool(self.names) and self._searched < _FULLY_SEARCHED_BYTES
 
     def count_bytes(self) -> int:
         """Return how many bytes of the next text are searched."""

@@ -3,7 +3,14 @@ from bpe.base._team import Team
 
 def crc32(data: Buffer, before: int = 0) -> int: ...
 def combine_crc32(first: int, second: int, size: int) -> int: ...
-def begin_sync(file: int, start: int, size: int) -> None: ...
 def write_at(
-    file: int, position: int, data: Buffer, team: Team, path: str, *, narrows: bool = False, max_id: int = 0xFFFFFFFF
+    file: int,
+    position: int,
+    data: Buffer,
+    team: Team,
+    path: str,
+    *,
+    narrows: bool = False,
+    max_id: int = 0xFFFFFFFF,
+    sync_from: int = -1,
 ) -> int | None: ...

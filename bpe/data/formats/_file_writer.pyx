@@ -72,7 +72,8 @@ cdef extern from *:
         return NULL;
     }
 
-    /* Begin to write bytes of a file to the disk, or wait for that where it cannot be begun only. */
+    /* Begin to write bytes of a file to the disk, or wait for that where it cannot be begun only. An error is that of
+     * the file's last `fsync`, too. */
     static void bpe_begin_sync(int file, off_t start, off_t n) {
     #ifdef __linux__
         sync_file_range(file, start, n, SYNC_FILE_RANGE_WRITE);
@@ -101,7 +102,7 @@ cdef extern from *:
     void add_bits "bpe_add_bits"(uint32_t* bits, uint32_t more) nogil
     bint is_on_tmpfs "bpe_is_on_tmpfs"(int file) nogil
     byte_t* map_pages "bpe_map_pages"(int file, off_t start, size_t n) nogil
-    void begin_sync_range "bpe_begin_sync"(int file, off_t start, off_t n) nogil
+    void begin_sync "bpe_begin_sync"(int file, off_t start, off_t n) nogil
     uint32_t narrow_ids "bpe_narrow_ids"(uint16_t* out, const uint32_t* ids, size_t n) nogil
     uint32_t gather_bits "bpe_gather_bits"(const uint32_t* ids, size_t n) nogil
     ssize_t pwrite(int file, const void* data, size_t n, off_t position) nogil
@@ -138,12 +139,6 @@ def combine_crc32(uint32_t first, uint32_t second, size_t size):
     return combine(first, second, size)
 
 
-def begin_sync(int file, Py_ssize_t start, Py_ssize_t size):
-    """Begin to write bytes of a file to the disk; an error is reported by `os.fsync`."""
-    with nogil:
-        begin_sync_range(file, start, size)
-
-
 cdef struct Writing:          # of some data to a file
     int file
     int64_t start             # in the file
@@ -162,7 +157,7 @@ cdef struct Writing:          # of some data to a file
 
 def write_at(
     int file, Py_ssize_t position, const byte_t[::1] data, Team team, str path, *, bint narrows=False,
-    uint32_t max_id=0xFFFFFFFF,
+    uint32_t max_id=0xFFFFFFFF, Py_ssize_t sync_from=-1,
 ):
     """Write bytes, or uint32 ids as uint16, at a position of a file; return their CRC-32 in the file.
 
@@ -174,6 +169,7 @@ def write_at(
         path: of the file, for errors.
         narrows: whether the bytes are uint32 ids that are written as uint16.
         max_id: with less than 0xFFFFFFFF, the bytes are uint32 ids; 2**k - 1.
+        sync_from: the position from which on the system is to begin to write to the disk; -1 for nowhere.
 
     Returns:
         The CRC, or None for an id larger than `max_id`; what is in the file then does not matter.
@@ -200,6 +196,8 @@ def write_at(
             team.share(parts, write_pieces, &job)
             for i in range(job.n_pieces if not job.error else 0):
                 crc = combine(crc, job.crcs[i], find_bounds(&job, i).size)
+            if sync_from >= 0 and not job.error:
+                begin_sync(file, sync_from, position + size - sync_from)
     finally:
         PyThread_free_lock(job.lock)
         free(job.crcs)

@@ -14,7 +14,7 @@ import numpy as np
 from bpe.base._team import Outcome, Team
 from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import Part, Result, Workers
-from bpe.data.formats._file_writer import begin_sync, combine_crc32, crc32, write_at
+from bpe.data.formats._file_writer import combine_crc32, crc32, write_at
 from bpe.data.formats._mapping import FileMapping
 
 if TYPE_CHECKING:
@@ -97,16 +97,16 @@ class ShardFile:
 
     def _write(self, data: Any, size: int, **conversion: Any) -> bool:
         """Write data, which has `size` bytes in the file; False for an id that is too large."""
-        if size:
-            position = self._header_size + self._size
-            crc = write_at(self._descriptor, position, data, self._team, os.fspath(self.path), **conversion)
-            if crc is None:
-                return False
-            self._crc = combine_crc32(self._crc, crc, size)
-            self._size += size
-        if self._size - self._synced >= SYNC_BYTES:
-            begin_sync(self._descriptor, self._header_size + self._synced, self._size - self._synced)
-            self._synced = self._size
+        if not size:
+            return True
+        position = self._header_size + self._size
+        if self._size + size - self._synced >= SYNC_BYTES:
+            conversion["sync_from"], self._synced = self._synced, self._size + size
+        crc = write_at(self._descriptor, position, data, self._team, os.fspath(self.path), **conversion)
+        if crc is None:
+            return False
+        self._crc = combine_crc32(self._crc, crc, size)
+        self._size += size
         return True
 
     def sync(self, header: bytes = b"") -> None:
