@@ -2,8 +2,8 @@
 
 A thread encodes a part into a buffer of its own and hands the buffer to `finish`. A part gets its place in the array
 under the lock, once all earlier parts have theirs, and is copied there without the lock. Any thread copies the next
-part that has a place, so several copy at once; whoever fills fresh pages waits for the system to clear them, which takes
-longer than the copy itself:
+part that has a place, so several copy at once; whoever fills fresh pages waits for the system to clear them, longer
+than the copy takes:
 
     part           0        1        2          3         4
     before         copied   copied   encoding   encoded   encoding

@@ -15,10 +15,12 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from bpe.base.utf8 import check_device
+from bpe.corpus._file_reader import may_begin_otherwise
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.contents import (
     MAX_FIRST_LINE_BYTES,
@@ -232,10 +234,9 @@ def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> S
     if not stat.S_ISREG(status.st_mode):
         check_device(name)
         return SourceFile(name, file_format, None, None, "pipe")
-    with open(name, "rb", buffering=0) as file:  # a file that cannot be read is an error before any is read
-        first_bytes = file.read(SAMPLE_BYTES) if file_format in LINE_FORMATS else b""
-        if needs_first_line(first_bytes):
-            first_bytes += file.read(MAX_FIRST_LINE_BYTES) or b""
+    first_bytes = _read_first_bytes(name) if file_format in LINE_FORMATS else _read_first_bytes(name, 0)
+    if named_compression is None and b"\0" not in first_bytes and not may_begin_otherwise(first_bytes):
+        return SourceFile(name, file_format, None, status.st_size, "file")  # nearly all texts
     compression = find_compression(first_bytes)
     if named_compression is not None and compression != named_compression:
         state = (
@@ -252,9 +253,29 @@ def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> S
     return SourceFile(name, file_format, named_compression, status.st_size, "file")
 
 
+def _read_first_bytes(name: str, size: int = SAMPLE_BYTES) -> bytes:
+    """Read what `check_text` needs. A file that cannot be read is an error before any is read."""
+    descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        first_bytes = os.read(descriptor, size)
+        if needs_first_line(first_bytes):
+            first_bytes += os.read(descriptor, MAX_FIRST_LINE_BYTES)
+        return first_bytes
+    finally:
+        os.close(descriptor)
+
+
 def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
     """Tell the format and the compression from a name, or from the argument `format`."""
-    path = PurePosixPath(name.lower())
+    base_name = name[name.rfind("/") + 1 :].lower()
+    endings_start = base_name.find(".", 1)
+    return _guess_from_endings(base_name[endings_start:] if endings_start > 0 else "", format_)
+
+
+@lru_cache(maxsize=256)
+def _guess_from_endings(endings: str, format_: str) -> tuple[Format, Compression | None]:
+    """Tell the format and the compression from the end of a name, from its first dot on."""
+    path = PurePosixPath(f"name{endings}")
     compression = COMPRESSION_EXTENSIONS.get(path.suffix)
     inner_path = path.with_suffix("") if compression else path
     file_format: Format = FORMATS.get(inner_path.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]

@@ -5,7 +5,6 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -143,6 +142,7 @@ class Sources:
                 f"{argument} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
                 'pass format="text"'
             )
+        self._whole_files = [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
         self._part: tuple[Unit, ...] | None = None
 
     @classmethod
@@ -303,9 +303,7 @@ class Sources:
 
     def _list_units_to_read(self) -> list[Unit]:
         """List the units to read; whole files unless the sources are a part."""
-        if self._part is not None:
-            return list(self._part)
-        return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
+        return self._whole_files if self._part is None else list(self._part)
 
     def _list_used_files(self) -> list[SourceFile]:
         return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units_to_read())]

@@ -9,7 +9,6 @@ import os
 import random
 import re
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -317,7 +316,7 @@ SIGNATURES = [signature for signature, _ in (*contents._COMPRESSIONS.values(), *
         lambda signature: st.from_regex(re.compile(signature, re.DOTALL))
     )
     | st.binary(min_size=1, max_size=20)
-    | st.text(" \n\ufeff{[]\"abß猫", min_size=1).map(str.encode)
+    | st.text(' \n\ufeff{[]"abß猫', min_size=1).map(str.encode)
 )
 def test_first_bytes_that_python_code_does_not_check_are_text(first_bytes: bytes) -> None:
     if first_bytes and not may_begin_otherwise(first_bytes):
