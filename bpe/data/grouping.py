@@ -13,11 +13,13 @@ How documents are grouped depends on the threads and on chance, and changes noth
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,18 +75,36 @@ class ResumePoint:
         numbers = [position.file, position.offset, position.documents]
         return [*numbers, self.documents_to_skip, self.index_in_file, self.n_bad_records]
 
-    def to_runs(self) -> NDArray[np.int64]:
-        """Make the array `Group.runs` of a group whose first document this is the position of."""
+    def to_run(self) -> Run:
+        """Make the run of a group whose first document this is the position of."""
         assert self.position is not None
-        position = self.position
-        run = [-self.documents_to_skip, position.file, self.index_in_file, position.offset, position.documents]
-        return np.array([[*run, self.n_bad_records]], dtype=np.int64)
+        file, offset, documents = self.position.file, self.position.offset, self.position.documents
+        return Run(-self.documents_to_skip, file, self.index_in_file, offset, documents, self.n_bad_records)
 
     @classmethod
     def from_json(cls, value: list[int]) -> ResumePoint:
         """Make a resume point from a journal's numbers."""
         file, offset, documents, *counts = value
         return cls(Position(file, offset, documents), *counts)
+
+
+class Run(NamedTuple):
+    """Where a run of documents begins: `first` is the index in a group of its first document.
+
+    `number` is that document's number in its file; `offset` and `documents` are those of its `Position`; there are
+    `bad_records` that were left out before it.
+    """
+
+    first: int
+    file: int
+    number: int
+    offset: int
+    documents: int
+    bad_records: int
+
+    def shift(self, documents: int) -> Run:
+        """Return this run for a group that begins `documents` documents earlier."""
+        return self._replace(first=self.first + documents)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,10 +116,8 @@ class Group:
         lengths: int64, the number of ids of each document, or of the part of one.
         begins_document: whether the first document begins in this group.
         ends_document: whether the last document ends in this group.
-        runs: int64, shape (n, 6), a row for each run of documents: the index in this group of its first document; its
-            file, and its number in the file; and the offset, the documents to leave out after it, and the bad records
-            before it, of its `ResumePoint`. The first row is for the first document, and may be of an earlier group,
-            with an index below 0.
+        runs: where runs of documents begin, in order. The first one has the first document, and may begin in an earlier
+            group, at an index below 0. No array: most functions of NumPy release the GIL, and may wait for it then.
         size: bytes of the sources on disk that were read for it.
         hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
 
@@ -109,7 +127,7 @@ class Group:
     lengths: NDArray[np.int64]
     begins_document: bool = True
     ends_document: bool = True
-    runs: NDArray[np.int64]
+    runs: list[Run]
     size: int = 0
     hashes: NDArray[np.uint64] | None = None
 
@@ -120,23 +138,24 @@ class Group:
 
     def find_resume_point(self, index: int) -> ResumePoint:
         """Return the resume point of document `index` of this group, or of the document after its last."""
-        first, file, number, offset, documents, bad_records = self._find_run(index)
-        return ResumePoint(Position(file, offset, documents), index - first, number, bad_records)
+        run = self._find_run(index)
+        position = Position(run.file, run.offset, run.documents)
+        return ResumePoint(position, index - run.first, run.number, run.bad_records)
 
-    def _find_run(self, index: int) -> list[int]:
-        run: list[int] = self.runs[np.searchsorted(self.runs[:, 0], index, side="right") - 1].tolist()
-        return run
+    def _find_run(self, index: int) -> Run:
+        return self.runs[bisect(self.runs, index, key=attrgetter("first")) - 1]
 
     def number_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Compute the index of the file of each document, and its index in the file: two int64 arrays."""
-        counts = np.diff(np.maximum(self.runs[:, 0], 0), append=len(self.lengths))
-        files, firsts = np.repeat(self.runs[:, 1], counts), np.repeat(self.runs[:, 2] - self.runs[:, 0], counts)
+        runs = np.array(self.runs, dtype=np.int64)
+        counts = np.diff(np.maximum(runs[:, 0], 0), append=len(self.lengths))
+        files, firsts = np.repeat(runs[:, 1], counts), np.repeat(runs[:, 2] - runs[:, 0], counts)
         return files, firsts + np.arange(len(self.lengths))
 
     def find_file_and_index(self, index: int) -> tuple[int, int]:
         """Find the file of one document, and its index in the file."""
-        first, file, number, *_ = self._find_run(index)
-        return file, number + index - first
+        run = self._find_run(index)
+        return run.file, run.number + index - run.first
 
     def choose_validation(self, fraction: float) -> NDArray[np.bool_] | None:
         """Choose the documents for validation; None without hashes."""
@@ -151,7 +170,7 @@ class Group:
             ids=self.ids[int(self.lengths[:n_documents].sum()) :],
             lengths=self.lengths[n_documents:],
             begins_document=True,
-            runs=self.runs - np.array([n_documents, 0, 0, 0, 0, 0]),
+            runs=[run.shift(-n_documents) for run in self.runs],
             hashes=None if self.hashes is None else self.hashes[n_documents:],
         )
 
@@ -275,7 +294,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         self._earlier_bad_records = start.n_bad_records - sources.skipped
         self._file = -1 if start.position is None else start.position.file
         self._next_index = start.index_in_file  # of the next document, in its file
-        self._last_run = np.zeros(6, dtype=np.int64)
+        self._last_run = Run(0, 0, 0, 0, 0, 0)
 
     def begin_group(self) -> int:
         """Begin the next group; returns the bytes of text after which it ends."""
@@ -316,36 +335,36 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
 
         That is the beginning of the group, until enough was searched, and of files that begin in the group.
         """
-        is_new_file = np.diff(part.files, prepend=self._file) > 0
-        is_new_file[0] |= part.files[0] >= 0 and self._warning.needs_all()
-        for block in np.flatnonzero(is_new_file)[:_MAX_SEARCHED_FILES].tolist():
-            name = self._sources.files[part.files[block]].name
+        if not self._warning.names:
+            return
+        n_searched = 0
+        previous_file = -1 if self._warning.needs_all() else self._file
+        for file, start in zip(part.files.tolist(), part.first_starts.tolist(), strict=True):
+            if file <= previous_file:
+                continue
+            n_searched, previous_file, name = n_searched + 1, file, self._sources.files[file].name
             with suppress(OSError), open(name, "rb") as opened:
-                opened.seek(max(int(part.first_starts[block]), 0))
+                opened.seek(max(start, 0))
                 self._warning.search(opened.read(min(self._warning.count_bytes(), part.size)), name)
-            if not self._warning.names:
+            if not self._warning.names or n_searched == _MAX_SEARCHED_FILES:
                 return
 
-    def _number_runs(self, part: BlockIds) -> NDArray[np.int64]:
-        """Number the group's documents within their files: the array `Group.runs`."""
-        # Bad records are not in files that a reader has; it comes after all those before it.
-        no_row = (0, 0, 0, self._earlier_bad_records + self._sources.skipped)
-        rows = np.tile(np.array(no_row, dtype=np.int64), (len(part.begun), 1))
-        of_readers = part.files >= 0
-        rows[of_readers, 0], rows[of_readers, 1] = part.files[of_readers], part.first_starts[of_readers]
-        rows[~of_readers] = np.array(self._rows, dtype=np.int64).reshape(-1, 4)
-        files, begun = rows[:, 0], part.begun
-        n_before = np.cumsum(begun) - begun  # documents begun in the group before each block
-        is_new_file = np.diff(files, prepend=self._file) != 0
-        n_before_file = np.append(-self._next_index, n_before[is_new_file])[np.cumsum(is_new_file)]
-        numbers = n_before - n_before_file
-        runs = np.column_stack((n_before + (not part.begins), files, numbers, rows[:, 1:]))
-        runs = runs[(begun > 0) & (rows[:, 1] >= 0)]
-        self._file, self._next_index = int(files[-1]), int(numbers[-1] + begun[-1])
-        if not part.begins:
-            runs = np.vstack((self._last_run, runs))
-        self._last_run = runs[-1].copy()
-        self._last_run[0] -= len(part.lengths) - (not part.ends)
+    def _number_runs(self, part: BlockIds) -> list[Run]:
+        """Number the group's documents within their files: the runs that begin in the blocks."""
+        runs = [] if part.begins else [self._last_run]
+        first, rows = int(not part.begins), iter(self._rows)
+        # No bad records are in a file that a reader has; those that were before it are all those until now.
+        n_bad = self._earlier_bad_records + self._sources.skipped
+        blocks = zip(part.files.tolist(), part.first_starts.tolist(), part.begun.tolist(), strict=True)
+        for reader_file, start, n_begun in blocks:
+            file, offset, documents, bad_records = next(rows) if reader_file < 0 else (reader_file, start, 0, n_bad)
+            if file != self._file:
+                self._file, self._next_index = file, 0
+            if n_begun and offset >= 0:
+                runs.append(Run(first, file, self._next_index, offset, documents, bad_records))
+            first += n_begun
+            self._next_index += n_begun
+        self._last_run = runs[-1].shift(-len(part.lengths) + (not part.ends))
         return runs
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
+from bpe.data.formats._file_writer import sum_lengths
 from bpe.data.formats.files import WriterThreads
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.data.grouping import Group, ResumePoint
@@ -145,13 +146,13 @@ class OrderedOutput(ShardOutput):
 
     def write(self, group: Group) -> None:
         """Write a group."""
-        token_ends, n_rows = np.cumsum(group.lengths), len(group.lengths)
+        (token_ends, _), n_rows = sum_lengths(group.lengths), len(group.lengths)
         validation = group.choose_validation(self._plan.validation)
         row = token_start = 0  # the next document, and its first id
         while row < n_rows:
             missing_tokens = self._size - self._tokens + token_start
-            last_row = row + int(np.searchsorted(token_ends[row : group.n_complete], missing_tokens))
-            is_full = last_row < group.n_complete
+            is_full = group.n_complete > 0 and token_ends[group.n_complete - 1] >= missing_tokens
+            last_row = row + int(np.searchsorted(token_ends[row : group.n_complete], missing_tokens)) if is_full else 0
             next_row, token_end = (last_row + 1, int(token_ends[last_row])) if is_full else (n_rows, len(group.ids))
             if self._first_document is None:
                 self._first_document = group.find_file_and_index(row)

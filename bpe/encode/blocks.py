@@ -146,7 +146,7 @@ def encode_next_blocks(
         )
         run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()
-        return _merge_words(engine, _join_records(ids, lengths, records))
+        return _merge_words(engine, _make_block_ids(ids, lengths, records))
     batches, parts = [], []
     for block in _take(blocks, max_bytes):
         batch, part = preparer.encode(block, threads)
@@ -196,22 +196,23 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
     if not parts:
         return None
     fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size, -1, -1) for part in parts]
-    return _join_records(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
-
-
-def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
-    """Join the records of blocks as `BlockJob.result` returns them."""
-    if not len(records):
-        return None
+    records, lengths = np.array(fields, dtype=np.int64), np.concatenate([part.lengths for part in parts])
     n_documents, continued = records[:, 0], records[:, 1] == 0
-    begun, begins = n_documents - continued, not continued[0]
     continued[0] = False
     if continued.any():
         first_items = (np.cumsum(n_documents) - n_documents)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
+    return _make_block_ids(ids, lengths, records)
+
+
+def _make_block_ids(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
+    """Join the records of blocks as `BlockJob.result` returns them."""
+    if not len(records):
+        return None
+    begun = records[:, 0] - (records[:, 1] == 0)
     n_bytes, size = records[:, 3:5].sum(axis=0).tolist()
-    files, first_starts = records[:, 5], records[:, 6]
-    return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun, files, first_starts)
+    begins, ends = bool(records[0, 1]), bool(records[-1, 2])
+    return BlockIds(ids, lengths, begins, ends, n_bytes, size, begun, records[:, 5], records[:, 6])
 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:

@@ -1,7 +1,11 @@
+import numpy as np
+from numpy.typing import NDArray
+
 from bpe.base._buffers import Buffer
 from bpe.base._team import Team
 
 def crc32(data: Buffer, before: int = 0) -> int: ...
+def sum_lengths(lengths: NDArray[np.int64], first: int = 0) -> tuple[NDArray[np.int64], int]: ...
 def combine_crc32(first: int, second: int, size: int) -> int: ...
 def write_at(
     file: int,

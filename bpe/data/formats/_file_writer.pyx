@@ -11,6 +11,8 @@ fails, as on a full file system, `pwrite` reports why, whereas storing to a page
 
 import os
 
+import numpy as np
+
 from bpe.base._atomic cimport load, store
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._interrupts cimport check_signals
@@ -132,6 +134,19 @@ def crc32(const byte_t[::1] data, uint32_t before=0):
     with nogil:
         before = add_crc32(before, &data[0], data.shape[0], level)
     return before
+
+
+def sum_lengths(const int64_t[::1] lengths, int64_t first=0):
+    """Compute `first + np.cumsum(lengths)` and the smallest length, or 0: (ends, smallest); the GIL is not released."""
+    ends = np.empty(lengths.shape[0], dtype=np.int64)
+    cdef int64_t[::1] out = ends
+    cdef int64_t smallest = 0
+    cdef Py_ssize_t i
+    for i in range(lengths.shape[0]):
+        first += lengths[i]
+        smallest = min(smallest, lengths[i])
+        out[i] = first
+    return ends, smallest
 
 
 def combine_crc32(uint32_t first, uint32_t second, size_t size):

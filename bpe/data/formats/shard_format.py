@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import sync_folder
+from bpe.data.formats._file_writer import sum_lengths
 from bpe.data.formats.files import ONE_THREAD, ShardFile, Spool, WriterThreads, WrittenFile
 from bpe.data.formats.reading import Shard, split_by_token
 from bpe.errors import check_int
@@ -263,9 +264,9 @@ class ShardWriter:
             raise ValueError(
                 f"begins_document is {begins_document}, but the last document {state} complete; see ShardWriter.write"
             )
-        positions = self.tokens + np.cumsum(lengths, dtype=np.int64)
+        positions, smallest = sum_lengths(np.ascontiguousarray(lengths, dtype=np.int64), self.tokens)
         total = int(positions[-1]) - self.tokens if len(positions) else 0
-        if total != len(ids) or (len(lengths) and int(lengths.min()) < 0):
+        if total != len(ids) or smallest < 0:
             raise ValueError(f"the lengths add up to {total}, but there are {len(ids)} ids; they must be equal")
         if self._masks != (mask is not None) and len(lengths):
             state_of_call = "has none" if self._masks else "has one"
