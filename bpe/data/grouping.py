@@ -319,7 +319,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         self._search_files(part)
         memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
         limit = max(int(part.size * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
-        self._limit = min(limit, self._max_bytes, 2 * self._limit)
+        self._limit = min(limit, self._max_bytes, 4 * self._limit)
         return Group(
             ids=part.ids,
             lengths=part.lengths,
