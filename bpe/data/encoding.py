@@ -52,6 +52,8 @@ TOKENIZER_NAME = "tokenizer.json"
 _MAX_CHECKED_BYTES = 16 << 20
 #: The fewest bytes of text for which several threads write.
 MIN_SHARED_BYTES = 16 << 20
+#: The most threads that encode row groups, each of which takes some 25 MB of memory.
+MAX_WORKERS = 24
 
 
 def encode_shards(
@@ -228,10 +230,8 @@ class _ShardJob:
         """Start threads that help to write, if there is much to write, and join them at the end of the block."""
         size = self._sources.text_size
         team = Team(threads if size is None or size >= MIN_SHARED_BYTES else 1)
-        with (
-            team_threads(team),
-            Workers(team.size if team.size > 1 and self._plan.format.has_row_groups else 0) as workers,
-        ):
+        n_workers = min(threads, MAX_WORKERS) if team.size > 1 and self._plan.format.has_row_groups else 0
+        with team_threads(team), Workers(n_workers) as workers:
             yield WriterThreads(team, workers if workers.size else None)
 
     @contextmanager

@@ -39,6 +39,7 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 
 WAYS: dict[str, dict[str, Any]] = {
     "in order": {"shard_size": 3000},
+    "three files": {"format": "datatrove", "append": None, "shard_size": 3000},
     "one shard": {"format": "nanogpt", "append": None},
     "split": {"shard_size": 3000, "validation": 0.3},
     "shuffled": {"shards": 3, "seed": 5, "validation": 0.2},

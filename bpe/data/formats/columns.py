@@ -208,8 +208,9 @@ class ColumnWriter(ShardWriter):
         self._keep()
 
     def _append(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
-        for column, values in zip(self._columns, (ids, mask), strict=False):
-            column.append(values)
+        self._columns[0].append(ids)
+        if mask is not None:
+            self._columns[1].append(mask)
 
     def _keep(self) -> None:
         for column in self._columns:
