@@ -52,7 +52,7 @@ TOKENIZER_NAME = "tokenizer.json"
 _MAX_CHECKED_BYTES = 16 << 20
 #: The fewest bytes of text for which several threads write.
 MIN_SHARED_BYTES = 16 << 20
-#: The most threads that encode row groups, each of which takes some 25 MB of memory.
+#: The most threads that encode row groups, each of which takes some 15 MB of memory.
 MAX_WORKERS = 24
 
 
@@ -216,6 +216,7 @@ class _ShardJob:
                 with_hashes=plan.validation > 0,
                 names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 before_block=writer.check,  # an error of the writer ends the encoding
+                size_divisor=2 if plan.format.has_row_groups else 1,
             ).encode(threads)
             with closing(groups):
                 for group in groups:
@@ -230,7 +231,9 @@ class _ShardJob:
         """Start threads that help to write, if there is much to write, and join them at the end of the block."""
         size = self._sources.text_size
         team = Team(threads if size is None or size >= MIN_SHARED_BYTES else 1)
-        n_workers = min(threads, MAX_WORKERS) if team.size > 1 and self._plan.format.has_row_groups else 0
+        n_workers = (
+            min(threads - threads // 4, MAX_WORKERS) if team.size > 1 and self._plan.format.has_row_groups else 0
+        )
         with team_threads(team), Workers(n_workers) as workers:
             yield WriterThreads(team, workers if workers.size else None)
 

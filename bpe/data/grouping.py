@@ -188,6 +188,7 @@ class DocumentGroups:
         with_hashes: whether groups have the documents' content hashes; only with `whole_documents`.
         names: the special tokens that a warning names where they occur as ordinary text.
         before_block: called before each block; an exception of it ends the encoding.
+        size_divisor: groups are so many times smaller, for an output that keeps more of them in memory.
 
     """
 
@@ -203,7 +204,9 @@ class DocumentGroups:
         with_hashes: bool = False,
         names: Collection[str] = (),
         before_block: Callable[[], None] = lambda: None,
+        size_divisor: int = 1,
     ) -> None:
+        self._size_divisor = size_divisor
         self._sources, self._engine, self._bos_eos, self._allowed = sources, engine, bos_eos, allowed
         self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
         self._names, self._before_block = names, before_block
@@ -215,6 +218,7 @@ class DocumentGroups:
         unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if can_read_in_kernel else None
         blocks = sources.blocks(self._make_cut(), threads, start=self._start.position, unsplittable=unsplittable)
         largest = max(MAX_GROUP_BYTES, min(MAX_GROUP_BYTES * threads // 12, MAX_SHARED_GROUP_BYTES))
+        largest //= self._size_divisor
         group_blocks = _GroupBlocks(
             blocks,
             self._start,

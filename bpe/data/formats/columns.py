@@ -1,7 +1,7 @@
 """Parquet and Arrow IPC files: a column `input_ids` of lists, one row for each document, and `loss_mask` beside it.
 
 The ids are uint16, int32 or uint32, whichever is the first to hold the largest id, in large lists, whose 64-bit offsets
-do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**20 ids or 2**18
+do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**19 ids or 2**18
 documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 26 bytes
 of memory for each id of the longest document, Arrow's none. Needs pyarrow (extra `arrow`).
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: The names of the columns.
 IDS_COLUMN, MASK_COLUMN = "input_ids", "loss_mask"
 #: A row group or record batch ends with the document that reaches one of these numbers.
-_GROUP_TOKENS, _GROUP_DOCUMENTS = 1 << 20, 1 << 18
+_GROUP_TOKENS, _GROUP_DOCUMENTS = 1 << 19, 1 << 18
 #: The most numbers of a row group that are gathered in memory.
 _MAX_GATHERED_TOKENS = 1 << 23
 #: The longest document of a Parquet shard: some 3.5 GB of memory while it is written.
