@@ -166,9 +166,7 @@ def _create_temporary(target: Path, mode: int, shown_path: str) -> tuple[str, in
     while True:
         temporary_path = str(target.parent / f"{_make_prefix(target)}{os.urandom(8).hex()}.tmp")
         with _name_target_in_errors(shown_path):
-            descriptor = os.open(
-                temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode
-            )
+            descriptor = os.open(temporary_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         if _try_lock(descriptor):
             return temporary_path, descriptor
         os.close(descriptor)

@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bpe.base._team import Outcome
+from bpe.base._team import Outcome, Team
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.threads import Workers, resolve_threads
+from bpe.base.threads import Workers, resolve_threads, team_threads
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
+from bpe.data.formats.files import WriterThreads
 from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
 from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
@@ -50,6 +51,10 @@ log = get_log()
 TOKENIZER_NAME = "tokenizer.json"
 #: Sources of about this many bytes of text or less are read before the work, to see that both splits have documents.
 _MAX_CHECKED_BYTES = 16 << 20
+#: The fewest bytes of text for which several threads write.
+MIN_SHARED_BYTES = 16 << 20
+#: The most threads that encode row groups, each of which takes some 15 MB of memory.
+MAX_WORKERS = 24
 
 
 def encode_shards(
@@ -175,9 +180,11 @@ class _ShardJob:
         with lock_folder(out):
             if (out / MANIFEST_NAME).exists():
                 return self._read_finished()
-            with self._open_journal() as journal:
-                shuffled_output = None if plan.seed is None else ShuffledShardOutput(plan, journal, self._sources)
-                output = shuffled_output or OrderedShardOutput(plan, journal)
+            with self._open_journal() as journal, self._start_writer_threads(threads) as writer_threads:
+                shuffled_output = (
+                    None if plan.seed is None else ShuffledShardOutput(plan, journal, writer_threads, self._sources)
+                )
+                output = shuffled_output or OrderedShardOutput(plan, journal, writer_threads)
                 with output:
                     self._encode(output, threads, progress)
                     if shuffled_output is not None:
@@ -210,6 +217,7 @@ class _ShardJob:
                 with_hashes=plan.validation > 0,
                 names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 before_block=writer.check,  # an error of the writer ends the encoding
+                size_divisor=2 if plan.format.has_row_groups else 1,
             ).encode(threads)
             with closing(groups):
                 for group in groups:
@@ -218,6 +226,17 @@ class _ShardJob:
                     del group
             writer.wait()
         output.finish(skipped_before + sources.skipped)
+
+    @contextmanager
+    def _start_writer_threads(self, threads: int) -> Iterator[WriterThreads]:
+        """Start threads that help to write, if there is much to write, and join them at the end of the block."""
+        size = self._sources.text_size
+        team = Team(threads if size is None or size >= MIN_SHARED_BYTES else 1)
+        n_workers = (
+            min(threads - threads // 4, MAX_WORKERS) if team.size > 1 and self._plan.format.has_row_groups else 0
+        )
+        with team_threads(team), Workers(n_workers) as workers:
+            yield WriterThreads(team, workers if workers.size else None)
 
     @contextmanager
     def _open_journal(self) -> Iterator[Journal]:

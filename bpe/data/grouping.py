@@ -1,23 +1,25 @@
-"""The ids of sources in groups of documents, each with the position in the sources where it begins.
+"""The ids of sources in groups of documents, each with the positions in the sources where reading can go on.
 
-A group is some 32 MB of text: enough for all threads, and little memory. It ends at the end of a document where it can,
-because reading can go on only there. In a document that is larger than a group, groups end at safe split points, and
-they resume at the document's start, as a position and the number of documents after it:
+A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. Reading can go on
+where a block begins with a document, or where the first document of a block of a `FileReader` begins: there a *run*
+begins, and a document is found again as the start of its run and the number of documents after it:
 
-    blocks      |doc 0, doc 1|doc 2, doc 3 ..|.. doc 3 ..|.. doc 3|doc 4, doc 5|
-    groups      |          group 0           |     group 1        |  group 2   |
-    resume at   (0, 0), 0                    (0, 0), 3            (0, offset of doc 4), 0
+    blocks      |doc 0, doc 1|doc 2, doc 3 ..|.. doc 3 ..|.. doc 3, doc 4|doc 5, doc 6|
+    groups      |          group 0           |         group 1           |  group 2   |
+    runs        |doc 0, 1    |doc 2, 3                   |doc 4          |doc 5, 6    |
 
 How documents are grouped depends on the threads and on chance, and changes nothing in the output.
 """
 
 from __future__ import annotations
 
-import sys
+from bisect import bisect
 from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +34,21 @@ from bpe.encode.engine import BosEos, Engine
 from bpe.errors import get_log, pluralize
 from bpe.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from bpe.corpus._file_reader import FileReader
+
 log = get_log()
 
-#: The size of a group's text in bytes: the first, the least and the most.
-FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES = 2 << 20, 1 << 20, 32 << 20
-#: The memory in bytes that the ids and the lengths of one group are meant to take.
-_GROUP_MEMORY = 48 << 20
+#: The size of a group's text in bytes: the first, the least, the most with up to 12 threads, and with any number.
+FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES, MAX_SHARED_GROUP_BYTES = 4 << 20, 1 << 20, 48 << 20, 192 << 20
+#: The memory in bytes that the ids and the lengths of one group are meant to take, for each byte of the largest text.
+_MEMORY_PER_BYTE = 1.5
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
 _BYTES_PER_ID, _BYTES_PER_LENGTH, _BYTES_PER_DOCUMENT = 4, 48, 160
 #: Names of special tokens are searched for in so many bytes of the first blocks, and in so many of each later block.
 _FULLY_SEARCHED_BYTES, _SAMPLE_BYTES = 8 << 20, 16 << 10
+#: In a group that the kernel has read, they are searched for in at most so many files.
+_MAX_SEARCHED_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,36 @@ class ResumePoint:
         numbers = [position.file_index, position.offset, position.documents_to_skip]
         return [*numbers, self.documents_to_skip, self.index_in_file, self.n_bad_records]
 
+    def to_run(self) -> Run:
+        """Make the run of a group whose first document this is the position of."""
+        assert self.position is not None
+        file, offset, documents = self.position.file_index, self.position.offset, self.position.documents_to_skip
+        return Run(-self.documents_to_skip, file, self.index_in_file, offset, documents, self.n_bad_records)
+
     @classmethod
     def from_json(cls, value: list[int]) -> ResumePoint:
         """Make a resume point from a journal's numbers."""
         file, offset, documents, *counts = value
         return cls(Position(file, offset, documents), *counts)
+
+
+class Run(NamedTuple):
+    """Where a run of documents begins: `first` is the index in a group of its first document.
+
+    `number` is that document's number in its file; `offset` and `documents` are those of its `Position`; there are
+    `bad_records` that were left out before it.
+    """
+
+    first: int
+    file: int
+    number: int
+    offset: int
+    documents: int
+    bad_records: int
+
+    def shift(self, documents: int) -> Run:
+        """Return this run for a group that begins `documents` documents earlier."""
+        return self._replace(first=self.first + documents)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,9 +116,8 @@ class DocumentGroup:
         lengths: int64, the number of ids of each document, or of the part of one.
         begins_document: whether the first document begins in this group.
         ends_document: whether the last document ends in this group.
-        start: where to read again for the first document.
-        file_runs: int64, shape (n, 3), a row for each block in which documents begin: the index in this group of the
-            first one, its file, and its index in the file. The first row is for the first document.
+        runs: where runs of documents begin, in order. The first one has the first document, and may begin in an earlier
+            group, at an index below 0. No array: most functions of NumPy release the GIL, and may wait for it then.
         size: bytes of the sources on disk that were read for it.
         hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
 
@@ -96,8 +127,7 @@ class DocumentGroup:
     lengths: NDArray[np.int64]
     begins_document: bool = True
     ends_document: bool = True
-    start: ResumePoint
-    file_runs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    runs: list[Run]
     size: int = 0
     hashes: NDArray[np.uint64] | None = None
 
@@ -108,23 +138,24 @@ class DocumentGroup:
 
     def find_resume_point(self, index: int) -> ResumePoint:
         """Return the resume point of document `index` of this group, or of the document after its last."""
-        return replace(self.start, documents_to_skip=self.start.documents_to_skip + index)
+        run = self._find_run(index)
+        position = Position(run.file, run.offset, run.documents)
+        return ResumePoint(position, index - run.first, run.number, run.bad_records)
+
+    def _find_run(self, index: int) -> Run:
+        return self.runs[bisect(self.runs, index, key=attrgetter("first")) - 1]
 
     def number_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Compute the index of the file of each document, and its index in the file: two int64 arrays."""
-        counts = np.diff(np.maximum(self.file_runs[:, 0], 0), append=len(self.lengths))
-        files, firsts = (
-            np.repeat(self.file_runs[:, 1], counts),
-            np.repeat(self.file_runs[:, 2] - self.file_runs[:, 0], counts),
-        )
+        runs = np.array(self.runs, dtype=np.int64)
+        counts = np.diff(np.maximum(runs[:, 0], 0), append=len(self.lengths))
+        files, firsts = np.repeat(runs[:, 1], counts), np.repeat(runs[:, 2] - runs[:, 0], counts)
         return files, firsts + np.arange(len(self.lengths))
 
     def find_file_and_index(self, index: int) -> tuple[int, int]:
         """Find the file of one document, and its index in the file."""
-        first, file, first_index = self.file_runs[
-            np.searchsorted(self.file_runs[:, 0], index, side="right") - 1
-        ].tolist()
-        return file, first_index + index - first
+        run = self._find_run(index)
+        return run.file, run.number + index - run.first
 
     def choose_validation(self, fraction: float) -> NDArray[np.bool_] | None:
         """Choose the documents for validation; None without hashes."""
@@ -139,8 +170,7 @@ class DocumentGroup:
             ids=self.ids[int(self.lengths[:n_documents].sum()) :],
             lengths=self.lengths[n_documents:],
             begins_document=True,
-            start=self.find_resume_point(n_documents),
-            file_runs=self.file_runs - np.array([n_documents, 0, 0]),
+            runs=[run.shift(-n_documents) for run in self.runs],
             hashes=None if self.hashes is None else self.hashes[n_documents:],
         )
 
@@ -158,6 +188,7 @@ class DocumentGroups:
         with_hashes: whether groups have the documents' content hashes; only with `whole_documents`.
         names: the special tokens that a warning names where they occur as ordinary text.
         before_block: called before each block; an exception of it ends the encoding.
+        size_divisor: groups are so many times smaller, for an output that keeps more of them in memory.
 
     """
 
@@ -173,7 +204,9 @@ class DocumentGroups:
         with_hashes: bool = False,
         names: Collection[str] = (),
         before_block: Callable[[], None] = lambda: None,
+        size_divisor: int = 1,
     ) -> None:
+        self._size_divisor = size_divisor
         self._sources, self._engine, self._bos_eos, self._allowed = sources, engine, bos_eos, allowed
         self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
         self._names, self._before_block = names, before_block
@@ -181,29 +214,35 @@ class DocumentGroups:
     def encode(self, threads: int) -> Generator[DocumentGroup, None, None]:
         """Encode the sources in groups. Close the generator."""
         sources, documents_to_skip = self._sources, self._start.documents_to_skip
-        blocks = sources.blocks(self._make_block_end_finder(), threads, start=self._start.position)
+        can_read_in_kernel = sources.regular and not self._whole_documents
+        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if can_read_in_kernel else None
+        blocks = sources.blocks(
+            self._make_block_end_finder(), threads, start=self._start.position, unsplittable=unsplittable
+        )
+        largest = max(MAX_GROUP_BYTES, min(MAX_GROUP_BYTES * threads // 12, MAX_SHARED_GROUP_BYTES))
+        largest //= self._size_divisor
         group_blocks = _GroupBlocks(
             blocks,
             self._start,
-            self._start.n_bad_records - sources.skipped,
-            whole_documents=self._whole_documents,
+            sources,
+            max_bytes=largest,
+            bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
             with_hashes=self._with_hashes,
             names=self._names,
             before_block=self._before_block,
         )
         with closing(blocks):  # an error leaves no file open
             while True:
-                group_blocks.begin_group()
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
                 # clearing it took 0.1 s more for 110 MB.
                 ids = encode_next_blocks(
                     self._engine,
                     group_blocks,
                     threads,
-                    MAX_GROUP_BYTES,
+                    largest,
                     allowed=self._allowed,
                     bos_eos=self._bos_eos,
-                    max_bytes=sys.maxsize,
+                    max_bytes=group_blocks.begin_group(),
                     ahead=not sources.regular,
                 )
                 if ids is None:
@@ -229,106 +268,112 @@ class DocumentGroups:
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
 
-class _GroupBlocks(Iterator[Block]):
-    """Yields the blocks of one group, and then, after `begin_group`, those of the next.
+class _GroupBlocks(Iterator["Block | FileReader"]):
+    """Yields the blocks and readers of all groups, and numbers the documents of each group.
 
     Args:
         blocks: all blocks of the sources from the start on.
         start: where they begin.
-        earlier_bad_records: bad records that earlier runs left out.
-        whole_documents, with_hashes, names, before_block: as for `DocumentGroups`.
+        sources: the sources.
+        max_bytes: the most bytes of a group's text, about.
+        bytes_per_document: the memory that a document takes beside its ids.
+        with_hashes, names, before_block: as for `DocumentGroups`.
 
     """
 
     def __init__(
         self,
-        blocks: Iterator[Block],
+        blocks: Iterator[Block | FileReader],
         start: ResumePoint,
-        earlier_bad_records: int,
+        sources: Sources,
         *,
-        whole_documents: bool,
+        max_bytes: int,
+        bytes_per_document: int,
         with_hashes: bool,
         names: Collection[str],
         before_block: Callable[[], None],
     ) -> None:
-        self._blocks, self._before_block, self._with_hashes = blocks, before_block, with_hashes
-        self._bytes_per_document = _BYTES_PER_DOCUMENT if whole_documents else _BYTES_PER_LENGTH
+        self._blocks, self._sources, self._before_block = blocks, sources, before_block
+        self._max_bytes, self._bytes_per_document, self._with_hashes = max_bytes, bytes_per_document, with_hashes
         self._warning = NameWarning(names)
-        self._next_block: Block | None = None  # read already, and of the next group
         self._limit = FIRST_GROUP_BYTES
-        # The last position to read from, and the documents begun since.
-        self._resume_from = start
-        self._n_begun_since = 0
-        self._earlier_bad_records = earlier_bad_records
+        self._earlier_bad_records = start.n_bad_records - sources.skipped
         self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
+        self._last_run = Run(0, 0, 0, 0, 0, 0)
 
-    def begin_group(self) -> None:
-        """Begin the next group."""
-        self._n_bytes, self._size, self._continues_document = 0, 0, False
-        self._files: list[int] = []  # of each block
+    def begin_group(self) -> int:
+        """Begin the next group; returns the bytes of text after which it ends."""
+        self._rows: list[tuple[int, int, int, int]] = []  # of blocks: file, offset or -1, documents, bad records
         self._hashes: list[NDArray[np.uint64]] = []
+        return self._limit
 
-    def __next__(self) -> Block:
+    def __next__(self) -> Block | FileReader:
         self._before_block()
-        block = self._next_block if self._next_block is not None else next(self._blocks, None)
-        self._next_block = block
-        if block is None or self._ends_before(block):
-            raise StopIteration
-        self._next_block = None
-        self._warning.search(block)
-        if not self._files:
-            self._continues_document = not block.begins_document
-            if block.begins_document:
-                index = self._next_index if block.file_index == self._file else 0
-                bad_records = self._earlier_bad_records + block.n_bad_records
-                self._resume_from = ResumePoint(block.resume_position, index_in_file=index, n_bad_records=bad_records)
-                self._n_begun_since = 0
-        self._n_bytes += len(block.text)
-        self._size += block.size
-        self._files.append(block.file_index)
+        block = next(self._blocks)
+        if not isinstance(block, Block):
+            return block
+        self._warning.search(block.text, block.source)
+        offset = block.position if block.begins_document else -1
+        self._rows.append(
+            (block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records)
+        )
         if self._with_hashes:
             self._hashes.append(hash_documents(block.text, *block.find_documents(keep_empty=True)))
         return block
 
-    def _ends_before(self, block: Block) -> bool:
-        """Check whether the group ends before a block."""
-        if not self._files:
-            return False
-        if self._continues_document and block.begins_document:
-            return True
-        return self._n_bytes >= self._limit and (block.begins_document or self._n_bytes >= 2 * self._limit)
-
     def end_group(self, part: BlockIds) -> DocumentGroup:
-        """Make the group of the blocks that `next` has returned since `begin_group`, from their ids."""
-        n_before = self._n_begun_since - (not part.begins_document)
-        self._n_begun_since = n_before + len(part.lengths)
+        """Make the group of the blocks that were encoded since `begin_group`, from their ids."""
+        self._search_files(part)
         memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
-        limit = max(self._n_bytes * _GROUP_MEMORY // memory, MIN_GROUP_BYTES)
-        self._limit = min(limit, MAX_GROUP_BYTES, 2 * self._limit)
+        limit = max(int(part.size * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
+        self._limit = min(limit, self._max_bytes, 4 * self._limit)
         return DocumentGroup(
             ids=part.ids,
             lengths=part.lengths,
             begins_document=part.begins_document,
             ends_document=part.ends_document,
-            start=replace(self._resume_from, documents_to_skip=n_before),
-            file_runs=self._number_runs(part),
-            size=self._size,
+            runs=self._number_runs(part),
+            size=part.size,
             hashes=np.concatenate(self._hashes) if self._with_hashes else None,
         )
 
-    def _number_runs(self, part: BlockIds) -> NDArray[np.int64]:
-        """Number the group's documents within their files: the array `DocumentGroup.file_runs`."""
-        rows = [] if part.begins_document else [(0, self._file, self._next_index - 1)]
-        index = len(rows)
-        for file, n_begun in zip(self._files, part.n_begun.tolist(), strict=True):
+    def _search_files(self, part: BlockIds) -> None:
+        """Search files that a `FileReader` has read for names of special tokens.
+
+        That is the beginning of the group, until enough was searched, and of files that begin in the group.
+        """
+        if not self._warning.names:
+            return
+        n_searched = 0
+        previous_file = -1 if self._warning.needs_all() else self._file
+        for file, start in zip(part.files.tolist(), part.first_starts.tolist(), strict=True):
+            if file <= previous_file:
+                continue
+            n_searched, previous_file, name = n_searched + 1, file, self._sources.files[file].name
+            with suppress(OSError), open(name, "rb") as opened:
+                opened.seek(max(start, 0))
+                self._warning.search(opened.read(min(self._warning.count_bytes(), part.size)), name)
+            if not self._warning.names or n_searched == _MAX_SEARCHED_FILES:
+                return
+
+    def _number_runs(self, part: BlockIds) -> list[Run]:
+        """Number the group's documents within their files: the runs that begin in the blocks."""
+        runs = [] if part.begins_document else [self._last_run]
+        first, rows = int(not part.begins_document), iter(self._rows)
+        # No bad records are in a file that a reader has; those that were before it are all those until now.
+        n_bad = self._earlier_bad_records + self._sources.skipped
+        blocks = zip(part.files.tolist(), part.first_starts.tolist(), part.n_begun.tolist(), strict=True)
+        for reader_file, start, n_begun in blocks:
+            file, offset, documents, bad_records = next(rows) if reader_file < 0 else (reader_file, start, 0, n_bad)
             if file != self._file:
                 self._file, self._next_index = file, 0
-            if n_begun:
-                rows.append((index, file, self._next_index))
-            index += n_begun
+            if n_begun and offset >= 0:
+                runs.append(Run(first, file, self._next_index, offset, documents, bad_records))
+            first += n_begun
             self._next_index += n_begun
-        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+        self._last_run = runs[-1].shift(-len(part.lengths) + (not part.ends_document))
+        return runs
 
 
 # Validation documents -------------------------------------------------------------------------------------------------
@@ -389,31 +434,39 @@ class NameWarning:
     """
 
     def __init__(self, names: Collection[str]) -> None:
-        self._names = {name: name.encode() for name in names}
+        self.names = {name: name.encode() for name in names}
         self._searched = 0
 
     def wrap_blocks(self, blocks: Generator[Block, None, None]) -> Generator[Block, None, None]:
         """Pass blocks on, and close their generator at the end."""
         with closing(blocks):
             for block in blocks:
-                self.search(block)
+                self.search(block.text, block.source)
                 yield block
 
-    def search(self, block: Block) -> None:
-        """Search a block, unless the warning was given."""
-        if not self._names:
+    def needs_all(self) -> bool:
+        """Whether the next text is searched as a whole."""
+        return bool(self.names) and self._searched < _FULLY_SEARCHED_BYTES
+
+    def count_bytes(self) -> int:
+        """Return how many bytes of the next text are searched."""
+        return max(_FULLY_SEARCHED_BYTES - self._searched, _SAMPLE_BYTES)
+
+    def search(self, text: Bytes, source: str) -> None:
+        """Search the beginning of a block, unless the warning was given."""
+        if not self.names:
             return
-        text = bytes(block.text[: max(_FULLY_SEARCHED_BYTES - self._searched, _SAMPLE_BYTES)])
+        text = bytes(text[: self.count_bytes()])
         self._searched += len(text)
-        for name, encoded in self._names.items():
+        for name, encoded in self.names.items():
             n_occurrences = text.count(encoded)
             if n_occurrences:
-                self._names = {}
+                self.names = {}
                 log.warning(
                     "%s: %r occurs at least %s as ordinary text, which gives ordinary ids; pass separator= "
                     "(--separator) if it separates documents, or allowed_special='all' (--allow-special) if the text "
                     "may have special tokens",
-                    block.source,
+                    source,
                     name,
                     pluralize(n_occurrences, "time"),
                 )

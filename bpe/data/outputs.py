@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
+from bpe.data.formats._file_writer import sum_lengths
+from bpe.data.formats.files import WriterThreads
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.data.grouping import DocumentGroup, ResumePoint
 from bpe.data.journal import Journal, crash_point
@@ -36,6 +38,7 @@ class ShardOutput:
     Args:
         plan: where shards go, and how.
         journal: its steps are those that are finished.
+        threads: those that help to write shards.
 
     Attributes:
         start: where reading goes on after the finished steps; None if there is nothing left to read.
@@ -44,8 +47,8 @@ class ShardOutput:
 
     start: ResumePoint | None = ResumePoint()
 
-    def __init__(self, plan: ShardPlan, journal: Journal) -> None:
-        self._plan, self._journal = plan, journal
+    def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads) -> None:
+        self._plan, self._journal, self._threads = plan, journal, threads
         self._n_finished_steps = 0  # steps of shards
         self._n_documents: Counter[str | None] = Counter()  # of each split, in finished steps
         self._writers: dict[str | None, ShardWriter] = {}
@@ -84,7 +87,9 @@ class ShardOutput:
             plan = self._plan
             info = ShardInfo(plan.fingerprint, first_document=self._n_documents[split])
             stem = plan.make_stem(split, self._n_finished_steps)
-            self._writers[split] = plan.format.open_writer(plan.folder, stem, plan.dtype, info=info)
+            self._writers[split] = plan.format.open_writer(
+                plan.folder, stem, plan.dtype, info=info, threads=self._threads
+            )
         return self._writers[split]
 
     def _finish_step(self, **fields: Any) -> None:
@@ -130,8 +135,8 @@ def _make_source_fields(n_used_files: int | None, next_point: ResumePoint | None
 class OrderedShardOutput(ShardOutput):
     """Writes groups of documents to shards in source order."""
 
-    def __init__(self, plan: ShardPlan, journal: Journal) -> None:
-        super().__init__(plan, journal)
+    def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads) -> None:
+        super().__init__(plan, journal, threads)
         self._size = (1 << 63) - 1 if plan.shard_size is None else plan.shard_size
         self._first_document: tuple[int, int] | None = None  # the file and the index in it of the step's first document
         self._last_file = -1
@@ -141,16 +146,16 @@ class OrderedShardOutput(ShardOutput):
 
     def write(self, group: DocumentGroup) -> None:
         """Write a group."""
-        token_ends, n_documents = np.cumsum(group.lengths), len(group.lengths)
+        (token_ends, _), n_documents = sum_lengths(group.lengths), len(group.lengths)
         validation = group.choose_validation(self._plan.validation)
         document = token_start = 0  # the next document, and its first id
         while document < n_documents:
             missing_tokens = self._size - self._n_step_tokens + token_start
-            last_document = document + int(np.searchsorted(token_ends[document : group.n_complete], missing_tokens))
-            is_full = last_document < group.n_complete
-            next_document, token_end = (
-                (last_document + 1, int(token_ends[last_document])) if is_full else (n_documents, len(group.ids))
-            )
+            is_full = group.n_complete > 0 and token_ends[group.n_complete - 1] >= missing_tokens
+            next_document, token_end = n_documents, len(group.ids)
+            if is_full:
+                last_document = document + int(np.searchsorted(token_ends[document : group.n_complete], missing_tokens))
+                next_document, token_end = last_document + 1, int(token_ends[last_document])
             if self._first_document is None:
                 self._first_document = group.find_file_and_index(document)
             self._last_file = group.find_file_and_index(next_document - 1)[0]
@@ -185,8 +190,8 @@ class ShuffledShardOutput(ShardOutput):
     a record per shard.
     """
 
-    def __init__(self, plan: ShardPlan, journal: Journal, sources: Sources) -> None:
-        super().__init__(plan, journal)
+    def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads, sources: Sources) -> None:
+        super().__init__(plan, journal, threads)
         self._unsaved_bytes = self._n_used_files = 0
         self._n_shards = plan.count_shards(sources)
         checkpoint_steps = [step for step in journal.steps if "buckets" in step]
@@ -205,7 +210,7 @@ class ShuffledShardOutput(ShardOutput):
         """Append the documents of a group to buckets."""
         plan = self._plan
         if self._unsaved_bytes >= CHECKPOINT_BYTES:
-            self._save_checkpoint(group.start)
+            self._save_checkpoint(group.find_resume_point(0))
         assert plan.seed is not None
         keys = compute_document_keys(plan.seed, plan.part or (0, 1), *group.number_documents())
         self._buckets.append(group.ids, group.lengths, keys, group.choose_validation(plan.validation))

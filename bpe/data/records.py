@@ -212,7 +212,8 @@ class _StepChecker:
         for entry in entries:
             stem = plan.make_stem(entry.split, index)
             names = list(plan.format.name_files(stem))
-            if entry.stem != stem or [file.name for file in entry.files] != names or entry.start is not None:
+            file_names = sorted(file.name for file in entry.files)  # in the order in which they were finished
+            if entry.stem != stem or file_names != sorted(names) or entry.start is not None:
                 raise FormatError(f"its files must be {names}, of shard {stem}, without a start", where="shards")
             if not entry.documents:
                 raise FormatError("it has no documents; a shard in a journal has some", where="shards")

@@ -21,7 +21,7 @@ from bpe.base.progress import Advance, ProgressLike, check_progress, progress_ba
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.formats.files import choose_crc32
+from bpe.data.formats._file_writer import crc32
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation, hash_documents
 from bpe.data.journal import JOURNAL_NAME
@@ -145,7 +145,6 @@ def _find_unlisted_files(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda _: None) -> Iterator[str]:
     """Compare the files of a shard with their sizes and sums."""
-    crc32 = choose_crc32()
     for file in entry.files:
         path = folder / file.name
         if not path.is_file():

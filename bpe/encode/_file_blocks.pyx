@@ -15,7 +15,7 @@ import numpy as np
 cimport cython
 
 from bpe.base._aho_corasick cimport Finder, MatchList
-from bpe.base._memory cimport check_lock, grow_array
+from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
@@ -26,7 +26,7 @@ from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 
@@ -52,9 +52,15 @@ cdef struct Record:           # of an encoded block
     int64_t ends
     int64_t n_bytes
     int64_t size
+    int64_t file              # its index among the sources, and where the first document that begins in the block
+    int64_t first_start       # begins in it; -1 if none does, or if Python code has read the block
 
 cdef enum:
-    RECORD_FIELDS = 6         # of a record
+    RECORD_FIELDS = 8         # of a record
+
+cdef struct RecordedBlock:
+    Record* record
+    const int64_t* counts     # ids of each document
 
 
 cdef Py_ssize_t find_last_cut(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
@@ -117,18 +123,6 @@ cdef class BlockBuffers(ThreadBuffers):
         self.n_records += 1
         self.n_counts += record.n
         return 0
-
-    def to_arrays(self):
-        """Return the records, int64 of shape (n, RECORD_FIELDS), and their counts, int64."""
-        records = np.empty((self.n_records, RECORD_FIELDS), dtype=np.int64)
-        counts = np.empty(self.n_counts, dtype=np.int64)
-        cdef int64_t[:, ::1] record_rows = records
-        cdef int64_t[::1] count_rows = counts
-        if self.n_records:
-            memcpy(&record_rows[0, 0], self.records, self.n_records * sizeof(Record))
-        if self.n_counts:
-            memcpy(&count_rows[0], self.counts, self.n_counts * sizeof(int64_t))
-        return records, counts
 
 
 cdef class SpecialRows:
@@ -337,8 +331,10 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, row
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
-            size=text.n,
+            size=text.n, file=text.reader.first_file + text.file_number, first_start=-1,
         )
+        if (not text.begins_document) < text.n_documents:
+            record.first_start = text.offset + text.starts[not text.begins_document]
         for i in range(text.n_documents):
             record.n_bytes += text.sizes[i]
             if buffers.rows.lengths != counts:
@@ -385,7 +381,7 @@ cdef class BlockJob(EncodeJob):
             buffers.counts[buffers.n_counts + i] = lengths[i]
         return buffers.add(Record(
             number=buffers.number, n=lengths.shape[0], begins=ids.begins_document, ends=ids.ends_document,
-            n_bytes=ids.n_bytes, size=ids.size,
+            n_bytes=ids.n_bytes, size=ids.size, file=-1, first_start=-1,
         ))
 
     cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
@@ -411,8 +407,11 @@ cdef class BlockJob(EncodeJob):
         return -1
 
     def result(self):
-        """Return the result, after all threads are done: (uint32 ids, int64 ids of each document of the blocks, int64
-        records of the blocks, shape (n, 5): their documents, and `begins`, `ends`, `n_bytes`, `size` of `BlockIds`).
+        """Return the result, after all threads are done: (uint32 ids, int64 ids of each document, int64 records of the
+        blocks, shape (n, 7): their documents, and `begins`, `ends`, `n_bytes`, `size`, `files` and `first_starts` of
+        `BlockIds`).
+
+        It uses no NumPy function, since most of them release the GIL, and may wait for another thread to get it back.
 
         Raises:
             Exception: that of the first block with an error.
@@ -421,15 +420,41 @@ cdef class BlockJob(EncodeJob):
         if self.errors:
             raise self.errors[min(self.errors)]
         ids = self.single_part_ids if self.n_parts == 1 else self.output.take_ids()
-        record_arrays, count_arrays = [], []
+        lengths, records = self.join_records()
+        return ids, lengths, records
+
+    cdef tuple join_records(self):
+        """Join the counts of all blocks to lengths of documents, and their records in order."""
+        cdef BlockBuffers buffers
+        cdef Py_ssize_t n_counts = 0, n_records = 0, n_lengths = 0, n_blocks = 0, i, j, number
         for buffers in self.all_buffers:
-            records, counts = buffers.to_arrays()
-            record_arrays.append(records)
-            count_arrays.append(counts)
-        records, counts = np.concatenate(record_arrays), np.concatenate(count_arrays)
-        ends = np.cumsum(records[:, 1])
-        order = np.argsort(records[:, 0])
-        parts = [counts[:0]]
-        for i in order:
-            parts.append(counts[ends[i] - records[i, 1] : ends[i]])
-        return ids, np.concatenate(parts), records[order, 1:]
+            n_counts += buffers.n_counts
+            n_records += buffers.n_records
+            for i in range(buffers.n_records):
+                n_blocks = max(n_blocks, <Py_ssize_t>buffers.records[i].number + 1)
+        lengths = np.empty(n_counts, dtype=np.int64)
+        records = np.empty((n_records, RECORD_FIELDS - 1), dtype=np.int64)
+        cdef int64_t[::1] length_rows = lengths
+        cdef int64_t[:, ::1] record_rows = records
+        cdef RecordedBlock* blocks = <RecordedBlock*>check_allocated(
+            calloc(n_blocks + 1, sizeof(RecordedBlock)), n_blocks + 1, b"blocks"
+        )
+        for buffers in self.all_buffers:
+            j = 0
+            for i in range(buffers.n_records):
+                blocks[buffers.records[i].number] = RecordedBlock(&buffers.records[i], buffers.counts + j)
+                j += buffers.records[i].n
+        i = 0
+        for number in range(n_blocks):
+            if blocks[number].record == NULL:
+                continue
+            memcpy(&record_rows[i, 0], &blocks[number].record.n, (RECORD_FIELDS - 1) * sizeof(int64_t))
+            for j in range(blocks[number].record.n):
+                if j == 0 and i and not blocks[number].record.begins:
+                    length_rows[n_lengths - 1] += blocks[number].counts[j]
+                else:
+                    length_rows[n_lengths] = blocks[number].counts[j]
+                    n_lengths += 1
+            i += 1
+        free(blocks)
+        return lengths[:n_lengths], records

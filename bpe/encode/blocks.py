@@ -146,7 +146,7 @@ def encode_next_blocks(
         )
         run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()
-        return _merge_words(engine, _join_records(ids, lengths, records))
+        return _merge_words(engine, _make_block_ids(ids, lengths, records))
     batches, parts = [], []
     for block in _take(blocks, max_bytes):
         batch, part = preparer.encode(block, threads)
@@ -167,6 +167,8 @@ class BlockIds:
         n_bytes: the size of the text in bytes.
         size: the bytes on disk that were read for it.
         n_begun: int64, the number of documents that begin in each block.
+        files: int64, the index of the file of each block among the sources; -1 if no `FileReader` has read it.
+        first_starts: int64, where the first document that begins in the block begins in the file; -1 for none.
 
     """
 
@@ -177,6 +179,8 @@ class BlockIds:
     n_bytes: int
     size: int = 0
     n_begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+    files: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+    first_starts: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
 
     @staticmethod
     def join(parts: list[BlockIds]) -> TokenBatch:
@@ -191,22 +195,26 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
     """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
     if not parts:
         return None
-    fields = [(len(part.lengths), part.begins_document, part.ends_document, part.n_bytes, part.size) for part in parts]
-    return _join_records(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
-
-
-def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
-    """Join the records of blocks as `BlockJob.result` returns them."""
-    if not len(records):
-        return None
+    fields = [
+        (len(part.lengths), part.begins_document, part.ends_document, part.n_bytes, part.size, -1, -1) for part in parts
+    ]
+    records, lengths = np.array(fields, dtype=np.int64), np.concatenate([part.lengths for part in parts])
     n_documents, continued = records[:, 0], records[:, 1] == 0
-    n_begun, begins_document = n_documents - continued, not continued[0]
     continued[0] = False
     if continued.any():
         first_items = (np.cumsum(n_documents) - n_documents)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
-    n_bytes, size = records[:, 3:].sum(axis=0).tolist()
-    return BlockIds(ids, lengths, begins_document, bool(records[-1, 2]), n_bytes, size, n_begun)
+    return _make_block_ids(ids, lengths, records)
+
+
+def _make_block_ids(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
+    """Join the records of blocks as `BlockJob.result` returns them."""
+    if not len(records):
+        return None
+    begun = records[:, 0] - (records[:, 1] == 0)
+    n_bytes, size = records[:, 3:5].sum(axis=0).tolist()
+    begins, ends = bool(records[0, 1]), bool(records[-1, 2])
+    return BlockIds(ids, lengths, begins, ends, n_bytes, size, begun, records[:, 5], records[:, 6])
 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:

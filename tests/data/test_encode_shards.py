@@ -21,7 +21,7 @@ from shard_corpus import (
 )
 
 import bpe
-from bpe.data import TokenShards, encode_shards, grouping, verify
+from bpe.data import TokenShards, encode_shards, encoding, grouping, verify
 from bpe.data.encoding import MANIFEST_NAME
 from bpe.data.formats import FORMATS
 from bpe.data.plan import find_end_of_text, find_largest_id
@@ -55,6 +55,46 @@ def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, mo
         contents.append(read_files(out))
     assert contents[0] == contents[1] == contents[2]
     assert len(contents[0]) > 6
+
+
+@pytest.mark.parametrize("format_name", ["native", "parquet"])
+def test_the_output_does_not_depend_on_the_threads_that_write(tmp_path, tokenizer, monkeypatch, format_name):
+    if format_name == "parquet":
+        pytest.importorskip("pyarrow")
+    monkeypatch.setattr(encoding, "MIN_SHARED_BYTES", 0)
+    paths = write_corpus(tmp_path / "corpus", make_texts(1, 3000))
+    contents = []
+    for threads in (1, 2, 6):
+        out = tmp_path / f"out{threads}"
+        encode_shards(open_sources(paths), tokenizer, out, shard_size=200_000, threads=threads, format=format_name)
+        contents.append(read_files(out))
+    assert contents[0] == contents[1] == contents[2]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.usefixtures("small_groups")
+def test_encoding_goes_on_at_every_document(tmp_path, tokenizer, threads):
+    """Files that the kernel reads: each document of a group has a resume point, which is seldom far before it."""
+    paths = write_corpus(tmp_path / "corpus", make_texts(7, 160))
+    rows = [tokenizer.encode(text).tolist() for text in make_texts(7, 160)]
+
+    def encode(start: grouping.ResumePoint) -> list[grouping.Group]:
+        sources = open_sources(paths).with_ending_separators()
+        groups = grouping.DocumentGroups(sources, tokenizer._engine, (None, None), frozenset(), start)
+        return list(groups.encode(threads))
+
+    row, most_skipped = 0, 0
+    for group in encode(grouping.ResumePoint()):
+        for index in range(len(group.lengths)):
+            point = group.find_resume_point(index)
+            most_skipped = max(most_skipped, point.documents_to_skip)
+            rest = encode(point)
+            ids = np.concatenate([part.ids for part in rest]).tolist()
+            assert ids == [token for later in rows[row + index :] for token in later]
+            assert rest[0].find_file_and_index(0) == group.find_file_and_index(index)
+        row += group.n_complete
+    assert row == len(rows)
+    assert most_skipped < 30
 
 
 @pytest.mark.usefixtures("small_groups")

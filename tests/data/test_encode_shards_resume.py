@@ -39,6 +39,7 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 
 WAYS: dict[str, dict[str, Any]] = {
     "in order": {"shard_size": 3000},
+    "three files": {"format": "datatrove", "append": None, "shard_size": 3000},
     "one shard": {"format": "nanogpt", "append": None},
     "split": {"shard_size": 3000, "validation": 0.3},
     "shuffled": {"shards": 3, "seed": 5, "validation": 0.2},
@@ -308,9 +309,9 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
     read: list[int] = []
     begin = grouping._GroupBlocks.begin_group
 
-    def counted(self: Any) -> None:
+    def counted(self: Any) -> int:
         read.append(1)
-        begin(self)
+        return begin(self)
 
     def fails(event: str) -> None:
         if event in ("written", "bucketed"):

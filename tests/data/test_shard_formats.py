@@ -8,8 +8,10 @@ import os
 import struct
 import tracemalloc
 import zlib
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,13 @@ from hypothesis import strategies as st
 from shard_readers import READERS, flatten, read_folder
 
 from bpe import TokenBatch
+from bpe.base._cpu import set_vector_level, vector_level
+from bpe.base._team import Team
+from bpe.base.threads import Workers, team_threads
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
 from bpe.data.formats import FORMATS, columns, dolma, megatron
-from bpe.data.formats.files import combine_crc32
+from bpe.data.formats._file_writer import combine_crc32, crc32, write_at
+from bpe.data.formats.files import ONE_THREAD, WriterThreads
 from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError
 
@@ -102,6 +108,69 @@ def test_the_bytes_do_not_depend_on_the_calls(
         bounds = [0, *np.cumsum(lengths).tolist()]
         expected = [ids[a:b].tolist() for a, b in pairwise(bounds)]
         assert READERS[format_name](tmp_path / "once" / FORMATS[format_name].name_files("x")[0]) == expected
+
+
+@pytest.mark.parametrize("folder", ["disk", "memory"])
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_bytes_do_not_depend_on_the_threads(
+    format_name: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several threads write the pieces of a file: to a file system in memory through mappings."""
+    skip_without_arrow(format_name)
+    monkeypatch.setattr(columns, "_GROUP_TOKENS", 100_000)
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(0, 3000, 2000)
+    ids = rng.integers(0, 1 << 16, lengths.sum()).astype(np.uint32)
+    contents, team = [], Team(5)
+    with ExitStack() as stack:
+        parent = tmp_path
+        if folder == "memory":
+            if not os.access("/dev/shm", os.W_OK):
+                pytest.skip("no /dev/shm")
+            parent = Path(stack.enter_context(TemporaryDirectory(dir="/dev/shm")))
+        stack.enter_context(team_threads(team))
+        workers = stack.enter_context(Workers(3))
+        for threads in (ONE_THREAD, WriterThreads(team, workers)):
+            out = parent / str(threads.team.size)
+            out.mkdir()
+            writer = FORMATS[format_name].open_writer(out, "x", np.dtype("<u2"), threads=threads)
+            for start in range(0, len(lengths), 700):
+                part = slice(*(int(lengths[:row].sum()) for row in (start, start + 700)))
+                writer.write(ids[part], lengths[start : start + 700])
+            contents.append([(file, (out / file.name).read_bytes()) for file in writer.finish()])
+    assert contents[0] == contents[1]
+    assert all(int(file.crc32, 16) == zlib.crc32(data) for file, data in contents[0])
+
+
+@pytest.mark.parametrize("n_threads", [1, 5])
+def test_nothing_is_left_of_ids_that_are_too_large(n_threads: int, tmp_path: Path) -> None:
+    team = Team(n_threads)
+    with team_threads(team):
+        writer = FORMATS["nanogpt"].open_writer(tmp_path, "x", np.dtype("<u2"), threads=WriterThreads(team))
+        ids = np.arange(3_000_000, dtype=np.uint32) & 0xFFFF
+        writer.write(ids, np.array([len(ids)]))
+        bad = ids.copy()
+        bad[2_500_000] = 1 << 16
+        with pytest.raises(ValueError, match="id 65536 does not fit"):
+            writer.write(bad, np.array([len(bad)]))
+        writer.write(ids[:7], np.array([7]))
+        (file,) = writer.finish()
+    expected = np.concatenate((ids, ids[:7])).astype("<u2").tobytes()
+    assert (tmp_path / file.name).read_bytes() == expected
+    assert int(file.crc32, 16) == zlib.crc32(expected)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("n_threads", [1, 5])
+def test_an_error_of_several_threads_names_the_file(n_threads: int) -> None:
+    team, file = Team(n_threads), os.open("/dev/full", os.O_RDWR)
+    try:
+        with team_threads(team), pytest.raises(OSError, match=r"No space left on device: 'ids\.bin'"):
+            write_at(file, 0, bytes(9 << 20), team, "ids.bin")
+        with pytest.raises(ValueError, match="position is 3; ids begin at a multiple of their size"):
+            write_at(file, 3, bytes(8), team, "ids.bin", narrows=True, max_id=0xFFFF)
+    finally:
+        os.close(file)
 
 
 # Files of other writers -----------------------------------------------------------------------------------------------
@@ -549,8 +618,15 @@ def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path, monkeypatc
 # The manifest and the checksums ---------------------------------------------------------------------------------------
 
 
-@given(first=st.binary(max_size=50), second=st.binary(max_size=500))
-def test_checksums_are_combined(first: bytes, second: bytes) -> None:
+@given(first=st.binary(max_size=300), second=st.binary(max_size=500), level=st.sampled_from([0, 3]))
+def test_checksums_are_those_of_zlib(first: bytes, second: bytes, level: int) -> None:
+    before = vector_level()
+    set_vector_level(level)
+    try:
+        assert crc32(first) == zlib.crc32(first)
+        assert crc32(second, crc32(first)) == zlib.crc32(first + second)
+    finally:
+        set_vector_level(before)
     assert combine_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 

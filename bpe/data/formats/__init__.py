@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bpe.data.formats.columns import ColumnShard, ColumnWriter
+from bpe.data.formats.columns import ArrowWriter, ColumnShard, ParquetWriter
 from bpe.data.formats.dolma import DolmaWriter, open_dolma
 from bpe.data.formats.flat import (
     LLMC_HEADER_BYTES,
@@ -60,11 +60,12 @@ FORMATS: dict[str, ShardFormat] = {
                 name,
                 ("<u2", "<i4", "<u4"),
                 (f".{name}",),
-                ColumnWriter,
+                new_writer,
                 partial(ColumnShard, name),
                 features=_DOCUMENTS_AND_MASKS,
+                has_row_groups=True,
             )
-            for name in ("parquet", "arrow")
+            for name, new_writer in (("parquet", ParquetWriter), ("arrow", ArrowWriter))
         ),
         ShardFormat(
             "nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, features=frozenset(), bos_eos=(False, True)

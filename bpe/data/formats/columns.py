@@ -1,7 +1,7 @@
 """Parquet and Arrow IPC files: a column `input_ids` of lists, one row for each document, and `loss_mask` beside it.
 
 The ids are uint16, int32 or uint32, whichever is the first to hold the largest id, in large lists, whose 64-bit offsets
-do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**22 ids or 2**18
+do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**19 ids or 2**18
 documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 26 bytes
 of memory for each id of the longest document, Arrow's none. Needs pyarrow (extra `arrow`).
 
@@ -10,18 +10,22 @@ Sources: the documentation of Apache Parquet, of the Arrow columnar format and o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base._team import Outcome
 from bpe.base.offsets import compute_offsets
 from bpe.batch import id_array, load_pyarrow
-from bpe.data.formats.files import ShardFile, Spool
+from bpe.data.formats.files import ShardFile, Spool, check_ids
+from bpe.data.formats.parquet_footers import MAGIC, FooterBuilder, RowGroupFile
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, bound_one_document, find_size
-from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
+from bpe.data.formats.shard_format import ShardFormat, ShardWriter
 from bpe.errors import FormatError, short_repr
 
 if TYPE_CHECKING:
@@ -30,7 +34,9 @@ if TYPE_CHECKING:
 #: The names of the columns.
 IDS_COLUMN, MASK_COLUMN = "input_ids", "loss_mask"
 #: A row group or record batch ends with the document that reaches one of these numbers.
-_GROUP_TOKENS, _GROUP_DOCUMENTS = 1 << 22, 1 << 18
+_GROUP_TOKENS, _GROUP_DOCUMENTS = 1 << 19, 1 << 18
+#: The most numbers of a row group that are gathered in memory.
+_MAX_GATHERED_TOKENS = 1 << 23
 #: The longest document of a Parquet shard: some 3.5 GB of memory while it is written.
 _MAX_PARQUET_DOCUMENT = 1 << 27
 #: Rows are read in batches of this many.
@@ -50,33 +56,73 @@ class _RowGroupColumn:
         self.length = 0
 
     def append(self, values: NDArray[Any]) -> None:
+        """Append numbers; the array must not change before `keep`, or the end of what `take` has returned."""
         self.length += len(values)
-        if self._spool is None and self.length > 2 * _GROUP_TOKENS:
+        if self._spool is None and self.length > _MAX_GATHERED_TOKENS:
             self._spool = Spool(self._folder, self._dtype.str)
             for part in self._parts:
-                self._spool.append(part)
+                self._spool.append(part.astype(self._dtype, copy=False))
             self._parts.clear()
         if self._spool is None:
-            self._parts.append(values.astype(self._dtype))  # a copy, since the caller uses its array again
+            self._parts.append(values)
         else:
             self._spool.append(values)
 
-    def take(self) -> NDArray[Any]:
-        """Return all numbers; the column is empty afterwards."""
-        self.length = 0
-        if self._spool is None:
-            values = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=self._dtype)
-        else:
-            values = self._spool.map_numbers()  # the mapping keeps the file
+    def keep(self) -> None:
+        """Copy the numbers of the last call of `append`, whose array will change, or has many more numbers."""
+        if self._parts:
+            self._parts[-1] = self._parts[-1].astype(self._dtype)
+
+    def take(self) -> list[NDArray[Any]]:
+        """Return all numbers, in several arrays; the column is empty afterwards."""
+        parts = self._parts if self._spool is None else [self._spool.map_numbers()]  # the mapping keeps the file
         self.discard()
-        return values
+        return parts
 
     def discard(self) -> None:
         """Remove the temporary file."""
-        self._parts = []
+        self._parts, self.length = [], 0
         if self._spool is not None:
             self._spool.discard()
             self._spool = None
+
+
+@dataclass(frozen=True, slots=True)
+class _RowGroup:
+    """The documents of a row group: their lengths, and the numbers of each column, in several arrays."""
+
+    lengths: list[NDArray[np.int64]]
+    columns: list[list[NDArray[Any]]]
+
+    def make_batch(self, schema: Any) -> Any:
+        """Make a record batch."""
+        pa = load_pyarrow()
+        offsets = pa.array(compute_offsets(np.concatenate(self.lengths)))
+        lists = []
+        for parts, field in zip(self.columns, schema, strict=True):
+            dtype = np.dtype(field.type.value_type.to_pandas_dtype())
+            empty = np.empty(0, dtype=dtype)
+            is_whole = len(parts) == 1 and parts[0].dtype == dtype
+            values = parts[0] if is_whole else np.concatenate([empty, *parts], dtype=dtype, casting="unsafe")
+            lists.append(pa.LargeListArray.from_arrays(offsets, pa.array(values)))
+        return pa.record_batch(lists, schema=schema)
+
+    def write_parquet(self, schema: Any) -> RowGroupFile:
+        """Write a Parquet file with this row group to memory."""
+        return _write_parquet(schema, self.make_batch(schema))
+
+
+def _write_parquet(schema: Any, batch: Any = None) -> RowGroupFile:
+    """Write a Parquet file with one row group, or without any, to memory."""
+    import pyarrow.parquet as pq
+
+    pa = load_pyarrow()
+    out = pa.BufferOutputStream()
+    options: dict[str, Any] = {"use_dictionary": False, "write_statistics": False, "write_page_index": False}
+    with pq.ParquetWriter(out, schema, compression="zstd", compression_level=1, **options) as writer:
+        if batch is not None:
+            writer.write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)
+    return RowGroupFile.parse(memoryview(out.getvalue()))
 
 
 class _PyArrowFile:
@@ -106,45 +152,46 @@ class _PyArrowFile:
 
 
 class ColumnWriter(ShardWriter):
-    """Writes a shard: gathers the documents of a row group, then writes them with pyarrow."""
+    """Writes a shard: gathers the documents of a row group, which a thread of `threads` encodes meanwhile.
 
-    def __init__(
-        self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
-    ) -> None:
-        if shard_format.name == "parquet":
-            self.max_document = _MAX_PARQUET_DOCUMENT
-        self._arrow = pa = load_pyarrow(f"writing {shard_format.name}")
-        self._output: _PyArrowFile | None = None
-        self._columns: dict[str, _RowGroupColumn] = {}
-        types = {IDS_COLUMN: dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
-        schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
-        super().__init__(shard_format, folder, stem, dtype, masks=masks, info=info)
-        self._columns = {column: _RowGroupColumn(folder, kind) for column, kind in types.items()}
+    Row groups are written in order, and few are in memory at once.
+    """
+
+    def __init__(self, shard_format: ShardFormat, folder: Path, *args: Any, masks: bool, **options: Any) -> None:
+        self._columns: list[_RowGroupColumn] = []
+        pa = load_pyarrow(f"writing {shard_format.name}")
+        super().__init__(shard_format, folder, *args, masks=masks, **options)
+        types = {IDS_COLUMN: self._dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
+        self._schema = pa.schema([(name, pa.large_list(pa.from_numpy_dtype(dtype))) for name, dtype in types.items()])
+        self._columns = [_RowGroupColumn(folder, dtype) for dtype in types.values()]
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._n_rows, self._group_end = 0, 0
-        self._output = _PyArrowFile(self._files[0])
-        file = pa.PythonFile(self._output, mode="w")
-        if shard_format.name == "arrow":
-            self._writer: Any = pa.ipc.new_file(file, schema)
-        else:
-            import pyarrow.parquet as pq
+        self._encoding: deque[tuple[int, Outcome[Any]]] = deque()  # row groups: their ids, and what they become
+        self._start()
 
-            self._writer = pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False)
+    def _start(self) -> None:
+        """Write the beginning of the file."""
+
+    def _encode(self, row_group: _RowGroup) -> Any:
+        """Encode a row group, in any thread."""
+        raise NotImplementedError
+
+    def _write_encoded(self, encoded: Any) -> None:
+        """Write what `_encode` has returned."""
+        raise NotImplementedError
 
     def discard(self) -> None:
         """Remove the temporary files."""
-        if self._output is not None:
-            self._output.discarded = True
-            with suppress(OSError, ValueError):
-                self._writer.close()  # else it closes itself later, and reports errors that nobody can handle
-        for column in self._columns.values():
+        for column in self._columns:
             column.discard()
         super().discard()
 
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
+        if ids.dtype != self._dtype:
+            check_ids(ids, self._dtype)
         start = 0  # in ids
         while len(ends):
-            capacity = _GROUP_TOKENS - self._columns[IDS_COLUMN].length
+            capacity = _GROUP_TOKENS - self._columns[0].length
             count = int(np.searchsorted(ends, self.n_tokens + start + capacity)) + 1
             count = min(count, _GROUP_DOCUMENTS - self._n_rows, len(ends))
             stop = int(ends[count - 1]) - self.n_tokens
@@ -153,32 +200,94 @@ class ColumnWriter(ShardWriter):
             self._n_rows += count
             self._group_end = int(ends[count - 1])
             start, ends = stop, ends[count:]
-            if self._n_rows >= _GROUP_DOCUMENTS or self._columns[IDS_COLUMN].length >= _GROUP_TOKENS:
-                self._write_group()
+            if self._n_rows >= _GROUP_DOCUMENTS or self._columns[0].length >= _GROUP_TOKENS:
+                self._end_group()
+            else:
+                self._keep()
         self._append(ids[start:], None if mask is None else mask[start:])
+        self._keep()
 
     def _append(self, ids: NDArray[Any], mask: NDArray[np.uint8] | None) -> None:
-        self._columns[IDS_COLUMN].append(ids)
+        self._columns[0].append(ids)
         if mask is not None:
-            self._columns[MASK_COLUMN].append(mask)
+            self._columns[1].append(mask)
 
-    def _write_group(self) -> None:
-        """Write the gathered documents as a row group or record batch."""
-        pa = self._arrow
-        offsets = pa.array(compute_offsets(np.concatenate(self._lengths)))
-        lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.take())) for column in self._columns.values()]
-        batch = pa.record_batch(lists, names=list(self._columns))
-        if self._shard_format.name == "arrow":
-            self._writer.write_batch(batch)
-        else:
-            self._writer.write_table(pa.Table.from_batches([batch]))
+    def _keep(self) -> None:
+        for column in self._columns:
+            column.keep()
+
+    def _end_group(self) -> None:
+        """Have the gathered documents encoded, and write row groups that were before."""
+        n_ids = self._columns[0].length
+        row_group = _RowGroup(self._lengths, [column.take() for column in self._columns])
         self._lengths, self._n_rows = [], 0
+        workers = self._threads.workers
+        max_ids = 0 if workers is None else (workers.size + 1) * _GROUP_TOKENS
+        self._write_groups(max_ids - n_ids)
+        self._encoding.append((n_ids, self._threads.submit(self._encode, row_group)))
+        self._write_groups(max_ids)
+
+    def _write_groups(self, max_ids: int) -> None:
+        """Write the first row groups, until those that are left have at most `max_ids` ids."""
+        while self._encoding and sum(n_ids for n_ids, _ in self._encoding) > max_ids:
+            self._write_encoded(self._encoding.popleft()[1].result())
 
     def _make_headers(self) -> list[bytes]:
         if self._n_rows:
-            self._write_group()
-        self._writer.close()
+            self._end_group()
+        self._write_groups(-1)
         return [b""]
+
+
+class ParquetWriter(ColumnWriter):
+    """Writes a Parquet file."""
+
+    def _start(self) -> None:
+        self.max_document = _MAX_PARQUET_DOCUMENT
+        self._footer = FooterBuilder(_write_parquet(self._schema))
+        self._files[0].write(MAGIC)
+
+    def _encode(self, row_group: _RowGroup) -> RowGroupFile:
+        return row_group.write_parquet(self._schema)
+
+    def _write_encoded(self, encoded: RowGroupFile) -> None:
+        self._footer.add(encoded)
+        self._files[0].write(encoded.pages)
+
+    def _make_headers(self) -> list[bytes]:
+        headers = super()._make_headers()
+        self._files[0].write(self._footer.build())
+        return headers
+
+
+class ArrowWriter(ColumnWriter):
+    """Writes an Arrow IPC file, whose record batches are not compressed, so that readers can map them into memory."""
+
+    _output: _PyArrowFile | None = None
+
+    def _start(self) -> None:
+        self._output = _PyArrowFile(self._files[0])
+        pa = load_pyarrow()
+        self._writer: Any = pa.ipc.new_file(pa.PythonFile(self._output, mode="w"), self._schema)
+
+    def _encode(self, row_group: _RowGroup) -> Any:
+        return row_group.make_batch(self._schema)
+
+    def _write_encoded(self, encoded: Any) -> None:
+        self._writer.write_batch(encoded)
+
+    def _make_headers(self) -> list[bytes]:
+        headers = super()._make_headers()
+        self._writer.close()
+        return headers
+
+    def discard(self) -> None:
+        """Remove the temporary files."""
+        if self._output is not None:
+            self._output.discarded = True
+            with suppress(OSError, ValueError):
+                self._writer.close()  # else it closes itself later, and reports errors that nobody can handle
+        super().discard()
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

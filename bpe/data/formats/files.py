@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-import zlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base._team import Outcome, Team
 from bpe.base.atomic_files import AtomicFile
+from bpe.base.threads import Part, Result, Workers
+from bpe.data.formats._file_writer import combine_crc32, crc32, write_at
 from bpe.data.formats._mapping import FileMapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Arrays are converted, summed, written and read in pieces of this many bytes, which stay in the processor's cache.
+#: Arrays are converted and read in pieces of this many bytes, which stay in the processor's cache.
 PIECE_BYTES = 1 << 19
-#: A file is synced to the disk each time it has grown by this many bytes, so that the wait at its end is short.
+#: Each time a file has grown by this many bytes, the system is told to write them to the disk, so that the wait at its
+#: end is short.
 SYNC_BYTES = 16 << 20
-#: The CRC-32 polynomial, reversed: bit 31 - k is the coefficient of x**k.
-_POLYNOMIAL = 0xEDB88320
+_NO_HELPERS = Team(1)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterThreads:
+    """The threads that help the one that writes shards: for arrays, and for row groups. Without any, it does all."""
+
+    team: Team = _NO_HELPERS
+    workers: Workers | None = None
+
+    def submit(self, work: Callable[[Part], Result], part: Part) -> Outcome[Result]:
+        """Have `work(part)` called, at once if there are no workers."""
+        if self.workers is not None:
+            return self.workers.submit(work, part)
+        outcome: Outcome[Result] = Outcome()
+        outcome.set_result(work(part))
+        return outcome
+
+
+ONE_THREAD = WriterThreads()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,56 +60,64 @@ class ShardFile:
     """One file of a shard, under a temporary name until `commit`; its size and CRC-32 are known at the end.
 
     With `header_size`, the file starts with that many bytes, which `sync` gets: they contain counts that are known only
-    at the end.
+    at the end. The threads of `team` share each write.
     """
 
-    def __init__(self, path: Path, header_size: int = 0) -> None:
+    def __init__(self, path: Path, header_size: int = 0, team: Team = _NO_HELPERS) -> None:
         self.path = path
         self._atomic = AtomicFile(path)
-        self._file = self._atomic.file
-        self._header_size = header_size
+        self._descriptor = self._atomic.file.fileno()
+        self._header_size, self._team = header_size, team
         self._size = self._crc = self._synced_size = 0  # without the header
-        self._crc32 = choose_crc32()
-        self._buffer = np.empty(0, dtype=np.uint8)
-        if header_size:
-            self._file.write(bytes(header_size))
 
     def write(self, data: Any) -> int:
         """Write bytes (an object with the buffer protocol, contiguous)."""
         view = memoryview(data).cast("B")
-        for start in range(0, len(view), PIECE_BYTES):
-            piece = view[start : start + PIECE_BYTES]
-            self._crc = self._crc32(piece, self._crc)
-            self._file.write(piece)
-        self._size += len(view)
-        if self._size - self._synced_size >= SYNC_BYTES:
-            self._atomic.sync()
-            self._synced_size = self._size
+        self._write(view, len(view))
         return len(view)
 
     def write_array(self, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
-        """Write an array as another dtype. The caller has checked that the values fit."""
-        if array.dtype == dtype or (array.dtype.kind in "iu" and dtype.kind in "iu" and _has_same_bytes(array, dtype)):
-            if len(array):
-                self.write(np.ascontiguousarray(array).view(np.uint8))
+        """Write an array as another dtype.
+
+        Raises:
+            ValueError: for a value that the dtype cannot hold; the file is as before then.
+
+        """
+        if array.dtype == np.uint32 and dtype.itemsize in (2, 4) and array.flags.aligned:
+            data, max_id = np.ascontiguousarray(array).view(np.uint8), int(np.iinfo(dtype).max)
+            size, narrows = len(array) * dtype.itemsize, dtype.itemsize == 2
+            if not self._write(data, size, narrows=narrows, max_id=max_id):
+                check_ids(array, dtype)
             return
-        step = PIECE_BYTES // dtype.itemsize
-        if len(self._buffer) != PIECE_BYTES:
-            self._buffer = np.empty(PIECE_BYTES, dtype=np.uint8)
-        buffer = self._buffer.view(dtype)
+        if array.dtype != dtype:
+            check_ids(array, dtype)
+        step = PIECE_BYTES // 8 if array.dtype.itemsize != dtype.itemsize else max(len(array), 1)
         for start in range(0, len(array), step):
-            piece = array[start : start + step]
-            np.copyto(buffer[: len(piece)], piece, casting="unsafe")
-            self.write(buffer[: len(piece)])
+            self.write(np.ascontiguousarray(array[start : start + step], dtype=dtype).view(np.uint8))
+
+    def _write(self, data: Any, size: int, **conversion: Any) -> bool:
+        """Write data, which has `size` bytes in the file; False for an id that is too large."""
+        if not size:
+            return True
+        position = self._header_size + self._size
+        if self._size + size - self._synced_size >= SYNC_BYTES:
+            conversion["sync_from"], self._synced_size = self._synced_size, self._size + size
+        crc = write_at(self._descriptor, position, data, self._team, os.fspath(self.path), **conversion)
+        if crc is None:
+            return False
+        self._crc = combine_crc32(self._crc, crc, size)
+        self._size += size
+        return True
 
     def sync(self, header: bytes = b"") -> None:
         """Write everything, with the header, to the disk."""
         assert len(header) == self._header_size
+        size = len(header) + self._size
+        os.ftruncate(self._descriptor, size)  # after ids that were too large there may be more
         if header:
-            self._file.seek(0)
-            self._file.write(header)
-        self._crc = combine_crc32(self._crc32(header, 0), self._crc, self._size)
-        self._size += len(header)
+            write_at(self._descriptor, 0, header, _NO_HELPERS, os.fspath(self.path))
+        self._crc = combine_crc32(crc32(header), self._crc, self._size)
+        self._size = size
         self._atomic.sync()
 
     def commit(self) -> WrittenFile:
@@ -101,9 +130,12 @@ class ShardFile:
         self._atomic.discard()
 
 
-def _has_same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Check whether integers that fit both dtypes have the same bytes in both."""
-    return array.dtype.itemsize == dtype.itemsize and array.dtype.newbyteorder("<") == array.dtype
+def check_ids(ids: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for negative integers, and those that an integer dtype cannot hold."""
+    smallest, largest, max_id = int(ids.min(initial=0)), int(ids.max(initial=0)), int(np.iinfo(dtype).max)
+    if smallest < 0 or largest > max_id:
+        bad_id = smallest if smallest < 0 else largest
+        raise ValueError(f"id {bad_id} does not fit the shard's dtype, {dtype}; ids are from 0 to {max_id}")
 
 
 # Temporary numbers ---------------------------------------------------------------------------------------------------
@@ -176,42 +208,3 @@ class _name_folder_in_errors:  # noqa: N801 (a context manager that reads like a
         if isinstance(error, OSError):
             text = f"{error.strerror or error} (a temporary file in this folder)"
             raise OSError(error.errno, text, str(self._folder)) from None
-
-
-# CRC-32 ---------------------------------------------------------------------------------------------------------------
-
-
-@cache
-def choose_crc32() -> Callable[[Any, int], int]:
-    """Return `zlib.crc32`, or where `isal` is installed its function, ten times as fast."""
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        return zlib.crc32
-    crc32: Callable[[Any, int], int] = isal_zlib.crc32
-    return crc32
-
-
-def combine_crc32(first_crc: int, second_crc: int, size: int) -> int:
-    """Compute the CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's in bytes.
-
-    >>> combine_crc32(zlib.crc32(b"ab"), zlib.crc32(b"cde"), 3) == zlib.crc32(b"abcde")
-    True
-    """
-    power, square = 1 << 31, 0x00800000  # x**0, and x**8: one byte
-    while size:
-        if size & 1:
-            power = _multiply(power, square)
-        square = _multiply(square, square)
-        size >>= 1
-    return _multiply(first_crc, power) ^ second_crc
-
-
-def _multiply(a: int, b: int) -> int:
-    """Multiply two polynomials over GF(2) modulo the CRC's; bit 31 is the coefficient of x**0."""
-    result = 0
-    for bit in range(31, -1, -1):
-        if a >> bit & 1:
-            result ^= b
-        b = b >> 1 ^ (_POLYNOMIAL if b & 1 else 0)
-    return result

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import sync_folder
-from bpe.data.formats.files import ShardFile, Spool, WrittenFile
+from bpe.data.formats._file_writer import sum_lengths
+from bpe.data.formats.files import ONE_THREAD, ShardFile, Spool, WriterThreads, WrittenFile
 from bpe.data.formats.reading import Shard, split_by_token
 from bpe.errors import check_int
 
@@ -51,6 +52,7 @@ class ShardFormat:
         features: what the format stores beside the ids: "documents", "masks".
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
+        has_row_groups: whether documents are gathered to row groups, which several threads encode.
         bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
@@ -63,6 +65,7 @@ class ShardFormat:
     features: frozenset[str] = frozenset({"documents"})
     mask_suffix: str = ""
     header_size: int = 0
+    has_row_groups: bool = False
     bos_eos: tuple[bool, bool] = (False, False)
 
     def choose_dtype(self, largest_id: int) -> np.dtype[Any]:
@@ -85,10 +88,17 @@ class ShardFormat:
         return tuple(stem + suffix for suffix in suffixes)
 
     def open_writer(
-        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo = ShardInfo()
+        self,
+        folder: Path,
+        stem: str,
+        dtype: np.dtype[Any],
+        *,
+        masks: bool = False,
+        info: ShardInfo = ShardInfo(),
+        threads: WriterThreads = ONE_THREAD,
     ) -> ShardWriter:
         """Start a shard whose files begin with `stem`, in an existing folder; `dtype` comes from `choose_dtype`."""
-        return self.make_writer(self, folder, stem, dtype, masks=masks, info=info)
+        return self.make_writer(self, folder, stem, dtype, masks=masks, info=info, threads=threads)
 
     def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
         """Open a shard by the path of its main file.
@@ -112,10 +122,10 @@ class ShardWriter:
 
     Args:
         shard_format: the format.
-        folder, stem, dtype, masks, info: as for `ShardFormat.open_writer`.
+        folder, stem, dtype, masks, info, threads: as for `ShardFormat.open_writer`.
 
     Attributes:
-        tokens, documents: the numbers written so far; a document counts when it is complete.
+        n_tokens, n_documents: the numbers written so far; a document counts when it is complete.
 
     """
 
@@ -123,14 +133,22 @@ class ShardWriter:
     max_tokens = max_document = (1 << 63) - 1
 
     def __init__(
-        self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+        self,
+        shard_format: ShardFormat,
+        folder: Path,
+        stem: str,
+        dtype: np.dtype[Any],
+        *,
+        masks: bool,
+        info: ShardInfo,
+        threads: WriterThreads,
     ) -> None:
         self.n_tokens = self.n_documents = 0
         self._shard_format, self._dtype, self._masks, self._info = shard_format, dtype, masks, info
+        self._threads = threads
         self._stale_mask_path = (
             None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
         )
-        self._max_id = int(np.iinfo(dtype).max)
         self._last_end = 0  # of the last complete document
         self._has_open_document = False
         self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
@@ -138,7 +156,7 @@ class ShardWriter:
         main, *other_names = shard_format.name_files(stem, masks=masks)
         try:
             for name in (main, *reversed(other_names)):
-                self._files.append(ShardFile(folder / name, shard_format.header_size))
+                self._files.append(ShardFile(folder / name, shard_format.header_size, threads.team))
         except BaseException:
             self.discard()
             raise
@@ -246,9 +264,9 @@ class ShardWriter:
             raise ValueError(
                 f"begins_document is {begins_document}, but the last document {state} complete; see ShardWriter.write"
             )
-        ends = self.n_tokens + np.cumsum(lengths, dtype=np.int64)
+        ends, min_length = sum_lengths(np.ascontiguousarray(lengths, dtype=np.int64), self.n_tokens)
         n_ids = int(ends[-1]) - self.n_tokens if len(ends) else 0
-        if n_ids != len(ids) or (len(lengths) and int(lengths.min()) < 0):
+        if n_ids != len(ids) or min_length < 0:
             raise ValueError(f"the lengths add up to {n_ids}, but there are {len(ids)} ids; they must be equal")
         if self._masks != (mask is not None) and len(lengths):
             state_of_call = "has none" if self._masks else "has one"
@@ -257,21 +275,14 @@ class ShardWriter:
             )
         if mask is not None and (len(mask) != len(ids) or mask.dtype != np.uint8):
             raise ValueError(f"the mask is {mask.dtype}, {len(mask)} long; it must be uint8, {len(ids)} long")
-        self._check_limits(ids, ends)
+        self._check_limits(len(ids), ends)
         return ends
 
-    def _check_limits(self, ids: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Refuse ids and counts that the format cannot hold."""
-        if len(ids) and (np.iinfo(ids.dtype).max > self._max_id or ids.dtype.kind == "i"):
-            max_id, min_id = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
-            if max_id > self._max_id or min_id < 0:
-                bad_id = min_id if min_id < 0 else max_id
-                raise ValueError(
-                    f"id {bad_id} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._max_id}"
-                )
-        if self.n_tokens + len(ids) > self.max_tokens:
+    def _check_limits(self, n_ids: int, ends: NDArray[np.int64]) -> None:
+        """Refuse counts that the format cannot hold."""
+        if self.n_tokens + n_ids > self.max_tokens:
             raise ValueError(
-                f"the shard would have {self.n_tokens + len(ids)} tokens; {self._shard_format.name} files hold at most "
+                f"the shard would have {self.n_tokens + n_ids} tokens; {self._shard_format.name} files hold at most "
                 f"{self.max_tokens}: pass a shard size"
             )
         if len(ends) and int(ends[-1]) - self._last_end > self.max_document:

@@ -31,9 +31,8 @@ from bpe.base.forks import make_lock
 from bpe.base.offsets import compute_offsets
 from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
-from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
-from bpe.data.grouping import DocumentGroup, DocumentGroups, ResumePoint
+from bpe.data.grouping import DocumentGroup, DocumentGroups, ResumePoint, Run
 from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
 from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, make_cu_seqlens
 from bpe.encode.engine import BosEos
@@ -188,8 +187,7 @@ class StreamingEncoder:
         batch = self.tokenizer.encode_batch(
             texts, threads=self._threads, prepend=prepend_id, append=append_id, allowed_special=self._allowed
         )
-        start = ResumePoint(Position(0, first))
-        return DocumentGroup(ids=batch.ids, lengths=batch.lengths, start=start)
+        return DocumentGroup(ids=batch.ids, lengths=batch.lengths, runs=[Run(0, 0, 0, first, 0, 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +255,7 @@ class StreamedBatches(Iterator[Batch]):
             self._documents -= 1
             ids = np.array(remainder, dtype=np.uint32)
             resume_point = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
-            group = DocumentGroup(ids=ids, lengths=np.array([len(ids)]), start=resume_point)
+            group = DocumentGroup(ids=ids, lengths=np.array([len(ids)]), runs=[resume_point.to_run()])
             self._append_group(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:

@@ -1,0 +1,20 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+from bpe.base._team import Team
+
+def crc32(data: Buffer, before: int = 0) -> int: ...
+def sum_lengths(lengths: NDArray[np.int64], first: int = 0) -> tuple[NDArray[np.int64], int]: ...
+def combine_crc32(first: int, second: int, size: int) -> int: ...
+def write_at(
+    file: int,
+    position: int,
+    data: Buffer,
+    team: Team,
+    path: str,
+    *,
+    narrows: bool = False,
+    max_id: int = 0xFFFFFFFF,
+    sync_from: int = -1,
+) -> int | None: ...
