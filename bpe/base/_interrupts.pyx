@@ -10,19 +10,8 @@ exception of the handler, usually KeyboardInterrupt, ends the call like any othe
 from threading import get_ident, main_thread
 
 from bpe.base._atomic cimport load
+from bpe.base._clock cimport read_clock
 from cpython.exc cimport PyErr_CheckSignals
-
-cdef extern from *:
-    """
-    #include <time.h>
-    static double bpe_seconds(void)
-    {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    }
-    """
-    double get_seconds "bpe_seconds"() noexcept nogil
 
 cdef Py_ssize_t poll_interval = 1 << 22          # ids between two polls
 cdef double min_wait = 0.1                       # seconds between two polls that take the GIL
@@ -55,9 +44,9 @@ cdef int poll(Watch* watch, size_t n) except -1 nogil:
     if watch.stopped != NULL and load(watch.stopped):
         with gil:
             raise StoppedError
-    if watch.not_main or (min_wait and get_seconds() < watch.next_time):
+    if watch.not_main or (min_wait and read_clock() < watch.next_time):
         return 0
-    watch.next_time = get_seconds() + min_wait
+    watch.next_time = read_clock() + min_wait
     with gil:
         watch.not_main = get_ident() != main_thread().ident
         return PyErr_CheckSignals()

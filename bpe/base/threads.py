@@ -99,7 +99,7 @@ def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads
     """Yield `work(part)` for each part as it completes, from this thread and `threads - 1` others.
 
     A free thread takes the next part, so any thread may iterate `parts`, under a lock. Of several exceptions, that of
-    the first part is raised. This thread works too, because one that only waited would still compete for a core.
+    the first part is raised, or of the first block where parts share a reader (`_find_first_error`). This thread works too, because one that only waited would still compete for a core.
     """
     lock = Lock()
     numbered_parts = enumerate(parts)
@@ -131,8 +131,23 @@ def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads
                 yield results.popleft()
         crew.join()
     if errors:
-        raise min(errors, key=lambda error: error[0])[1]
+        raise _find_first_error(errors)
     yield from results
+
+
+def _find_first_error(errors: Iterable[tuple[int, BaseException]]) -> BaseException:
+    """Find the error of the first part.
+
+    Several parts may take blocks of the same `FileReader` in any order; its errors have (its id, the block's index).
+    """
+    in_order = sorted(errors, key=lambda error: error[0])
+    first = in_order[0][1]
+    reader, index = getattr(first, "block_of_reader", (None, 0))
+    for _, error in in_order[1:]:
+        other_reader, other_index = getattr(error, "block_of_reader", (None, 0))
+        if reader is not None and other_reader == reader and other_index < index:
+            first, index = error, other_index
+    return first
 
 
 def run_threads(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:

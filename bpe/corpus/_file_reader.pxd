@@ -69,7 +69,7 @@ cdef class FileReader:
     cdef Py_ssize_t file_number        # its number
     cdef Py_ssize_t offset             # of the next block in it
     cdef readonly Py_ssize_t n_blocks  # that were given out
-    cdef readonly bint finished        # all blocks were
+    cdef Py_ssize_t is_finished        # 1 when all blocks were, or after an error; read without the lock
     cdef bint begins_document                   # the next block, with a new document
     cdef byte_t* window                # the text before a block's end
     cdef Py_ssize_t window_start       # its offset in the file

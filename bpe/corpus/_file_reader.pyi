@@ -26,7 +26,8 @@ class FileReader:
     n_files: int
     requires_utf8: bool
     n_blocks: int
-    finished: bool
+    @property
+    def finished(self) -> bool: ...
     @property
     def position(self) -> tuple[int, int]: ...
     def __new__(

@@ -12,7 +12,9 @@ used by the thread that has taken it, while others take the next ones:
     thread A                                 |read and use block 0              |block 3 ...
     thread B                                                  |read and use block 1 ...
 
-A file is closed when all its blocks were read; it is an error if it has been changed by then.
+A file is closed when all its blocks were read; it is an error if it has been changed by then. After an error no more
+blocks are given out, and files are closed as soon as no thread reads them. Errors have the number of their block
+(`block_of_reader`), since which thread's is the first depends on chance.
 """
 
 import os
@@ -20,6 +22,7 @@ import os
 import numpy as np
 
 from bpe.base._aho_corasick cimport Finder
+from bpe.base._atomic cimport load, store
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
@@ -32,6 +35,7 @@ from posix.unistd cimport close, pread
 cdef extern from "bpe/corpus/_open_file.h" nogil:
     int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
     int bpe_get_state(int file, Py_ssize_t* size, int64_t* modified)
+    void set_errno "bpe_set_errno"(int code)
 
 cdef enum:
     WINDOW_BYTES = 4096       # before a block's end that are searched for a split point first
@@ -148,7 +152,7 @@ cdef class FileReader:
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]
-        self.begins_document, self.finished = True, self.n_files == 0
+        self.begins_document, self.is_finished = True, self.n_files == 0
 
     def __dealloc__(self):
         self.close()
@@ -158,11 +162,17 @@ cdef class FileReader:
     def close(self):
         """Close the files that are open after an error, while no thread reads."""
         cdef OpenFile* file
-        self.finished, self.file = True, NULL
+        store(&self.is_finished, 1)
+        self.file = NULL
         while self.open_files != NULL:
             file, self.open_files = self.open_files, self.open_files.next
             close(file.descriptor)
             free(file)
+
+    @property
+    def finished(self):
+        """Whether all blocks were given out, or an error has ended that."""
+        return bool(load(&self.is_finished))
 
     @property
     def position(self):
@@ -190,7 +200,7 @@ cdef class FileReader:
         cdef OpenFile* file
         cdef Py_ssize_t end
         with self.lock:
-            if self.finished:
+            if load(&self.is_finished):
                 return False
             if self.file == NULL:
                 open_next(self)
@@ -207,7 +217,7 @@ cdef class FileReader:
                 file.is_given_out = True
                 self.file, self.offset = NULL, 0
                 self.file_number += 1
-                self.finished = self.file_number == self.n_files
+                store(&self.is_finished, self.file_number == self.n_files)
         if <void*>block.reader != <void*>self:             # else no GIL is needed
             with gil:
                 block.reader = self
@@ -222,12 +232,20 @@ cdef class FileReader:
 
         """
         cdef OpenFile* file = block.file
+        cdef Py_ssize_t n_read
+        cdef int code
         block.reserve(max(block.n, self.block_bytes), 0)
-        fill(self, file, block.data, block.n, block.offset)
+        n_read = fill(file, block.data, block.n, block.offset)
+        code = errno
+        if n_read < block.n:
+            with gil:
+                raise_for_read(self, block, file, code, block.offset + n_read)
         if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(block.data, block.n):
             with gil:
-                self.check_first_bytes(os.pread(file.descriptor, SAMPLE_BYTES, 0), block.source)
-        end_read(self, file)
+                check_beginning(self, block)
+        if end_read(self, file):
+            with gil:
+                raise_for_change(self, block)
         return 0
 
 
@@ -243,31 +261,74 @@ cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) excep
     return 0
 
 
+cdef int fail(FileReader reader, FileBlock block, OpenFile* unread_file, error) except -1:
+    """Raise the error of a block, whose file it leaves unread, or NULL, and stop the reader."""
+    error.block_of_reader = id(reader), block.index
+    with nogil:
+        with reader.lock:
+            store(&reader.is_finished, 1)
+            if unread_file != NULL:
+                unread_file.n_unread -= 1
+            close_unused(reader)
+    raise error
+
+
 cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
     """Raise FormatError for a block that is not UTF-8."""
     from bpe.corpus import reading
 
-    reader.finished = True
-    reading.check_file_text(memoryview(block.buffer)[: block.n], block.source, block.offset)
+    try:
+        reading.check_file_text(memoryview(block.buffer)[: block.n], block.source, block.offset)
+    except Exception as error:
+        fail(reader, block, NULL, error)
     return 0
 
 
-cdef int raise_for_change(FileReader reader, Py_ssize_t number) except -1:
+cdef int check_beginning(FileReader reader, FileBlock block) except -1:
+    """Raise FormatError for the first block of a file that is not text."""
+    try:
+        reader.check_first_bytes(os.pread(block.file.descriptor, SAMPLE_BYTES, 0), block.source)
+    except Exception as error:
+        fail(reader, block, block.file, error)
+    return 0
+
+
+cdef int raise_for_change(FileReader reader, FileBlock block) except -1:
     """Raise OSError for a file that was changed since it was opened."""
     from bpe.corpus import reading
 
-    raise reading.make_changed_error(reader.names[number])
+    return fail(reader, block, NULL, reading.make_changed_error(block.source))
 
 
-cdef int raise_for_read(FileReader reader, OpenFile* file, int code, Py_ssize_t end) except -1:
-    """Raise OSError for a file that cannot be read, or, where the code is 0, ends early."""
+cdef int raise_for_read(FileReader reader, FileBlock block, OpenFile* file, int code, Py_ssize_t end) except -1:
+    """Raise OSError for a block that cannot be read, or, where the code is 0, for a file that ends early."""
+    return fail(reader, block, file, make_read_error(reader, file, code, end))
+
+
+cdef object make_read_error(FileReader reader, OpenFile* file, int code, Py_ssize_t end):
+    """Make the OSError for a file that cannot be read, or, where the code is 0, ends early."""
     from bpe.corpus import reading
 
-    source = reader.names[file.number]
-    reader.finished = True
-    if code:
-        raise OSError(code, os.strerror(code), source)
-    raise reading.make_shorter_error(source, file.size, end)
+    name = reader.names[file.number]
+    return OSError(code, os.strerror(code), name) if code else reading.make_shorter_error(name, file.size, end)
+
+
+cdef int raise_for_window(FileReader reader, int code, Py_ssize_t end) except -1:
+    """Raise OSError for the current file, which cannot be read or ends early, while holding the lock."""
+    error = make_read_error(reader, reader.file, code, end)
+    error.block_of_reader = id(reader), reader.n_blocks
+    store(&reader.is_finished, 1)
+    close_unused(reader)
+    raise error
+
+
+cdef int raise_for_open(FileReader reader, int code) except -1:
+    """Raise OSError for the next file, which cannot be opened, while holding the lock."""
+    error = OSError(code, os.strerror(code), reader.names[reader.file_number])
+    error.block_of_reader = id(reader), reader.n_blocks
+    store(&reader.is_finished, 1)
+    close_unused(reader)
+    raise error
 
 
 def may_begin_otherwise(const byte_t[::1] text):
@@ -310,8 +371,7 @@ cdef int open_next(FileReader reader) except -1 nogil:
         code = errno
         free(file)
         with gil:
-            reader.finished = True
-            raise OSError(code, os.strerror(code), reader.names[reader.file_number])
+            raise_for_open(reader, code)
     file.next, reader.open_files, reader.file = reader.open_files, file, file
     reader.begins_document = True
     if reader.note_state is not None:
@@ -320,31 +380,42 @@ cdef int open_next(FileReader reader) except -1 nogil:
     return 0
 
 
-cdef int end_read(FileReader reader, OpenFile* file) except -1 nogil:
-    """Note that a block was read. Close the file after its last one; it is an error if it was changed."""
-    cdef OpenFile** link = &reader.open_files
-    cdef Py_ssize_t size = 0, number
+cdef bint end_read(FileReader reader, OpenFile* file) noexcept nogil:
+    """Note that a block was read, and close the file after its last one; whether the file was changed by then."""
+    cdef Py_ssize_t size = 0
     cdef int64_t modified = 0
-    cdef bint is_last, is_changed
+    cdef bint is_changed = False
     with reader.lock:
         file.n_unread -= 1
-        is_last = file.is_given_out and file.n_unread == 0
-        if is_last:
-            while link[0] != file:
-                link = &link[0].next
-            link[0] = file.next
-    if not is_last:
-        return 0
-    is_changed = (
-        bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
-    )
+        if file.n_unread == 0 and (file.is_given_out or load(&reader.is_finished)):
+            is_changed = file.is_given_out and (
+                bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
+            )
+            close_file(reader, file)
+    return is_changed
+
+
+cdef void close_file(FileReader reader, OpenFile* file) noexcept nogil:
+    """Close a file that no thread reads, while holding the lock."""
+    cdef OpenFile** link = &reader.open_files
+    while link[0] != file:
+        link = &link[0].next
+    link[0] = file.next
+    if reader.file == file:
+        reader.file = NULL
     close(file.descriptor)
-    number = file.number
     free(file)
-    if is_changed:
-        with gil:
-            raise_for_change(reader, number)
-    return 0
+
+
+cdef void close_unused(FileReader reader) noexcept nogil:
+    """Close the files that no thread reads, after an error and while holding the lock."""
+    cdef OpenFile* file = reader.open_files
+    cdef OpenFile* next_file
+    while file != NULL:
+        next_file = file.next
+        if file.n_unread == 0:
+            close_file(reader, file)
+        file = next_file
 
 
 cdef Py_ssize_t find_block_end(FileReader reader, find_last_t find_last, void* context) except -1 nogil:
@@ -372,8 +443,14 @@ cdef Py_ssize_t find_block_end(FileReader reader, find_last_t find_last, void* c
 
 cdef int read_window(FileReader reader, Py_ssize_t low, Py_ssize_t end) except -1 nogil:
     """Read the text from `low` to `end` of the current file to the window."""
+    cdef Py_ssize_t n_read
+    cdef int code
     reader.window = <byte_t*>grow_array(reader.window, &reader.window_capacity, end - low, 1)
-    fill(reader, reader.file, reader.window, end - low, low)
+    n_read = fill(reader.file, reader.window, end - low, low)
+    code = errno
+    if n_read < end - low:
+        with gil:
+            raise_for_window(reader, code, low + n_read)
     reader.window_start = low
     return 0
 
@@ -387,20 +464,19 @@ cdef bint ends_with_separator(FileReader reader, Py_ssize_t end) noexcept nogil:
     return size <= n and memcmp(reader.window + n - size, reader.separator, size) == 0
 
 
-cdef int fill(FileReader reader, OpenFile* file, byte_t* out, Py_ssize_t size, Py_ssize_t offset) except -1 nogil:
-    """Read exactly `size` bytes of a file from an offset on."""
+cdef Py_ssize_t fill(OpenFile* file, byte_t* out, Py_ssize_t size, Py_ssize_t offset) noexcept nogil:
+    """Read `size` bytes of a file from an offset on; returns their number, and `errno` says why they are fewer."""
     cdef Py_ssize_t n_filled = 0, n_new
-    cdef int code
     while n_filled < size:
         n_new = pread(file.descriptor, out + n_filled, size - n_filled, offset + n_filled)
-        code = errno
-        if n_new < 0 and code == EINTR:
-            continue
-        if n_new <= 0:
-            with gil:
-                raise_for_read(reader, file, code if n_new < 0 else 0, offset + n_filled)
-        n_filled += n_new
-    return 0
+        if n_new == 0:
+            set_errno(0)                                   # the file ends
+            return n_filled
+        if n_new > 0:
+            n_filled += n_new
+        elif errno != EINTR:
+            return n_filled
+    return n_filled
 
 
 cdef Py_ssize_t find_split(

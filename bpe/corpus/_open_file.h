@@ -29,6 +29,11 @@ static inline int bpe_get_state(int file, Py_ssize_t *size, int64_t *modified)
     return 0;
 }
 
+static inline void bpe_set_errno(int code)
+{
+    errno = code;
+}
+
 /* Open a regular file for reading: its descriptor; -1, and `errno`. It waits for no writer of a pipe. */
 static inline int bpe_open_file(const char *path, Py_ssize_t *size, int64_t *modified)
 {

@@ -8,6 +8,7 @@ Measured, English from a file, one thread: 384 MB/s at first, 733 with keys in s
 """
 
 from bpe.base._bounds cimport check_offsets, check_spans
+from bpe.base._clock cimport read_clock
 from bpe.base._memory cimport (
     INLINE_BYTES, Key, add_overflows, check_allocated, hash_bytes, hash_key, load_key, near_key, prefetch,
 )
@@ -19,7 +20,6 @@ from bpe.pretokenize._safe_points cimport find_last_split_point
 from bpe.pretokenize._scanner cimport MIN_ROOM, open_cursor, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef enum:
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
@@ -47,13 +47,6 @@ cdef inline LongKey make_long_key(
     const byte_t* word, size_t size, count_t count, uint64_t corpus_position
 ) noexcept nogil:
     return LongKey(word, size, <uint32_t>(hash_bytes(word, size) >> 32), count, corpus_position)
-
-
-cdef inline double read_clock() noexcept nogil:
-    """Read a clock, in seconds; it takes some 25 ns."""
-    cdef timespec time
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return time.tv_sec + 1e-9 * time.tv_nsec
 
 
 cdef inline size_t measure_words(const Words* words) noexcept nogil:

@@ -15,6 +15,7 @@ import numpy as np
 cimport cython
 
 from bpe.base._aho_corasick cimport Finder, MatchList
+from bpe.base._atomic cimport load, store
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -206,7 +207,7 @@ cdef class BlockJob(EncodeJob):
     cdef SpecialRows specials
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
     cdef Py_ssize_t max_bytes, n_bytes_taken
-    cdef bint is_over                      # no more blocks are taken
+    cdef Py_ssize_t is_over                # 1 when no more blocks are taken; read without a lock
     cdef list all_buffers
     cdef dict errors                       # by number
 
@@ -235,7 +236,7 @@ cdef class BlockJob(EncodeJob):
 
     def stop(self):
         """Take no more blocks, and stop the threads."""
-        self.is_over = True
+        store(&self.is_over, 1)
         EncodeJob.stop(self)
 
     cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil:
@@ -270,13 +271,13 @@ cdef class BlockJob(EncodeJob):
         cdef BlockBuffers own = <BlockBuffers>buffers
         if own.is_encoding or not isinstance(error, Exception):
             return False
-        self.is_over = True
+        store(&self.is_over, 1)
         self.errors[own.number] = error
         return True
 
     cdef bint take_block(self, BlockBuffers buffers) except -1 nogil:
         """Take the next block; False if there is none."""
-        if self.is_over or self.n_bytes_taken >= self.max_bytes:
+        if load(&self.is_over) or self.n_bytes_taken >= self.max_bytes:
             return False
         buffers.number = self.take_part()
         while self.reader is None or not self.reader.give_out(buffers.text, find_last_cut, <void*>self.encoder):
@@ -293,7 +294,7 @@ cdef class BlockJob(EncodeJob):
         self.reader = None
         block = next(self.blocks, None)
         if block is None:
-            self.is_over = True
+            store(&self.is_over, 1)
             return False
         if isinstance(block, FileReader):
             self.reader = block

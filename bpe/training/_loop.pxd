@@ -23,6 +23,10 @@ cdef struct TieContext:       # what ties are decided by
     const Tokens* tokens
     const TrackedPairs* pairs
 
+cdef struct MergeRow:
+    count_t left, right, token, count
+    count_t removed           # by how many tokens the corpus shrank
+
 
 cdef class Learner:
     cdef TrainingState state
@@ -35,8 +39,8 @@ cdef class Learner:
     cdef object veto                  # called as veto(left, right, count), or None
     cdef bint has_veto                # whether it is not None
     cdef size_t mark_size             # bytes of the end-of-word mark, which the rules do not see
-    cdef bytearray merge_rows         # rows of int64: left, right, token, count, by how many tokens the corpus shrank
-    cdef size_t n_learned
+    cdef MergeRow* merges
+    cdef size_t n_learned, merges_capacity
     cdef size_t n_deleted             # tokens that are not in the vocabulary any more
     cdef readonly tuple teams         # of threads; their helpers must be running whenever merges are made
     cdef readonly int stop_reason     # a StopReason
@@ -52,6 +56,9 @@ cdef class Learner:
     cdef token_t approve_or_refuse(self, uint32_t pair_id) except? 0xFFFFFFFF nogil
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil
     cdef int set_stop_reason(self) except -1 nogil
-    cdef tuple record_merge(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
+    cdef bint learn_next(self) except -1 nogil
+    cdef int record_merge(
+        self, token_t left, token_t right, token_t token, count_t count, count_t removed
+    ) except -1 nogil
     cdef object read_rows(self)
     cdef tuple read_all_tokens(self)

@@ -11,18 +11,21 @@ rule; under `first`, a pair's first position moves only when its count falls.
 
 import numpy as np
 
-from bpe.base._memory cimport check_allocated
+from bpe.base._clock cimport read_clock
+from bpe.base._interrupts cimport check_signals
+from bpe.base._memory cimport check_allocated, grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, count_t, token_t
 from bpe.training._pair_heap cimport Entry, pop, push
 from bpe.training._pair_merge cimport find_first_position, free_state
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, hash_pair
 from bpe.training._spelling_rules cimport breaks_rules, set_rules
 from bpe.training._token_table cimport Token, Tokens, add_token, find_token, join_tokens, measure_token
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
+
+cdef const double POLL_SECONDS = 0.05  # between two polls for signals: each waits up to 5 ms for a busy interpreter
 
 # Ties -----------------------------------------------------------------------------------------------------------------
 
@@ -55,12 +58,13 @@ cdef class Learner:
     """Learns merges one by one. Subclasses write the symbols, count the pairs, and make each `merge`."""
 
     def __cinit__(self):
-        self.merge_rows, self.teams = bytearray(), ()
+        self.teams = ()
         self.state.tokens.offsets = <int64_t*>check_allocated(calloc(1, sizeof(int64_t)), 1, b"offset")
 
     def __dealloc__(self):
         free_state(&self.state)
         free(self.heap.entries)
+        free(self.merges)
 
     cdef int begin_learning(self, initial, config) except -1:
         """Take the first tokens of an `InitialTokens` and the rules for the next merge of a `TrainConfig`."""
@@ -197,36 +201,47 @@ cdef class Learner:
             enough tokens.
 
         """
-        cdef uint32_t pair_id
-        cdef token_t token
-        cdef TrackedPair pair
-        cdef count_t removed = 0
+        cdef size_t i, first = self.n_learned
+        cdef double poll_time = 0
+        with nogil:
+            while self.n_learned - first < max_merges and self.state.tokens.n - self.n_deleted < max_tokens:
+                if read_clock() >= poll_time:          # with many words, the first merges take seconds
+                    check_signals()
+                    poll_time = read_clock() + POLL_SECONDS
+                if not self.stop_reason:
+                    self.learn_next()
+                if self.stop_reason:
+                    break
         merges = []
-        while (
-            not self.stop_reason and <size_t>len(merges) < max_merges
-            and self.state.tokens.n - self.n_deleted < max_tokens
-        ):
-            PyErr_CheckSignals()                       # with many words, the first merges take seconds
-            with nogil:
-                token = NO_TOKEN
-                pair_id = self.pop_best_pair()
-                if pair_id == NO_PAIR:
-                    self.set_stop_reason()
-                else:
-                    pair = self.state.pairs.items[pair_id]
-                    token = self.approve_or_refuse(pair_id)
-                    if token != NO_TOKEN:
-                        self.merge(pair_id, token, &removed)
-            if token != NO_TOKEN:
-                merges.append(self.record_merge(pair.left, pair.right, token, pair.count, removed))
+        for i in range(first, self.n_learned):
+            merges.append((self.merges[i].left, self.merges[i].right, self.merges[i].token, self.merges[i].count))
         return merges
 
-    cdef tuple record_merge(self, token_t left, token_t right, token_t token, count_t count, count_t removed):
-        """Record a merge; returns the row of `run`."""
-        cdef count_t[5] row = [left, right, token, count, removed]
-        self.merge_rows += (<char*>row)[: sizeof(row)]
+    cdef bint learn_next(self) except -1 nogil:
+        """Merge the best pair, or refuse it; without one, set `stop_reason`. Returns whether it is merged."""
+        cdef uint32_t pair_id = self.pop_best_pair()
+        cdef TrackedPair pair
+        cdef token_t token
+        cdef count_t removed = 0
+        if pair_id == NO_PAIR:
+            self.set_stop_reason()
+            return False
+        pair = self.state.pairs.items[pair_id]
+        token = self.approve_or_refuse(pair_id)
+        if token == NO_TOKEN:
+            return False
+        self.merge(pair_id, token, &removed)
+        self.record_merge(pair.left, pair.right, token, pair.count, removed)
+        return True
+
+    cdef int record_merge(
+        self, token_t left, token_t right, token_t token, count_t count, count_t removed
+    ) except -1 nogil:
+        """Record a merge."""
+        self.merges = <MergeRow*>grow_array(self.merges, &self.merges_capacity, self.n_learned + 1, sizeof(MergeRow))
+        self.merges[self.n_learned] = MergeRow(left, right, token, count, removed)
         self.n_learned += 1
-        return left, right, token, count
+        return 0
 
     @property
     def n_tokens(self):
@@ -249,7 +264,9 @@ cdef class Learner:
         return self.read_rows()[:, 4]
 
     cdef object read_rows(self):
-        return np.frombuffer(bytes(self.merge_rows), dtype=np.int64).reshape(-1, 5)
+        if self.n_learned == 0:
+            return np.empty((0, 5), np.int64)
+        return np.array(<int64_t[: self.n_learned, :5]><int64_t*>self.merges)
 
     cdef tuple read_all_tokens(self):
         """Return the bytes of all tokens end to end, and their int64 offsets (n + 1,)."""

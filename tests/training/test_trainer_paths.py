@@ -299,3 +299,31 @@ def test_the_kernel_checks_its_input(table: bool) -> None:
     assert [pair[:2] for pair in trainer.run(1, 100)] == ([(0, 0)] if table else [])
     encoded = trainer_of(bytes(40), np.array([0, 40], np.int64), {"x": 1}, "id", None, [(b"a", False, False, 0)])
     assert [merge[2] for merge in encoded.run(3, 100)] == [1, 2, 3]  # no merge makes a token that already occurs
+
+
+@pytest.mark.parametrize("letters", ["ab", "aé", "a영", "a😀"])
+@pytest.mark.parametrize("model", ["byte", "char"])
+def test_symbols_are_counted_alike_by_any_number_of_threads(
+    letters: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_input, "BYTES_PER_THREAD", 1)
+    random_ = random.Random(4)
+    words = {random_word(random_, letters): random_.randint(1, 99) for _ in range(50)}
+    counts = bpe.WordCounts()
+    counts.update(words)
+    config = TrainConfig(counts=counts, num_merges=1, model=model)
+    whole = kernel_input.build_words(counts, config)
+    for threads in (2, 3, 60):
+        in_parts = kernel_input.build_words(counts, config, threads)
+        assert in_parts.n_symbols == whole.n_symbols
+        assert (in_parts.inner_counts == whole.inner_counts).all()
+        assert (in_parts.last_counts == whole.last_counts).all()
+
+
+def test_symbols_that_overflow_in_the_sum_of_all_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_input, "BYTES_PER_THREAD", 1)
+    counts = bpe.WordCounts()
+    counts.update({"ab": 2**61, "cd": 2**61})
+    for threads in (1, 2):
+        with pytest.raises(ValueError, match="the counts of the symbols sum to more than"):
+            bpe.train(counts=counts, num_merges=1, threads=threads)
