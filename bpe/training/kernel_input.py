@@ -23,7 +23,7 @@ from bpe.vocab.vocabulary import NO_TOKEN
 SYMBOL_LIMIT = 2**32 - 2
 #: With this many tokens, the kernel's symbols go from 16 to 32 bits.
 WIDE_FROM_TOKENS = 65000
-#: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
+#: `InitialTokens.symbol_kind` of words that are tokens already. 0 stands for bytes, 1 for characters.
 TOKEN_SYMBOLS = 2
 
 
@@ -83,7 +83,7 @@ class InitialTokens:
     """The tokens that training starts from.
 
     Attributes:
-        symbol_kind: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
+        symbol_kind: what words consist of: 0 for bytes, 1 for characters (UTF-8), TOKEN_SYMBOLS for uint32 tokens.
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
             order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
         inner_tokens: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN; None
@@ -148,7 +148,11 @@ def build_words(counts: WordCounts, config: TrainConfig) -> WordArrays:
 
 def _count_code_points(highest: int) -> int:
     """Count the code points that UTF-8 can encode with bytes up to `highest`."""
-    return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
+    if highest < 0x80:
+        return 0x80
+    if highest < 0xE0:
+        return 0x800
+    return 0x10000 if highest < 0xF0 else 0x110000
 
 
 # The alphabet ---------------------------------------------------------------------------------------------------------
