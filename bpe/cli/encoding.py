@@ -37,7 +37,7 @@ from bpe.data.encoding import encode_shards
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.data.manifest import Manifest
-from bpe.data.plan import DEFAULT
+from bpe.data.plan import DEFAULT, FormatChoice
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.blocks import BlockIds, encode_blocks
 from bpe.encode.engine import BosEos
@@ -108,8 +108,8 @@ def _encode_shards(args: argparse.Namespace) -> None:
     _log_manifest(args.output, manifest)
 
 
-def _parse_token(tokenizer: bpe.Tokenizer, text: str | None) -> int | str | None:
-    """Read the value of --append or --prepend: a special token, or else the number of an id; None for ''."""
+def _parse_token(tokenizer: bpe.Tokenizer, text: str | None) -> int | str | FormatChoice | None:
+    """Read the value of --append or --prepend: a special token, or else the number of an id; '' for none."""
     if text is None:
         return DEFAULT
     if not text:

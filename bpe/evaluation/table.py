@@ -59,10 +59,10 @@ def format_value(value: Any, style: str) -> str:
 
 def format_with_interval(result: CorpusResult, name: str, style: str) -> str:
     """Format a metric with its interval, if it has one."""
-    text, range_ = format_value(result[name], style), result.to_dict().get(f"{name}_interval")
-    if range_ is None or range_[0] == range_[1]:
+    text, interval = format_value(result[name], style), result.to_dict().get(f"{name}_interval")
+    if interval is None or interval[0] == interval[1]:
         return text
-    return f"{text} [{format_value(range_[0], style)}, {format_value(range_[1], style)}]"
+    return f"{text} [{format_value(interval[0], style)}, {format_value(interval[1], style)}]"
 
 
 def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:

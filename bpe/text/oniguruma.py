@@ -241,7 +241,7 @@ class _Parser:
             self.refuse(f"a part is repeated more than {_MAX_REPEAT} times")
         min_times = int(match[1] or 0)
         max_text = match[3] or match[4]
-        max_times: float = int(max_text) if max_text else min_times
+        max_times = int(max_text) if max_text else min_times
         if match[2] and not max_text:
             max_times = float("inf")
         if max(min_times, max_times if max_times < float("inf") else 0) > _MAX_REPEAT:

@@ -185,7 +185,7 @@ class SpanReader:
         column = spans.column[span_indices] + start - spans.start[span_indices]
         non_empty = length > 0  # a shard between the two may be empty
         return Spans(
-            *(each[non_empty] for each in (spans.row[span_indices], column, start, length, span_indices))
+            *(values[non_empty] for values in (spans.row[span_indices], column, start, length, span_indices))
         ), shard_indices[non_empty]
 
 
