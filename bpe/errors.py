@@ -44,7 +44,9 @@ def printable(text: str, keep: str = "") -> str:
 def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte of a path that is not UTF-8
         code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _make_printable(record: logging.LogRecord) -> bool:

@@ -1,11 +1,12 @@
 """No function is longer than 60 lines, and none has more than 10 parameters; what is public may have more parameters.
 
 Lines are those of the signature and the body, without blank lines, comments and docstrings. C functions count too, in
-headers and in the strings of `cdef extern from *`.
+headers and in the strings of `cdef extern from *`. No conditional expression has another one inside.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,3 +135,14 @@ def test_finds_a_function_that_is_too_large(kind: str) -> None:
     assert size.name == "f"
     assert (size.parameters > MOST_PARAMETERS) == ("parameters" in kind)
     assert (size.lines > MOST_LINES) == ("lines" in kind)
+
+
+def test_conditional_expressions_are_not_nested() -> None:
+    nested = {
+        f"{path.relative_to(PACKAGE).as_posix()}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.IfExp)
+        and any(isinstance(part, ast.IfExp) for part in (node.test, node.body, node.orelse))
+    }
+    assert {place for place in nested if not place.startswith("corpus/reading.py:")} == set()

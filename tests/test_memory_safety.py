@@ -36,7 +36,7 @@ from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets
 from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder
-from bpe.formats import _json_tokens as jsontokens
+from bpe.formats import _json_tokens
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize import _safe_points as safe_points
 from bpe.research import stochastok
@@ -578,9 +578,9 @@ def test_ranges_outside_their_buffers() -> None:
         copy_slices(b"abcd", int64s(0), int64s(1), int64s(0, 1), np.empty(2, dtype=np.uint8))
     for start in (-1, 3, -(2**63), 2**63 - 1):
         with pytest.raises(ValueError, match=f"start is {start}; it must be in the 2 bytes"):
-            jsontokens.read_vocab(b"{}", start, None)
+            _json_tokens.read_vocab(b"{}", start, None)
         with pytest.raises(ValueError, match=f"start is {start}; it must be in the 2 bytes"):
-            jsontokens.find_value_end(b"{}", start)
+            _json_tokens.find_value_end(b"{}", start)
     assert safe_points.find_last(1, b"a", -5) == safe_points.find_last(1, b"", -5) == 0
     assert documents.find_last_string(b"a<|b|>", -5, 99, b"<|") == 1
     assert documents.find_last_string(b"", 0, 0, b"<|") == documents.find_last_string(b"<|", 1, 2, b"<|") == -1

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import bpe
-from bpe.formats import id_files as idfiles
+from bpe.formats import id_files
 
 TEXTS = ("low lower lowest newer newest", "abc ab abab", "\x00\xff low\n")
 
@@ -134,10 +134,10 @@ def check_npy(rng: random.Random, path: Path, original: bytes) -> bool:
     if not first_data.startswith(b"\x93NUMPY"):
         return False  # without the magic number, the file is read as text
     path.write_bytes(first_data)
-    Path(idfiles.offsets_path(str(path))).write_bytes(second)
+    Path(id_files.offsets_path(str(path))).write_bytes(second)
     try:
         with path.open("rb") as file:
-            read = [(ids.tolist(), begins) for _, ids, begins, _ in idfiles.read_ids(file, str(path))]
+            read = [(ids.tolist(), begins) for _, ids, begins, _ in id_files.read_ids(file, str(path))]
     except bpe.FormatError:
         return False
     ids, bounds = np.load(io.BytesIO(first_data)), np.load(io.BytesIO(second))

@@ -65,7 +65,7 @@ _ADVICE_PATTERN = re.compile(r"(?:encoding_errors|on_error|quoting|(?<= )field|(
 
 def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     """Run the command; `signal_numbers` has the number of a signal that has ended the command."""
-    identities: dict[str, object] = {}
+    output_identities: dict[str, object] = {}
     try:
         _starting.restore_interrupts()
         arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
@@ -73,7 +73,7 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
             build_program_parser().parse_args(arguments)  # prints help or the version, or refuses
         command, parser = COMMANDS[arguments[0]], build_parser(arguments[0])
         args = parser.parse_args(arguments[1:])
-        identities.update((path, read_identity(path)) for path in list_outputs(args))
+        output_identities.update((path, read_identity(path)) for path in list_outputs(args))
         with _log_to_stderr(args.quiet):
             status = command.run(args)
             Stdout().flush()
@@ -81,10 +81,10 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     except SystemExit as exit_:  # argparse: --help, --version, bad use
         return _flush_stdout(exit_.code if isinstance(exit_.code, int) else 1)
     except KeyboardInterrupt as interrupt:
-        saved_paths = [path for path, identity in identities.items() if read_identity(path) != identity]
+        saved_paths = [path for path, identity in output_identities.items() if read_identity(path) != identity]
         details = [f"{' and '.join(saved_paths)} saved"] if saved_paths else list(map(str, interrupt.args))
         cause = f"ended by {signal.Signals(signal_numbers[0]).name}" if signal_numbers else "interrupted"
-        return _fail(": ".join([cause, *(details or ["nothing was saved"] * bool(identities))]), 130)
+        return _fail(": ".join([cause, *(details or ["nothing was saved"] * bool(output_identities))]), 130)
     except BrokenPipeError:
         silence_stdout()
         return 0

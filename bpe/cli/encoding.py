@@ -37,7 +37,7 @@ from bpe.data.encoding import encode_shards
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.data.manifest import Manifest
-from bpe.data.plan import DEFAULT
+from bpe.data.plan import DEFAULT, FormatChoice
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.blocks import BlockIds, encode_blocks
 from bpe.encode.engine import BosEos
@@ -83,19 +83,17 @@ def encode(args: argparse.Namespace) -> None:
 def _encode_shards(args: argparse.Namespace) -> None:
     if args.output is None:
         args.parser.error(f"--format {args.format} needs -o OUT/: the folder for the shards")
-    (rank, world), args.part = args.part or (None, None), None
+    rank, world = args.part or (None, None)
+    args.part = None  # `encode_shards` takes the part itself
     sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
-    bos_eos = {
-        name: DEFAULT if text is None else _parse_token(tokenizer, text) if text else None
-        for name, text in (("append", args.append), ("prepend", args.prepend))
-    }
     manifest = encode_shards(
         sources,
         tokenizer,
         args.output,
         format=args.format,
-        **bos_eos,
+        append=_parse_token(tokenizer, args.append),
+        prepend=_parse_token(tokenizer, args.prepend),
         shard_size=args.shard_size,
         shards=args.shards,
         seed=args.shuffle,
@@ -110,8 +108,12 @@ def _encode_shards(args: argparse.Namespace) -> None:
     _log_manifest(args.output, manifest)
 
 
-def _parse_token(tokenizer: bpe.Tokenizer, text: str) -> int | str:
-    """Read the value of --append or --prepend: a special token, or else the number of an id."""
+def _parse_token(tokenizer: bpe.Tokenizer, text: str | None) -> int | str | FormatChoice | None:
+    """Read the value of --append or --prepend: a special token, or else the number of an id; '' for none."""
+    if text is None:
+        return DEFAULT
+    if not text:
+        return None
     return int(text) if text.isdecimal() and text not in tokenizer.special_tokens else text
 
 

@@ -27,7 +27,7 @@ from bpe.base.forks import cached_property, make_lock
 from bpe.base.threads import resolve_threads
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
-from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact
+from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact
 from bpe.compat.encoding import Columns, InputSequence
 from bpe.decode._decoder import TokenTable
 from bpe.decode.decoder import TokenDecoder
@@ -101,7 +101,7 @@ class Core:
 
     def __init__(
         self,
-        model: Model,
+        model: ModelJson,
         added_rows: Sequence[tuple[Any, ...]],
         normalizer: Any,
         pre_tokenizer: Any,

@@ -46,7 +46,7 @@ class AddedTokenEntry(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ModelJson:
     """The model of a tokenizer.json. Immutable.
 
     Attributes:
@@ -90,7 +90,7 @@ class Model:
             raise FormatError("merges must be a list", where="model.merges")
 
 
-def parse_document(data: bytes) -> tuple[Model, dict[str, Any]]:
+def parse_document(data: bytes) -> tuple[ModelJson, dict[str, Any]]:
     """Divide a tokenizer.json into the model and the other fields.
 
     Raises:
@@ -108,10 +108,10 @@ def parse_document(data: bytes) -> tuple[Model, dict[str, Any]]:
     settings = {"type": model.pop("type", "BPE")} | model
     if split_file is not None:
         vocab_json, merges_json = (text[start:end] for text, start, end in split_file[1:])
-        return Model(settings, vocab_json, merges_json), fields
+        return ModelJson(settings, vocab_json, merges_json), fields
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise FormatError("vocab must be an object, and merges a list", where="model")
-    return Model(settings, dump_compact(vocab).encode(), dump_compact(merges).encode()), fields
+    return ModelJson(settings, dump_compact(vocab).encode(), dump_compact(merges).encode()), fields
 
 
 def _load_json(data: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bpe.compat._rows import StateFields
 from bpe.compat.core import Core, load_tokenizers
-from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact, parse_document
+from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact, parse_document
 from bpe.compat.processing import Plan, Rules
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
@@ -106,11 +106,11 @@ class BPE:
 
     """
 
-    _model: Model
+    _model: ModelJson
     _owner: Any
 
-    def __init__(self, model: Model | None = None, owner: Any = None) -> None:
-        vars(self).update(_model=model or Model({"type": "BPE"}, b"{}", b"[]"), _owner=owner)
+    def __init__(self, model: ModelJson | None = None, owner: Any = None) -> None:
+        vars(self).update(_model=model or ModelJson({"type": "BPE"}, b"{}", b"[]"), _owner=owner)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -200,7 +200,7 @@ class State(StateFields):
         return b'{%b"model":%b}' % (settings.encode(), self.core.model.to_json_bytes())
 
 
-def read_model(state: bytes | str) -> Model:
+def read_model(state: bytes | str) -> ModelJson:
     """Read the model from a component's JSON, as `tokenizers.models.BPE.__getstate__` returns it."""
     data = state.encode() if isinstance(state, str) else state
     return parse_document(b'{"model":%b}' % data)[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from bpe.compat.document import FLAGS, AddedTokenEntry, Model, dump_compact
+from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact
 from bpe.compat.state import State
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
@@ -74,7 +74,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
     vocab = {name: token_id for token_id, name in enumerate([*names, *tokens])}
     merges = [[tokens[left], tokens[right]] for left, right in trained_tokenizer.merges.tolist()]
     fields = {**state.core.model.settings, "continuing_subword_prefix": None, "end_of_word_suffix": None}
-    model = Model(fields, dump_compact(vocab).encode(), dump_compact(merges).encode())
+    model = ModelJson(fields, dump_compact(vocab).encode(), dump_compact(merges).encode())
     added_rows = [
         AddedTokenEntry(vocab[token["content"]], token["content"], **{flag: token[flag] for flag in FLAGS})
         for token in special_tokens

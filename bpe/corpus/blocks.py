@@ -296,7 +296,9 @@ def make_document_end_finder(separators: list[bytes], keep_separator: bool) -> B
         start = max(low - len(separator) + 1, 0)
         position = find_last_string(buffer, start, end, separator)
         rest_start = position + len(separator)
-        return None if position < 0 else (rest_start, rest_start) if keep_separator else (position, rest_start)
+        if position < 0:
+            return None
+        return (rest_start, rest_start) if keep_separator else (position, rest_start)
 
     def find_block_end_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         del low  # occurrences that overlap count from the left, so the search starts at the beginning
@@ -361,7 +363,9 @@ def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
     if separator is not None and per_line:
         raise ValueError(f"separator is {separator!r} and per_line is {per_line!r}; give at most one of them")
-    return [b"\n"] if per_line else [] if separator is None else [check_unicode("separator", separator)]
+    if per_line:
+        return [b"\n"]
+    return [] if separator is None else [check_unicode("separator", separator)]
 
 
 def can_overlap_itself(separator: bytes) -> bool:

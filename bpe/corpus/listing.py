@@ -239,9 +239,9 @@ def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> S
         return SourceFile(name, file_format, None, status.st_size, "file")  # nearly all texts
     compression = find_compression(first_bytes)
     if named_compression is not None and compression != named_compression:
-        state = (
-            "empty" if not first_bytes else f"{compression} data" if compression else f"not {named_compression} data"
-        )
+        state = f"{compression} data" if compression else f"not {named_compression} data"
+        if not first_bytes:
+            state = "empty"
         raise FormatError(
             f"its name says that it is {named_compression} data, but it is {state}; rename it, or copy it again",
             path=name,

@@ -316,7 +316,8 @@ class Sources:
             return one_unit
         if file.format == "parquet":
             return self._group_units(index)
-        separator = b"\n" if file.format == "jsonl" else self.separators[0] if self.separators else b""
+        separators = [b"\n"] if file.format == "jsonl" else self.separators
+        separator = separators[0] if separators else b""
         is_text = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
         if not is_text or not separator or can_overlap_itself(separator):
             return one_unit

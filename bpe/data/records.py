@@ -134,7 +134,9 @@ class _StepChecker:
 
     def check(self, step: dict[str, Any]) -> None:
         """Check the next step."""
-        kind = "ordered" if self._plan.seed is None else "buckets" if "buckets" in step else "shuffled"
+        kind = "ordered"
+        if self._plan.seed is not None:
+            kind = "buckets" if "buckets" in step else "shuffled"
         rules = _STEP_RULES[kind]
         if "next" in rules and step.get("next") is None:
             rules = {**rules, "skipped": COUNT_RULE, "used": (lambda value: value is None, "null where next is")}

@@ -294,7 +294,9 @@ def _find_changed_file(sources: Sources, manifest: Manifest) -> str:
 
 def _parse_allowed(value: object) -> Allowed:
     """Return the argument `allowed_special` of the call that wrote a manifest."""
-    return "all" if value is True else value if isinstance(value, list) else ()
+    if value is True:
+        return "all"
+    return value if isinstance(value, list) else ()
 
 
 class _SampleComparison:

@@ -186,9 +186,8 @@ def _make_pool(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
     """Make Ray's strategy of the argument `concurrency`."""
     import ray.data
 
-    min_size, max_size = (
-        (1, cores) if concurrency is None else concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
-    )
+    sizes = (1, cores) if concurrency is None else concurrency
+    min_size, max_size = sizes if isinstance(sizes, tuple) else (sizes, sizes)
     return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", min_size, 1), max_size=max_size)
 
 

@@ -3,8 +3,8 @@
  * A line of the table is four keys and their four values, 64 bytes. base/_cpu.pyx chooses the version of each function.
  * Only looking up has one for AVX-512: without it English takes 1.08, Python code 1.11 of the time (o200k, Zen 4).
  */
-#ifndef BPE_LOOKUP_H
-#define BPE_LOOKUP_H
+#ifndef BPE_CACHE_LOOKUP_H
+#define BPE_CACHE_LOOKUP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -465,7 +465,9 @@ class Engine:
 
 def join_ids(arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     """Join the ids of texts."""
-    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0] if arrays else np.empty(0, dtype=np.uint32)
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype=np.uint32)
 
 
 def surround_ids(ids: NDArray[np.uint32], bos_eos: BosEos) -> NDArray[np.uint32]:

@@ -520,5 +520,5 @@ def _drop_incomplete_character(text: str | bytes) -> str | bytes:
     while end > max(len(text) - 3, 0) and text[end - 1] & 0xC0 == 0x80:
         end -= 1
     lead = text[end - 1] if end else 0
-    width = 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    width = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
     return text[: end - 1] if end and end - 1 + width > len(text) else text

@@ -19,11 +19,11 @@ from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch
 from bpe.errors import describe, short_repr
 from bpe.evaluation._tally import MAX_TOKEN_BYTES, TokenTally
-from bpe.text.letters import read_letters_or_utf8
+from bpe.text.letters import measure_utf8, read_letters_or_utf8
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.vocabulary import ORDINARY
 
-#: Stands for: each token has the size of its vocabulary entry.
+#: Passed as sizes where each token has the size of its vocabulary entry.
 NO_SIZES = np.empty(0, dtype=np.uint32)
 
 
@@ -61,7 +61,7 @@ class EncodedDocuments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TokenBytes:
+class TokensById:
     """The tokens of a vocabulary by id: token i is `blob[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
@@ -105,7 +105,7 @@ class Adapter:
     thread_safe = True
 
     @cached_property
-    def tokens(self) -> TokenBytes:
+    def tokens(self) -> TokensById:
         """The tokens by id."""
         raise NotImplementedError
 
@@ -166,12 +166,12 @@ class NativeAdapter(Adapter):
         return type(self), (self.tokenizer, self.name)
 
     @cached_property
-    def tokens(self) -> TokenBytes:
+    def tokens(self) -> TokensById:
         """The tokens by id."""
         spec = self.tokenizer.spec
         is_ordinary = spec.vocabulary.kinds == ORDINARY
         is_ordinary[list(spec.special_tokens.values())] = False
-        return TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets, is_ordinary)
+        return TokensById(spec.vocabulary.blob, spec.vocabulary.offsets, is_ordinary)
 
     @cached_property
     def lengths(self) -> NDArray[np.uint32]:
@@ -233,7 +233,7 @@ class HuggingFaceAdapter(Adapter):
         self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
 
     @cached_property
-    def tokens(self) -> TokenBytes:
+    def tokens(self) -> TokensById:
         """The tokens by id; byte-level ones are spelled in GPT-2's letters."""
         steps = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
         special = {n for n, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
@@ -253,7 +253,9 @@ class HuggingFaceAdapter(Adapter):
                 continue
             char_starts = np.array([span[0] for span in encoding.offsets], dtype=np.int64)
             sizes.append(
-                measure_sizes(char_starts if document.isascii() else locate_characters(document)[char_starts], n)
+                measure_sizes(
+                    char_starts if document.isascii() else compute_offsets(measure_utf8(document))[char_starts], n
+                )
             )
         return _join_rows(rows, sizes)
 
@@ -287,7 +289,7 @@ class SimpleAdapter(Adapter):
         self.limit, self.vocab_size = max(vocab.values(), default=-1) + 1, len(vocab)
 
     @cached_property
-    def tokens(self) -> TokenBytes:
+    def tokens(self) -> TokensById:
         """The tokens by id."""
         special = getattr(self.tokenizer, "_special_tokens", {})
         return index_tokens(self._vocab, self.limit, special_ids=set(special.values()) if special else set())
@@ -328,7 +330,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     """Return the adapter of a tokenizer.
 
     Raises:
-        TypeError: for an object that is none.
+        TypeError: for an object that is no tokenizer.
 
     """
     if isinstance(tokenizer, Adapter):
@@ -365,7 +367,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
 
 def index_tokens(
     vocab: Mapping[Any, int], limit: int, *, in_letters: bool = False, special_ids: set[int]
-) -> TokenBytes:
+) -> TokensById:
     """Arrange the tokens of a mapping by id; with `in_letters`, they are spelled in GPT-2's letters."""
     tokens: list[bytes] = [b""] * limit
     is_ordinary = np.zeros(limit, dtype=np.bool_)
@@ -377,7 +379,7 @@ def index_tokens(
         else:
             tokens[token_id] = str(token).encode("utf-8", "surrogatepass")
         is_ordinary[token_id] = token_id not in special_ids
-    return TokenBytes(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
+    return TokensById(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
 
 
 def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
@@ -387,12 +389,6 @@ def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
     bounds = np.maximum.accumulate(np.append(starts, n))
     bounds[0] = 0
     return np.diff(np.minimum(bounds, n)).astype(np.uint32)
-
-
-def locate_characters(text: str) -> NDArray[np.int64]:
-    """Find the byte at which each character begins, and the end of the text."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    return compute_offsets(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
 
 
 def _join_rows(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> EncodedDocuments:

@@ -75,14 +75,14 @@ def name_corpora(corpora: Any, files: Any, texts: Any) -> list[Corpus]:
         TypeError, ValueError: unless exactly one of the three is given, and for values that are no corpora.
 
     """
-    if sum(corpus is not None for corpus in (corpora, files, texts)) != 1:
+    arguments = {"corpora": corpora, "files": files, "texts": texts}
+    if sum(value is not None for value in arguments.values()) != 1:
         raise ValueError(
             "give exactly one corpus argument: files=, texts=, or a mapping of names to corpora, such as "
             '{"ko": "ko.txt", "en": "en.txt"}'
         )
-    argument = "files" if files is not None else "texts" if texts is not None else None
-    argument_value = next(corpus for corpus in (corpora, files, texts) if corpus is not None)
-    by_name = argument_value if isinstance(argument_value, Mapping) else {"": argument_value}
+    argument, value = next((name, value) for name, value in arguments.items() if value is not None)
+    by_name = value if isinstance(value, Mapping) else {"": value}
     if not by_name:
         raise ValueError("corpora is an empty mapping; give at least one corpus")
     result = []
@@ -91,7 +91,7 @@ def name_corpora(corpora: Any, files: Any, texts: Any) -> list[Corpus]:
             raise TypeError(f"the name of a corpus is {describe(name)}; it must be a str")
         if not name and len(by_name) > 1:
             raise ValueError("the name of a corpus is ''; of several corpora, each must have a name that is not empty")
-        if argument == "files" or (argument is None and _names_files(corpus)):
+        if argument == "files" or (argument == "corpora" and _names_files(corpus)):
             result.append(Corpus(name, sources=Sources.of(corpus)))
         else:
             _check_texts(name, corpus)

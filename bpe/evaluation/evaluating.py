@@ -222,12 +222,12 @@ def evaluate(
         _check_parallel(
             {name: corpus_tally[0].sums.documents for name, corpus_tally in zip(names, tallies, strict=True)}
         )
-    resampled_sums = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
+    resampled_by_corpus = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
     results = []
     for index, adapter in enumerate(adapters):
         corpus_tallies = {
-            name: (corpus_tally[index], sums)
-            for name, corpus_tally, sums in zip(names, tallies, resampled_sums, strict=True)
+            name: (corpus_tally[index], resampled_sums)
+            for name, corpus_tally, resampled_sums in zip(names, tallies, resampled_by_corpus, strict=True)
         }
         alignment = None if word_morphemes is None else compare_boundaries(adapter, word_morphemes)
         results.append(TokenizerResult(adapter, index, corpus_tallies, settings, alignment))

@@ -63,8 +63,8 @@ class ResampledSums:
     @cached_property
     def sums(self) -> list[NDArray[np.float64]] | None:
         """For each tokenizer, sums of shape (resamples, columns); None for fewer than two documents."""
-        draws = metrics.resample(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
-        return None if draws is None else np.split(draws, len(self.rows), axis=1)
+        resampled = metrics.resample(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
+        return None if resampled is None else np.split(resampled, len(self.rows), axis=1)
 
     def get_sums(self, index: int) -> NDArray[np.float64] | None:
         """Return the sums of one tokenizer."""
@@ -107,16 +107,16 @@ class CorpusResult:
         self,
         name: str,
         counts: NDArray[np.int64],
-        totals: NDArray[np.float64],
+        column_sums: NDArray[np.float64],
         documents: int,
-        draws: Callable[[], NDArray[np.float64] | None],
-        vocab: Vocab,
+        compute_resampled: Callable[[], NDArray[np.float64] | None],
+        vocab: MeasuredVocabulary,
         settings: Settings,
     ) -> None:
         self.name, self.counts = name, counts
-        self.sums = {column: float(totals[index]) for column, index in COLUMN_INDEX.items()}
+        self.sums = {column: float(column_sums[index]) for column, index in COLUMN_INDEX.items()}
         self.documents = documents
-        self._draws = draws
+        self._compute_resampled = compute_resampled
         self._vocab, self._settings = vocab, settings
         self._baseline: CorpusResult = self
 
@@ -124,9 +124,9 @@ class CorpusResult:
         return f"<CorpusResult {self.name or 'all'}: {pluralize(int(self.sums['tokens']), 'token')}>"
 
     @cached_property
-    def draws(self) -> NDArray[np.float64] | None:
+    def resampled(self) -> NDArray[np.float64] | None:
         """Resampled sums, shape (resamples, columns); None for fewer than two documents."""
-        return self._draws()
+        return self._compute_resampled()
 
     def renyi_efficiency(self, alpha: float = metrics.ALPHA, vocab_size: int | None = None) -> float | None:
         """Return the Rényi efficiency for any order; without `vocab_size`, the tokens that occur are the vocabulary."""
@@ -134,9 +134,9 @@ class CorpusResult:
 
     def find_interval(self, name: str) -> list[float] | None:
         """Find the interval of a metric in RATIOS; None where there are too few documents."""
-        if self.draws is None:
+        if self.resampled is None:
             return None
-        numerator, denominator = (self.draws[:, COLUMN_INDEX[column]] for column in RATIOS[name])
+        numerator, denominator = (self.resampled[:, COLUMN_INDEX[column]] for column in RATIOS[name])
         if not denominator.all():
             return None
         return metrics.percentile_interval(numerator / denominator, self._settings.confidence)
@@ -163,17 +163,17 @@ class CorpusResult:
 
     def _compare_length(self) -> dict[str, Any]:
         """Divide the number of tokens by that of the first tokenizer; the ratio with its interval."""
-        draws, baseline_draws = self.draws, self._baseline.draws
+        resampled, baseline_resampled = self.resampled, self._baseline.resampled
         relative = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
         column, interval = COLUMN_INDEX["tokens"], None
         if (
             relative is not None
-            and draws is not None
-            and baseline_draws is not None
-            and baseline_draws[:, column].all()
+            and resampled is not None
+            and baseline_resampled is not None
+            and baseline_resampled[:, column].all()
         ):
             interval = metrics.percentile_interval(
-                draws[:, column] / baseline_draws[:, column], self._settings.confidence
+                resampled[:, column] / baseline_resampled[:, column], self._settings.confidence
             )
         return {"normalized_sequence_length": relative, "normalized_sequence_length_interval": interval}
 
@@ -264,7 +264,7 @@ def find_savings(
     return best
 
 
-class Vocab:
+class MeasuredVocabulary:
     """The vocabulary of a tokenizer, as metrics need it."""
 
     def __init__(self, adapter: Adapter) -> None:
@@ -282,17 +282,16 @@ class Vocab:
         return measure_reachability(self.adapter, self.shapes.is_whole)
 
 
-def _add_draws(
-    results: Sequence[CorpusResult], totals: Sequence[NDArray[np.float64]], settings: Settings
+def _add_resampled(
+    results: Sequence[CorpusResult], sums_by_corpus: Sequence[NDArray[np.float64]], settings: Settings
 ) -> NDArray[np.float64] | None:
     """Add up the resampled sums of all corpora; a corpus of fewer than two documents counts as it is."""
-    parts = [result.draws for result in results]
-    if all(part is None for part in parts):
+    if all(result.resampled is None for result in results):
         return None
-    sums = np.zeros((settings.resamples, len(COLUMN_INDEX)))
-    for part, total in zip(parts, totals, strict=True):
-        sums += total if part is None else part
-    return sums
+    total = np.zeros((settings.resamples, len(COLUMN_INDEX)))
+    for result, column_sums in zip(results, sums_by_corpus, strict=True):
+        total += column_sums if result.resampled is None else result.resampled
+    return total
 
 
 class TokenizerResult:
@@ -316,23 +315,25 @@ class TokenizerResult:
         alignment: Alignment | None,
     ) -> None:
         self.name, self.tokenizer = adapter.name, adapter.tokenizer
-        self.vocab = Vocab(adapter)
+        self.vocab = MeasuredVocabulary(adapter)
         self.alignment = alignment
         self.settings = settings
         results: list[CorpusResult] = []
-        totals: list[NDArray[np.float64]] = []
-
-        for name, (tally, draws) in tallies.items():
-            totals.append(draws.rows[index].sum(axis=0))
-            draw = partial(draws.get_sums, index)
+        sums_by_corpus: list[NDArray[np.float64]] = []
+        for name, (tally, resampled_sums) in tallies.items():
+            column_sums = resampled_sums.rows[index].sum(axis=0)
+            sums_by_corpus.append(column_sums)
+            compute_resampled = partial(resampled_sums.get_sums, index)
             results.append(
-                CorpusResult(name, tally.counts, totals[-1], tally.sums.documents, draw, self.vocab, settings)
+                CorpusResult(
+                    name, tally.counts, column_sums, tally.sums.documents, compute_resampled, self.vocab, settings
+                )
             )
         counts = np.sum([result.counts for result in results], axis=0)
         documents = sum(result.documents for result in results)
-        total = np.sum(totals, axis=0)
+        compute_resampled = partial(_add_resampled, results, sums_by_corpus, settings)
         self.total = CorpusResult(
-            "", counts, total, documents, partial(_add_draws, results, totals, settings), self.vocab, settings
+            "", counts, np.sum(sums_by_corpus, axis=0), documents, compute_resampled, self.vocab, settings
         )
         self.corpora = {} if list(tallies) == [""] else {result.name: result for result in results}
         self.counts = self.total.counts

@@ -52,15 +52,17 @@ def format_value(value: Any, style: str) -> str:
     """
     if value is None:
         return "–"
-    return f"{100 * value:.2f}%" if style == "%" else f"{value:,}" if style == "d" else f"{value:{style}}"
+    if style == "%":
+        return f"{100 * value:.2f}%"
+    return f"{value:,}" if style == "d" else f"{value:{style}}"
 
 
-def format_metric(result: CorpusResult, name: str, style: str) -> str:
+def format_with_interval(result: CorpusResult, name: str, style: str) -> str:
     """Format a metric with its interval, if it has one."""
-    text, range_ = format_value(result[name], style), result.to_dict().get(f"{name}_interval")
-    if range_ is None or range_[0] == range_[1]:
+    text, interval = format_value(result[name], style), result.to_dict().get(f"{name}_interval")
+    if interval is None or interval[0] == interval[1]:
         return text
-    return f"{text} [{format_value(range_[0], style)}, {format_value(range_[1], style)}]"
+    return f"{text} [{format_value(interval[0], style)}, {format_value(interval[1], style)}]"
 
 
 def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
@@ -106,9 +108,7 @@ def _fold_intervals(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def measure_width(text: str) -> int:
     """Count the columns that a text takes on a terminal."""
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text if not unicodedata.combining(char))
 
 
 def format_table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
@@ -125,7 +125,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
             rows.append([heading, *(format_value(values.get(name), style) for values in dicts)])
     for heading, name, style in ROWS:
         if _is_shown(name, results) and any(result.total[name] is not None for result in results):
-            rows.append([heading, *(format_metric(result.total, name, style) for result in results)])
+            rows.append([heading, *(format_with_interval(result.total, name, style) for result in results)])
     heading_lines = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
@@ -141,7 +141,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
     for sentences in compare_results(results):
         lines = sentences.split("\n")
         parts.append("\n".join(lines if width is None else [textwrap.fill(line, width) for line in lines]))
-    if total.draws is None and results[0].settings.resamples:
+    if total.resampled is None and results[0].settings.resamples:
         parts.append(
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
             "--separator '<|endoftext|>'; in Python bpe.Sources(path, per_line=True) or separator=)."
@@ -159,7 +159,7 @@ def _format_by_corpus(
 ) -> str:
     rows = [[heading, *(result.name for result in results)]]
     for corpus in results[0].corpora:
-        cells = [format_metric(result.corpora[corpus], name, style) for result in results]
+        cells = [format_with_interval(result.corpora[corpus], name, style) for result in results]
         rows.append([f"  {corpus}", *cells])
     return "\n".join(align_columns(rows, width))
 

@@ -27,7 +27,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.errors import describe, short_repr
 from bpe.evaluation import metrics
 from bpe.evaluation._shapes import CROSSING, INNER_SPACE, LEADING_SPACE, WHOLE, find_token_shapes
-from bpe.evaluation.adapters import Adapter, NativeAdapter, TokenBytes
+from bpe.evaluation.adapters import Adapter, NativeAdapter, TokensById
 
 #: Scripts of tokens; a token with letters of several is "Mixed", one without letters "Common".
 SCRIPTS = (
@@ -98,7 +98,7 @@ class Shapes:
         return [int(count) for count in sums[1:]]
 
 
-def find_shapes(tokens: TokenBytes) -> Shapes:
+def find_shapes(tokens: TokensById) -> Shapes:
     """Find the shapes of the tokens of a vocabulary."""
     n = len(tokens.is_ordinary)
     flags, scripts = np.empty(n, dtype=np.uint8), np.empty(n, dtype=np.uint8)

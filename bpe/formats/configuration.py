@@ -105,7 +105,7 @@ def find_added_tokens(
         without_flags: whether special tokens have no flags.
 
     Raises:
-        FormatError: for tokens that are none.
+        FormatError: for entries that are not tokens.
 
     """
     config = read_configuration(files)

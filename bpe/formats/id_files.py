@@ -34,7 +34,7 @@ _READ_BYTES = 1 << 20
 _MAX_QUOTED_BYTES = 100
 
 #: The ids of some documents, and whether the last of them continues in the next batch.
-EncodedDocuments = tuple[TokenBatch, bool]
+IdBatch = tuple[TokenBatch, bool]
 
 
 def offsets_path(path: str) -> str:
@@ -49,7 +49,7 @@ def offsets_path(path: str) -> str:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_lines(file: BinaryIO, batches: Iterable[EncodedDocuments]) -> None:
+def write_lines(file: BinaryIO, batches: Iterable[IdBatch]) -> None:
     """Write one line of ids per document."""
     digits: list[str] = []  # of each id up to the largest so far: a lookup takes a third of the time of `str`
     separator = ""
@@ -65,7 +65,7 @@ def write_lines(file: BinaryIO, batches: Iterable[EncodedDocuments]) -> None:
                 separator = ""
 
 
-def write_npy(path: str, batches: Iterable[EncodedDocuments]) -> None:
+def write_npy(path: str, batches: Iterable[IdBatch]) -> None:
     """Write ids and offsets as .npy files, batch by batch. Both files appear at the end, the offsets first."""
     with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
         ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)

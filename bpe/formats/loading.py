@@ -32,9 +32,9 @@ from bpe.formats.signatures import (
     VOCAB_JSON,
     find_rank_file,
     looks_like_merge_lines,
-    looks_like_model,
     looks_like_old_codes,
     looks_like_ranks,
+    looks_like_sentencepiece,
     looks_like_tekken,
     map_gguf,
 )
@@ -190,7 +190,7 @@ def _detect_format(data: bytes, path: Path) -> str:
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
             'its vocab.json too, CLIP\'s list with format="clip", and codes of subword-nmt with format="subword-nmt"'
         )
-    if looks_like_model(data):
+    if looks_like_sentencepiece(data):
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_explain_unknown(data, name))
@@ -250,7 +250,30 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
     from bpe.base.utf8 import read_file
 
     names = _list_files(folder)
-    config_files = [name for name in CONFIGURATION_FILES if name in names]
+    format_name, files = _choose_files(folder, names, requested_format)
+    contents = {file: read_file(folder / file) for file in files}
+    format_name, contents = _correct_by_content(format_name, contents, folder, names)
+    format_ = FORMATS[format_name]
+    if format_.is_folder:
+        with with_path(folder):
+            return format_.read(contents)
+    data = next(iter(contents.values()))
+    with with_path(folder / files[0]):
+        spec = format_.read(data)
+    if format_name not in ("huggingface", "sentencepiece"):
+        return spec
+    with with_path(folder):
+        config_files = {name: read_file(folder / name) for name in CONFIGURATION_FILES if name in names}
+        return _add_configuration(spec, data, config_files)
+
+
+def _choose_files(folder: Path, names: list[str], requested_format: Format | None) -> tuple[str, list[str]]:
+    """Choose the tokenizer to read in a folder with these files: the name of its format, and its files.
+
+    Raises:
+        FileNotFoundError: for a folder without a tokenizer, or without one of the requested format.
+
+    """
     if requested_format is None and {TOKENIZER_JSON, TEKKEN_JSON} <= set(names):
         message = "%s has a %s and a %s; the first is read: format='tekken' reads the other"
         get_log().warning(message, folder, TOKENIZER_JSON, TEKKEN_JSON)
@@ -263,23 +286,21 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
         )
         reason = f"the folder has no tokenizer; it must have one of these: {expected}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
-    name, files = detected
-    contents = {file: read_file(folder / file) for file in files}
-    if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE_MODEL]):
-        contents, name = {TIKTOKEN_MODEL: contents[SENTENCEPIECE_MODEL]}, "tiktoken"
-        if CONFIG_JSON in names:
-            contents[CONFIG_JSON], name = read_file(folder / CONFIG_JSON), "tiktoken-folder"
-    format_ = FORMATS[name]
-    if format_.is_folder:
-        with with_path(folder):
-            return format_.read(contents)
-    data = contents[next(iter(contents))]
-    with with_path(folder / files[0]):
-        spec = format_.read(data)
-    if name not in ("huggingface", "sentencepiece"):
-        return spec
-    with with_path(folder):
-        return _add_configuration(spec, data, {file: read_file(folder / file) for file in config_files})
+    return detected
+
+
+def _correct_by_content(
+    format_name: str, contents: dict[str, bytes], folder: Path, names: list[str]
+) -> tuple[str, dict[str, bytes]]:
+    """Return the format and the files of a tokenizer.model that is a rank file; of any other, those given."""
+    from bpe.base.utf8 import read_file
+
+    if format_name != "sentencepiece" or not looks_like_ranks(contents[SENTENCEPIECE_MODEL]):
+        return format_name, contents
+    rank_files = {TIKTOKEN_MODEL: contents[SENTENCEPIECE_MODEL]}
+    if CONFIG_JSON not in names:
+        return "tiktoken", rank_files
+    return "tiktoken-folder", {**rank_files, CONFIG_JSON: read_file(folder / CONFIG_JSON)}
 
 
 def _add_configuration(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
@@ -291,7 +312,7 @@ def _add_configuration(spec: TokenizerSpec, data: bytes, files: Files) -> Tokeni
     from bpe.formats import schema, vocab_merges
     from bpe.formats.huggingface.added_tokens import add_tokens, read_all_added_tokens
 
-    is_json = not looks_like_model(data)
+    is_json = not looks_like_sentencepiece(data)
     config = configuration.read_object(files, CONFIG_JSON)
     class_name = schema.read_field(config, CONFIG_JSON, "tokenizer_class", schema.read_text, None)
     class_defaults = vocab_merges.TOKENIZER_CLASSES.get((class_name or "").removesuffix("Fast")) if is_json else None

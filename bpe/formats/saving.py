@@ -114,7 +114,9 @@ def choose_format(path: str | os.PathLike[str]) -> str:
     ('tiktoken', 'tekken', 'huggingface')
     """
     name = Path(os.fspath(path)).name.lower()
-    return "tiktoken" if name.endswith(".tiktoken") else "tekken" if name == "tekken.json" else "huggingface"
+    if name.endswith(".tiktoken"):
+        return "tiktoken"
+    return "tekken" if name == "tekken.json" else "huggingface"
 
 
 def check_name_has_format(path: str | os.PathLike[str]) -> None:

@@ -58,7 +58,7 @@ _ROLES = {
 
 
 @dataclass
-class Model:
+class SentencePieceModel:
     """The parts of a model that decide the ids.
 
     Attributes:
@@ -97,9 +97,9 @@ def read(data: bytes) -> TokenizerSpec:
     return _build(_parse(data))
 
 
-def _parse(data: bytes) -> Model:
+def _parse(data: bytes) -> SentencePieceModel:
     """Parse a ModelProto."""
-    model, model_type, has_normalizer = Model(), _UNIGRAM, False
+    model, model_type, has_normalizer = SentencePieceModel(), _UNIGRAM, False
     for offset, field_number, value in iterate_fields(data):
         if field_number == _PIECE:
             _add_piece(model, _check_message(value, offset))
@@ -152,7 +152,7 @@ def _read_text(value: Value, offset: int, where: str) -> str:
         raise FormatError(f"its text is not UTF-8: {error}", where=where) from None
 
 
-def _add_piece(model: Model, data: bytes) -> None:
+def _add_piece(model: SentencePieceModel, data: bytes) -> None:
     piece, score, piece_type = "", 0.0, NORMAL
     for offset, field_number, value in iterate_fields(data):
         if field_number == _PIECE_TEXT:
@@ -166,7 +166,7 @@ def _add_piece(model: Model, data: bytes) -> None:
     model.types.append(piece_type)
 
 
-def _read_normalizer(model: Model, data: bytes) -> None:
+def _read_normalizer(model: SentencePieceModel, data: bytes) -> None:
     for offset, field_number, value in iterate_fields(data):
         if field_number == _CHARSMAP:
             model.charsmap = _check_message(value, offset)
@@ -178,7 +178,7 @@ def _read_normalizer(model: Model, data: bytes) -> None:
             model.escape_spaces = bool(value)
 
 
-def _build(model: Model) -> TokenizerSpec:
+def _build(model: SentencePieceModel) -> TokenizerSpec:
     """Build the spec of a model.
 
     Raises:
@@ -239,7 +239,7 @@ def _build(model: Model) -> TokenizerSpec:
     return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, ids_by_score)
 
 
-def _check_model(model: Model) -> None:
+def _check_model(model: SentencePieceModel) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
     if not model.pieces or len(model.pieces) > MAX_PIECES:
         raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
@@ -280,17 +280,17 @@ def _check_model(model: Model) -> None:
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
 
 
-def _list_user_defined(model: Model) -> list[str]:
+def _list_user_defined(model: SentencePieceModel) -> list[str]:
     return [piece for piece, piece_type in zip(model.pieces, model.types, strict=True) if piece_type == USER_DEFINED]
 
 
-def _loses_spaces(piece: str, model: Model) -> bool:
+def _loses_spaces(piece: str, model: SentencePieceModel) -> bool:
     """Whether a piece has spaces that are removed from texts: around a text, and all but one of several."""
     space = SPACE if model.escape_spaces else " "
     return "  " in piece or piece.endswith(space) or (piece[0] == " " and not model.escape_spaces)
 
 
-def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
+def _list_decoders(model: SentencePieceModel, unk: str) -> list[dict[str, Any]]:
     """List the steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
     unk_pattern = {"String": unk}
     if any(unk in piece and piece != unk for piece in model.pieces):
@@ -308,7 +308,7 @@ def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     return steps
 
 
-def _build_normalizer(model: Model) -> normalizers.Normalizer | None:
+def _build_normalizer(model: SentencePieceModel) -> normalizers.Normalizer | None:
     """Build what sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
     steps: list[normalizers.Normalizer] = []
     user_defined = _list_user_defined(model)

@@ -66,8 +66,8 @@ def looks_like_old_codes(data: bytes) -> bool:
     )
 
 
-def looks_like_model(data: bytes) -> bool:
-    """Whether a file begins like a model: with a piece that begins with its text."""
+def looks_like_sentencepiece(data: bytes) -> bool:
+    """Whether a file begins like a sentencepiece model: field 1, a piece, whose own field 1 is its text."""
     return data[:1] == b"\n" and data[2:3] == b"\n" and b"\x00" in data[:64]
 
 
@@ -79,7 +79,9 @@ def looks_like_tekken(data: bytes) -> bool:
 def find_rank_file(names: list[str]) -> str | None:
     """Find the name of the rank file among the names of a folder's files; None if there is none, or several."""
     rank_files = [name for name in names if name == TIKTOKEN_MODEL or name.endswith(".tiktoken")]
-    return TIKTOKEN_MODEL if TIKTOKEN_MODEL in rank_files else rank_files[0] if len(rank_files) == 1 else None
+    if TIKTOKEN_MODEL in rank_files:
+        return TIKTOKEN_MODEL
+    return rank_files[0] if len(rank_files) == 1 else None
 
 
 def map_gguf(path: str | os.PathLike[str]) -> mmap | None:

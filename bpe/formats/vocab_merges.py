@@ -28,7 +28,7 @@ from bpe.formats.configuration import (
     read_roles,
 )
 from bpe.formats.huggingface.added_tokens import add_tokens
-from bpe.formats.huggingface.expressible import explain_other_ids
+from bpe.formats.huggingface.expressible import explain_different_ids
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.schema import read_field, read_text
 from bpe.formats.signatures import ADDED_TOKENS_JSON, CONFIG_JSON, MERGES_TXT, SPECIAL_MAP_JSON, VOCAB_JSON
@@ -207,7 +207,9 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         ValueError: for a tokenizer that they cannot hold at all.
 
     """
-    reason = explain_other_ids(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    reason = (
+        explain_different_ids(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    )
     if reason is None and spec.end_of_word is not None:
         reason = "it has an end-of-word mark"
     if reason is not None:

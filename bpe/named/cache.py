@@ -130,7 +130,7 @@ def _read_cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | Non
 
     With `remove`, a file with another content is removed, if it is in no folder of other users.
     """
-    owners = None if _is_folder_chosen() else {0, os.getuid()} if hasattr(os, "getuid") else None
+    owners = {0, os.getuid()} if hasattr(os, "getuid") and not _is_folder_chosen() else None
     try:
         data = _read_regular(path, owners)
     except OSError as error:

@@ -13,19 +13,45 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpe.errors import describe, short_repr
-from bpe.formats.signatures import CONFIGURATION_FILES
+from bpe.formats.signatures import (
+    CONFIG_JSON,
+    CONFIGURATION_FILES,
+    MERGES_TXT,
+    QWEN_TIKTOKEN,
+    SENTENCEPIECE_MODEL,
+    TEKKEN_JSON,
+    TIKTOKEN_MODEL,
+    TOKENIZER_JSON,
+    VOCAB_JSON,
+)
 
-#: The formats in the order of `loading.detect_folder_format`: the format, the files that it must have, and others.
-FILE_SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("huggingface", ("tokenizer.json",), CONFIGURATION_FILES),
-    ("tekken", ("tekken.json",), ()),
-    ("vocab-merges", ("vocab.json", "merges.txt"), CONFIGURATION_FILES),
-    ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
-    ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
-    ("sentencepiece", ("tokenizer.model",), CONFIGURATION_FILES),
+
+class FileSet(NamedTuple):
+    """The files of a tokenizer in a repository.
+
+    Attributes:
+        format: the name of their format.
+        required: the files without which there is no tokenizer.
+        optional: the files that say more of the tokenizer.
+
+    """
+
+    format: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+#: The files to look for, in the order of `loading.detect_folder_format`.
+FILE_SETS = (
+    FileSet("huggingface", (TOKENIZER_JSON,), CONFIGURATION_FILES),
+    FileSet("tekken", (TEKKEN_JSON,)),
+    FileSet("vocab-merges", (VOCAB_JSON, MERGES_TXT), CONFIGURATION_FILES),
+    FileSet("tiktoken-folder", (TIKTOKEN_MODEL, CONFIG_JSON)),
+    FileSet("tiktoken-folder", (QWEN_TIKTOKEN, CONFIG_JSON)),
+    FileSet("sentencepiece", (SENTENCEPIECE_MODEL,), CONFIGURATION_FILES),
 )
 
 
@@ -59,22 +85,11 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         raise ModuleNotFoundError(
             f"from_pretrained needs {error.name}: pip install 'bytepair[hub]'", name=error.name
         ) from None
-    repository = _Repository(huggingface_hub, name, token)
+    repository = _Repository(huggingface_hub, name, token, revision)
     missing: _NotCachedError | None = None
-    commit = revision
-    for format_, required, optional in FILE_SETS:
+    for file_set in FILE_SETS:
         try:
-            paths = []
-            for file in required:
-                path = repository.fetch_file(file, commit)
-                if path is None:
-                    break
-                paths.append(path)
-                commit = path.parent.name
-            if len(paths) < len(required):
-                continue
-            for file in optional:
-                repository.fetch_optional(file, commit)
+            path = repository.fetch_set(file_set)
         except _NotCachedError as error:
             missing = missing or error
             continue
@@ -83,8 +98,9 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         except HfHubHTTPError as error:
             reason = " ".join(str(error).split())
             raise OSError(f"{name} cannot be loaded from the Hub ({type(error).__name__}: {reason})") from error
-        return (paths[0].parent if len(required) > 1 or optional else paths[0]), format_
-    file_sets = ", ".join(" and ".join(required) for _, required, _ in FILE_SETS)
+        if path is not None:
+            return path, file_set.format
+    file_sets = ", ".join(" and ".join(file_set.required) for file_set in FILE_SETS)
     if missing is None:
         at_revision = "" if revision is None else f" at revision {revision}"
         raise FileNotFoundError(f"{name}{at_revision} has no tokenizer that is known; it must have {file_sets}")
@@ -96,14 +112,39 @@ class _Repository:
     """A repository, whose files are downloaded until the Hub cannot be reached, and then come from the cache only.
 
     huggingface_hub tries for 23 seconds to download a file that is not cached: so it must not try for each file.
+
+    Attributes:
+        hub: the module `huggingface_hub`.
+        name, token: as for `fetch`.
+        revision: as for `fetch`; from the first file on, the commit of that file.
+        is_reachable: whether the Hub has answered all requests.
+
     """
 
     hub: Any
     name: str
     token: str | bool | None
+    revision: str | None
     is_reachable: bool = True
 
-    def fetch_file(self, file: str, revision: str | None) -> Path | None:
+    def fetch_set(self, file_set: FileSet) -> Path | None:
+        """Fetch the files of a set: returns their folder, or a single file; None if a required one does not exist.
+
+        Raises:
+            _NotCachedError: for a required file, as `fetch_file`.
+
+        """
+        paths = []
+        for file in file_set.required:
+            path = self.fetch_file(file)
+            if path is None:
+                return None
+            paths.append(path)
+        for file in file_set.optional:
+            self._fetch_optional(file)
+        return paths[0].parent if len(paths) > 1 or file_set.optional else paths[0]
+
+    def fetch_file(self, file: str) -> Path | None:
         """Find a file in the cache, downloaded if necessary; None if the repository does not have it.
 
         Raises:
@@ -112,40 +153,43 @@ class _Repository:
         """
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-        if self._is_known_absent(file, revision):
+        if self._is_known_absent(file):
             return None
         try:
-            path = self.hub.hf_hub_download(
-                self.name, file, revision=revision, token=self.token, local_files_only=not self.is_reachable
+            path = Path(
+                self.hub.hf_hub_download(
+                    self.name, file, revision=self.revision, token=self.token, local_files_only=not self.is_reachable
+                )
             )
         except LocalEntryNotFoundError as error:
             self.is_reachable = False
             raise _NotCachedError(" ".join(str(error.__cause__ or error).split())) from None
         except EntryNotFoundError:
             return None
-        return Path(path)
+        self.revision = path.parent.name
+        return path
 
-    def fetch_optional(self, file: str, revision: str | None) -> None:
+    def _fetch_optional(self, file: str) -> None:
         """Download a file that the tokenizer can do without, if the repository has it and the Hub answers at once."""
-        cached = self.hub.try_to_load_from_cache(self.name, file, revision=revision) is not None
-        if not cached and self.is_reachable and self._exists(file, revision) is False:
+        is_cached = self.hub.try_to_load_from_cache(self.name, file, revision=self.revision) is not None
+        if not is_cached and self.is_reachable and self._exists(file) is False:
             return
         with suppress(_NotCachedError):
-            self.fetch_file(file, revision)
+            self.fetch_file(file)
 
-    def _is_known_absent(self, file: str, revision: str | None) -> bool:
+    def _is_known_absent(self, file: str) -> bool:
         """Whether an earlier call found that the repository does not have a file, and this is so still."""
-        cached = self.hub.try_to_load_from_cache(self.name, file, revision=revision)
-        if cached is None or isinstance(cached, str):
+        cached_path = self.hub.try_to_load_from_cache(self.name, file, revision=self.revision)
+        if cached_path is None or isinstance(cached_path, str):
             return False
-        if self.is_reachable and re.fullmatch("[0-9a-f]{40}", revision or "") is None:  # a branch gets new commits
-            return not self._exists(file, revision)
+        if self.is_reachable and re.fullmatch("[0-9a-f]{40}", self.revision or "") is None:  # a branch gets new commits
+            return not self._exists(file)
         return True
 
-    def _exists(self, file: str, revision: str | None) -> bool | None:
+    def _exists(self, file: str) -> bool | None:
         """Whether the repository has a file now; None if the Hub does not answer, which is asked no more."""
         try:
-            exists: bool = self.hub.file_exists(self.name, file, revision=revision, token=self.token)
+            exists: bool = self.hub.file_exists(self.name, file, revision=self.revision, token=self.token)
         except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses
             self.is_reachable = False
             return None

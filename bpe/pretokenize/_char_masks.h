@@ -5,8 +5,8 @@
  * needs vector instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else
  * vectors of 128 bits, which the compiler translates to SSE2, NEON or scalar code.
  */
-#ifndef BPE_CLASSIFY_H
-#define BPE_CLASSIFY_H
+#ifndef BPE_CHAR_MASKS_H
+#define BPE_CHAR_MASKS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -408,7 +408,9 @@ class PipelinePretokenizer(Pretokenizer):
     def scanner(self) -> int | None:
         """The number of the scanner that finds the pretokens after `put_prefix`; None for most steps."""
         step = self._metaspace
-        return None if step is None else METASPACE if step.split else WHOLE_TEXT
+        if step is None:
+            return None
+        return METASPACE if step.split else WHOLE_TEXT
 
     @cached_property
     def _metaspace(self) -> Metaspace | None:

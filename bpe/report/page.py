@@ -89,7 +89,9 @@ def page_html(
     """Return the page of `write_page` as a str."""
     by_name = name_tokenizers(tokenizers)
     corpora = _name_texts(texts)
-    values = {} if evaluation is None else evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
+    values: Mapping[str, Any] = {}
+    if evaluation is not None:
+        values = evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
     metrics = group_by_tokenizer(values, list(by_name)) if values else {}
     usage = Usage(by_name, corpora, metrics, getattr(evaluation, "results", ()))
     metrics = metrics or usage.to_metrics()

@@ -4,10 +4,10 @@ By "whole", the span is the smallest that contains all sources of the character:
 the letter and the accent; for a space that replaced several, all of them; for an inserted character, an empty span at
 the position of the insertion.
 
-By "tokenizers", it is the span that this package gives: that of one character, the *source*. A composed character has
-the first one's, a replacement the last one's, an inserted character its neighbour's; marks that composition or sorting
-moved have those of their positions. Sources: `NormalizedString::transform_range` of `tokenizers` and its
-`unicode_normalization_alignments`.
+By "tokenizers", it is the span that the package tokenizers gives: that of one character, the *source*. A composed
+character has the first one's, a replacement the last one's, an inserted character its neighbour's; marks that
+composition or sorting moved have those of their positions. Sources: `NormalizedString::transform_range` of
+`tokenizers` and its `unicode_normalization_alignments`.
 
 Offsets of tokens: `bpe/encode/offsets.py`.
 """
@@ -30,6 +30,8 @@ from bpe.text.unicode import find_combining_class, is_new, normalize
 Convention = Literal["whole", "tokenizers"]
 #: A character of the normalized text, the start and end of its span in the original, and its source.
 MappedChar = tuple[str, int, int, int]
+#: (character, start, end, how many source characters it stands for).
+CountedChar = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +203,7 @@ def _normalize_stretch(form: str, text: str, offset: int) -> Iterator[MappedChar
 
     `offset` is the position of the stretch in the whole text.
     """
-    chars: list[MappedChar] = []  # the last number of each counts the source characters that it stands for
+    chars: list[CountedChar] = []
     for position, char in enumerate(text, offset):
         for part_index, part in enumerate(normalize("NFKD" if "K" in form else "NFD", char)):
             chars.append((part, position, position + 1, int(part_index == 0)))
@@ -216,9 +218,9 @@ def _normalize_stretch(form: str, text: str, offset: int) -> Iterator[MappedChar
     return ((*mapped[:3], source) for mapped, source in zip(chars, sources.tolist(), strict=True))
 
 
-def _compose(decomposed: list[MappedChar]) -> list[MappedChar]:
+def _compose(decomposed: list[CountedChar]) -> list[CountedChar]:
     """Compose each character with the last starter, unless a character between them blocks it (Unicode, D115)."""
-    chars: list[MappedChar] = []
+    chars: list[CountedChar] = []
     starter, last_class = -1, 0  # of `chars`: the index of the last starter; the combining class of the last one
     for char, start, end, count in decomposed:
         combining_class = find_combining_class(char)

@@ -233,14 +233,17 @@ class _Parser:
         if sign and sign in "*+?":
             self.position += 1
             min_times, max_times = {"*": (0, float("inf")), "+": (1, float("inf")), "?": (0, 1)}[sign]
-            return min_times, max_times, "?" if self.take("?") else "+" if self.take("+") else ""
+            return min_times, max_times, next((kind for kind in "?+" if self.take(kind)), "")
         match = self.match(_INTERVAL)
         if match is None:
             return None
         if len(match[0]) > _MAX_INTERVAL_CHARS:
             self.refuse(f"a part is repeated more than {_MAX_REPEAT} times")
         min_times = int(match[1] or 0)
-        max_times = int(match[3] or match[4] or 0) if match[3] or match[4] else float("inf") if match[2] else min_times
+        max_text = match[3] or match[4]
+        max_times = int(max_text) if max_text else min_times
+        if match[2] and not max_text:
+            max_times = float("inf")
         if max(min_times, max_times if max_times < float("inf") else 0) > _MAX_REPEAT:
             self.refuse(f"a part is repeated more than {_MAX_REPEAT} times")
         if min_times > max_times:
@@ -268,8 +271,9 @@ class _Parser:
             self.refuse("a part that may be empty is repeated a number of times, and empty ones count otherwise")
         part = _merge_folds([part])[0]
         signs = {(0, 1): "?", (0, float("inf")): "*", (1, float("inf")): "+"}
-        limit = "" if min_times == max_times else f",{max_times:.0f}" if max_times < float("inf") else ","
-        suffix = signs.get((min_times, max_times), f"{{{min_times}{limit}}}")
+        limit = f"{max_times:.0f}" if max_times < float("inf") else ""
+        interval = f"{{{min_times}}}" if min_times == max_times else f"{{{min_times},{limit}}}"
+        suffix = signs.get((min_times, max_times), interval)
         unit = _wrap_in_group(part.text) if part.ends_with_repeat else part.text
         if kind == "+":
             unit, suffix, kind = f"(?>{unit}{suffix})", "", ""

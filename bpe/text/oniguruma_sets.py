@@ -138,9 +138,9 @@ def find_property(name: str) -> str | None:
     (None, '\\p{whitespace}', '\\p{latin}')
     """
     name = _normalize_name(name)
-    return (
-        rf"\p{{{name}}}" if name in _read_properties() else POSIX_BRACKETS[name] if name in _POSIX_PROPERTIES else None
-    )
+    if name in _read_properties():
+        return rf"\p{{{name}}}"
+    return POSIX_BRACKETS[name] if name in _POSIX_PROPERTIES else None
 
 
 def _normalize_name(name: str) -> str:

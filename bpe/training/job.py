@@ -248,8 +248,10 @@ def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_
     resident_bytes = measure_memory()
     word_bytes = words.memory
     n_cells = words.n_symbols + 2 * len(words.counts) + 1
-    # While symbols are widened, both arrays exist: 2 + 4 bytes each.
-    symbol_bytes = n_cells * (2 if max_tokens < WIDE_FROM_TOKENS else 4 if n_initial >= WIDE_FROM_TOKENS else 6)
+    symbol_size = 2 if max_tokens < WIDE_FROM_TOKENS else 4
+    if n_initial < WIDE_FROM_TOKENS <= max_tokens:
+        symbol_size = 2 + 4  # both arrays exist while symbols are widened
+    symbol_bytes = n_cells * symbol_size
     # The process already has the words: `_estimate_memory` adds them to the rest.
     needed = _estimate_memory(resident_bytes - word_bytes, word_bytes, len(words.counts), symbol_bytes)
     if needed > max_memory:

@@ -180,7 +180,11 @@ def _count_symbols(
 
 def _count_code_points(highest: int) -> int:
     """Count the code points that UTF-8 can encode with bytes up to `highest`."""
-    return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
+    if highest < 0x80:
+        return 0x80
+    if highest < 0xE0:
+        return 0x800
+    return 0x10000 if highest < 0xF0 else 0x110000
 
 
 # The alphabet ---------------------------------------------------------------------------------------------------------

@@ -227,7 +227,7 @@ def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
     """Bring a new trainer to where it was when it had learned these merges; returns how many.
 
     Training is deterministic, so the merges are learned again and compared, row by row, with those given (as
-    `Trainer.list_merges` returns them).
+    `MergeLearner.list_merges` returns them).
 
     Raises:
         ValueError: for merges that this training does not learn.

@@ -15,7 +15,7 @@ from conftest import TEXT
 import bpe
 from bpe.cli import encoding, main
 from bpe.corpus import reading
-from bpe.formats import id_files as idfiles
+from bpe.formats import id_files
 
 EXAMPLE_B = """\
 이 영화를 영화관에서 직접 보지 못한 것을 평생 후회할 것 같다.
@@ -184,7 +184,7 @@ def test_encode_writes_one_line_of_ids_per_document(tokenizer_file, text_file, c
 def test_ids_written_in_pieces_equal_the_whole(tokenizer_file, text_file, capsys, monkeypatch):
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     expected = capsys.readouterr().out
-    monkeypatch.setattr(idfiles, "_IDS_PER_WRITE", 3)
+    monkeypatch.setattr(id_files, "_IDS_PER_WRITE", 3)
     monkeypatch.setattr(encoding, "_GROUP_BYTES", 8)
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     assert capsys.readouterr().out == expected
@@ -275,7 +275,7 @@ def test_stdin_to_stdout(tokenizer_file, text_file, stdin, capsysbinary):
 @pytest.mark.parametrize("dtype", ["u1", "<u2", "<u4", ">u4", "<i8", ">i8"])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_arrays_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, monkeypatch, size, dtype, version):
-    monkeypatch.setattr(idfiles, "_READ_BYTES", size)
+    monkeypatch.setattr(id_files, "_READ_BYTES", size)
     tok = bpe.train(texts=["abc"], vocab_size=256)
     tok.save(tmp_path / "t.json")
     for text in (b"", b"a", bytes(range(256)), "다람쥐 ".encode() * 30):
@@ -290,7 +290,7 @@ def test_arrays_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, 
 @pytest.mark.parametrize("model", ["byte", "char"])
 def test_lines_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, monkeypatch, size, model):
     """Pieces may end anywhere in a line; errors give positions within the line, and long words are not held whole."""
-    monkeypatch.setattr(idfiles, "_READ_BYTES", size)
+    monkeypatch.setattr(id_files, "_READ_BYTES", size)
     path = str(tmp_path / "t.json")
     tok = bpe.train(texts=["low lower"], num_merges=9, model=model, end_of_word=None if model == "byte" else "</w>")
     tok.save(path)

@@ -16,7 +16,7 @@ from conftest import fails
 
 import bpe
 from bpe.cli import main, parsing
-from bpe.formats import id_files as idfiles
+from bpe.formats import id_files
 from bpe.training.checkpoint import Checkpoint
 
 # Wrong usage, status 2 ------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_headers_of_npy_files_are_not_evaluated(header):
         if len(header) < 1 << 8 * width:
             data = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(width, "little") + header.encode()
             with pytest.raises(bpe.FormatError, match=r"npy file|token ids"):
-                list(idfiles.read_ids(io.BytesIO(data + bytes(64)), None))
+                list(id_files.read_ids(io.BytesIO(data + bytes(64)), None))
 
 
 def test_a_character_model_names_the_file_that_it_cannot_encode(tmp_path, text_file, capsys):

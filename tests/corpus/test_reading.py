@@ -28,7 +28,7 @@ from bpe.corpus import contents, parquet, reading, sources, streams
 from bpe.corpus._file_reader import FileReader, may_begin_otherwise
 from bpe.corpus.sources import Sources
 from bpe.encode import blocks as encoding
-from bpe.formats import id_files as idfiles
+from bpe.formats import id_files
 
 #: The vector level to restore.
 VECTORS = vector_level()
@@ -642,7 +642,7 @@ def test_a_file_of_ids_that_shrinks_while_it_is_decoded(tmp_path: Path) -> None:
     np.save(path, np.arange(1_000_000, dtype=np.uint32))
     np.save(tmp_path / "ids.offsets.npy", np.arange(0, 1_000_001, 1000))
     with path.open("rb") as file:
-        found = idfiles.read_ids(file, str(path))
+        found = id_files.read_ids(file, str(path))
         assert next(found)[1].tolist() == list(range(1000))
         os.truncate(path, 2_000_000)
         with pytest.raises(OSError, match=r"ids\.npy got shorter while it was read"):

@@ -320,10 +320,10 @@ def test_golden_dolma(tmp_path: Path) -> None:
 
 def test_datatrove_numbers_for_people() -> None:
     """As `humanize.metric` writes them."""
-    from bpe.data.formats.flat import format_metric
+    from bpe.data.formats.flat import format_si_prefix
 
     expected = {0: "0.00 ", 999: "999 ", 1000: "1.00 k", 999_999: "1000 k", 10**9: "1.00 G", 25 * 10**12: "25.0 T"}
-    assert {number: format_metric(number) for number in expected} == expected
+    assert {number: format_si_prefix(number) for number in expected} == expected
 
 
 # Loss masks -----------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def compute_f1(cuts: set[int], ideal: set[int]) -> float:
 
 
 def sum_text(data: bytes, mode: str = "script") -> list[int]:
-    """The columns TEXT_SUMS."""
+    """The first six of COLUMNS of `_tally.pyx`, in its order."""
     wide = sum(end - start > 1 for _, start, end in locate_characters(data))
     ideal = sum((end - start - 1) // 3 for start, end in locate_numbers(data))
     return [

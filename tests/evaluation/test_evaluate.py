@@ -74,8 +74,8 @@ def evaluate_naively(tok: Any, documents: list[bytes], mode: str = "script") -> 
     )
     n = len(tokens)
 
-    def share(numerator: float, whole_tokens: float) -> float | None:
-        return numerator / whole_tokens if whole_tokens else None
+    def share(numerator: float, denominator: float) -> float | None:
+        return numerator / denominator if denominator else None
 
     whole_tokens = [token for token in tokens if reference.is_whole(token)]
     return {

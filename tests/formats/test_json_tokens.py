@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.errors import FormatError
-from bpe.formats import _json_tokens as jsontokens
+from bpe.formats import _json_tokens
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, NeedsParserError, split_off_lists
 from bpe.formats.huggingface.spelling import build_letter_table
@@ -142,7 +142,7 @@ LISTS = [
 
 @pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
 def test_unusual_vocabs_are_left_to_json(vocab):
-    assert jsontokens.read_vocab(vocab, 0, build_letter_table()[:512]) is None
+    assert _json_tokens.read_vocab(vocab, 0, build_letter_table()[:512]) is None
 
 
 STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
@@ -150,7 +150,7 @@ STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 
 @pytest.mark.parametrize("vocab", STRINGS)
 def test_unusual_strings_are_left_to_json(vocab):
-    tokens = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, build_letter_table()[:512])
+    tokens = _json_tokens.read_vocab(vocab[:-1] + b',"a":5}', 0, build_letter_table()[:512])
     assert tokens is not None
     with pytest.raises((NeedsParserError, FormatError)):
         KernelLists("byte", tokens, *np.empty((2, 0), dtype=np.int32))
@@ -158,7 +158,7 @@ def test_unusual_strings_are_left_to_json(vocab):
 
 def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
-    tokens = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
+    tokens = _json_tokens.read_vocab(data, 0, build_letter_table()[:512])
     assert tokens is not None
     assert tokens.blob.tobytes() == b'a b"\\/ '
     assert tokens.offsets.tolist() == [0, 1, 3, 6, 7]
@@ -185,7 +185,7 @@ MERGES = [
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
 def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
-    tokens = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
+    tokens = _json_tokens.read_vocab(data, 0, build_letter_table()[:512])
     assert tokens is not None
     pairs = tokens.read_merges(merges, 0)
     if expected is None:
@@ -202,7 +202,7 @@ def test_the_kernel_reads_merges(merges, expected):
     "merges", [b'[["a","b\\q]', b'[["a","b\\q"]]', b'[["a\\q,"b"]', b'["a b\\q]', b'[["a","b\x01]', b'["a \\u12]']
 )
 def test_unusual_strings_of_merges_are_left_to_json(merges, letters):
-    tokens = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
+    tokens = _json_tokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
     assert tokens is not None
     assert tokens.read_merges(merges, 0) is None
 
@@ -229,22 +229,22 @@ TEXTS = [
 
 @pytest.mark.parametrize("vocab", TEXTS)
 def test_the_kernel_reads_a_vocab_of_text(vocab):
-    tokens = jsontokens.read_vocab(vocab.encode(), 0, None)
+    tokens = _json_tokens.read_vocab(vocab.encode(), 0, None)
     assert tokens is not None
-    assert tokens.end == jsontokens.find_value_end(vocab.encode(), 0) == len(vocab.encode())
+    assert tokens.end == _json_tokens.find_value_end(vocab.encode(), 0) == len(vocab.encode())
     texts = [tokens.blob[a:b].tobytes().decode() for a, b in pairwise(tokens.offsets.tolist())]
     assert dict(zip(texts, tokens.token_ids.tolist(), strict=True)) == json.loads(vocab)
 
 
 @pytest.mark.parametrize("vocab", ['{"\\ud83d":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])
 def test_unusual_text_is_left_to_json(vocab):
-    assert jsontokens.read_vocab(vocab.encode(), 0, None) is None
+    assert _json_tokens.read_vocab(vocab.encode(), 0, None) is None
 
 
 def test_strings_and_brackets_are_passed_over():
     data = b'[{"a]":"\\"}",  "b":[[],{}]}] ]'
-    assert jsontokens.find_value_end(data, 0) == len(data) - 2
-    assert [jsontokens.find_value_end(invalid, 0) for invalid in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [
+    assert _json_tokens.find_value_end(data, 0) == len(data) - 2
+    assert [_json_tokens.find_value_end(invalid, 0) for invalid in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [
         -1,
         -1,
         -1,
@@ -260,8 +260,8 @@ def test_strings_and_brackets_are_passed_over():
 )
 def test_the_end_of_a_list_is_found(value, indent, source):
     data = json.dumps(value, indent=indent, ensure_ascii=source.random() < 0.5).encode()
-    assert jsontokens.find_value_end(data + b' ]"', 0) == len(data)
-    assert jsontokens.find_value_end(data[: source.randrange(len(data))], 0) == -1
+    assert _json_tokens.find_value_end(data + b' ]"', 0) == len(data)
+    assert _json_tokens.find_value_end(data[: source.randrange(len(data))], 0) == -1
 
 
 def test_a_repeated_token_is_left_to_json():
@@ -269,11 +269,11 @@ def test_a_repeated_token_is_left_to_json():
     for n, at, equal in ((2, 1, 0), (40, 39, 0), (40, 39, 38), (40, 17, 1)):
         names = [f"t{i}" for i in range(n)]
         assert (
-            jsontokens.read_vocab(json.dumps({name: i for i, name in enumerate(names)}).encode(), 0, None) is not None
+            _json_tokens.read_vocab(json.dumps({name: i for i, name in enumerate(names)}).encode(), 0, None) is not None
         )
         names[at] = names[equal]
         vocab = "{" + ",".join(f'"{name}":{i}' for i, name in enumerate(names)) + "}"
-        assert jsontokens.read_vocab(vocab.encode(), 0, None) is None
+        assert _json_tokens.read_vocab(vocab.encode(), 0, None) is None
 
 
 def test_many_and_long_merges():

@@ -17,8 +17,7 @@ from written import write_rank_file
 
 import bpe
 from bpe.errors import FormatError
-from bpe.formats import _ranks as core
-from bpe.formats import tiktoken
+from bpe.formats import _ranks, tiktoken
 from bpe.vocab.vocabulary import Vocabulary
 
 
@@ -51,7 +50,7 @@ def recover_merges_naively(tokens: list[bytes]) -> list[list[int]]:
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
-    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
+    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
 @settings(max_examples=100)
@@ -64,17 +63,17 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     """Training's merges are recovered; if some tokens change places, the result equals the naive one."""
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
-    assert core.RankTable(*flatten_tokens(tokens)).recover_merges()[256:].tolist() == tok.merges.tolist()
+    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges()[256:].tolist() == tok.merges.tolist()
     for i, j in swaps:
         if max(i, j) < len(tokens):
             tokens[i], tokens[j] = tokens[j], tokens[i]
-    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
+    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
 def test_merges_of_long_tokens() -> None:
     for letters in ("a", "ab", "aab"):
         tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
-        assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
+        assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
 def list_splits_naively(tokens: list[bytes]) -> list[tuple[int, int, int]]:
@@ -93,7 +92,7 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     """If there are such tokens, every split of a token is a merge with that token's rank, by tiktoken's rule."""
     blob, offsets = flatten_tokens(tokens)
     all_indices = np.arange(len(tokens), dtype=np.int64)
-    table = core.RankTable(blob, offsets)
+    table = _ranks.RankTable(blob, offsets)
     assert list(map(tuple, table.list_splits(all_indices).tolist())) == list_splits_naively(tokens)
     pairs = table.recover_merges()
     token_ranks = 3 * all_indices.astype(np.int32)
@@ -153,8 +152,8 @@ def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
 
 
 def test_an_empty_list_of_tokens() -> None:
-    assert core.RankTable(b"", np.zeros(1, dtype=np.int64)).recover_merges().shape == (0, 2)
-    assert core.read_ranks(b"") is None
+    assert _ranks.RankTable(b"", np.zeros(1, dtype=np.int64)).recover_merges().shape == (0, 2)
+    assert _ranks.read_ranks(b"") is None
 
 
 # Repeated tokens ----------------------------------------------------------------------------------------------------
@@ -163,11 +162,11 @@ def test_an_empty_list_of_tokens() -> None:
 @settings(max_examples=300)
 @given(tokens=st.lists(st.binary(min_size=1, max_size=10) | st.text("ab", min_size=1, max_size=9).map(str.encode)))
 def test_repeated_tokens_are_detected(tokens: list[bytes]) -> None:
-    assert core.RankTable(*flatten_tokens(tokens)).distinct == (len(set(tokens)) == len(tokens))
+    assert _ranks.RankTable(*flatten_tokens(tokens)).distinct == (len(set(tokens)) == len(tokens))
 
 
 def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
-    assert core.RankTable(*flatten_tokens([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])).distinct
+    assert _ranks.RankTable(*flatten_tokens([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])).distinct
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
     data = write_rank_file(ordered)
     for content in (data, data.removesuffix(b"\n")):
-        read = core.read_ranks(content)
+        read = _ranks.read_ranks(content)
         assert read is not None
         blob, offsets, kernel_ranks = read
         assert (blob, offsets.tolist()) == (b"".join(ordered), flatten_tokens(list(ordered))[1].tolist())
@@ -203,8 +202,8 @@ def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ).map(b"".join)
 )
 def test_the_kernel_equals_reading_line_by_line(data: bytes) -> None:
-    read = core.read_ranks(data)
-    if read is None or not core.RankTable(*read[:2]).distinct:
+    read = _ranks.read_ranks(data)
+    if read is None or not _ranks.RankTable(*read[:2]).distinct:
         return
     tokens = tiktoken._read_line_by_line(data)
     assert (read[0], read[1].tolist(), read[2].tolist()) == (tokens[0], tokens[1].tolist(), tokens[2].tolist())
@@ -235,7 +234,7 @@ def test_the_kernel_equals_reading_line_by_line(data: bytes) -> None:
     ],
 )
 def test_the_kernel_leaves_unusual_lines_to_python(data: bytes) -> None:
-    assert core.read_ranks(data) is None
+    assert _ranks.read_ranks(data) is None
 
 
 # The vocabulary of a rank file --------------------------------------------------------------------------------------
@@ -303,4 +302,4 @@ def test_many_tokens_of_one_hash_are_refused() -> None:
     tokens = [b"".join(parts) for parts in product(blocks, repeat=5)]
     for n, refused in ((17, False), (18, True)):
         with pytest.raises(FormatError, match="have one hash") if refused else nullcontext():
-            assert core.RankTable(*flatten_tokens(tokens[:n])).distinct
+            assert _ranks.RankTable(*flatten_tokens(tokens[:n])).distinct

@@ -29,7 +29,7 @@ import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.expressible import explain_other_ids
+from bpe.formats.huggingface.expressible import explain_different_ids
 from bpe.pretokenize.patterns import NAMES, ONIGURUMA_SPELLINGS
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.simplifying import make_prefix_pretokenizer, make_whitespace_pretokenizer
@@ -133,7 +133,7 @@ def test_specs_round_trip(spec):
     assert_same(read(data), spec)
     assert write(read(data)) == data
     loaded = json.loads(data)["model"]["type"] == "BPE"
-    assert loaded == (explain_other_ids(spec) is None)
+    assert loaded == (explain_different_ids(spec) is None)
 
 
 @pytest.mark.parametrize("with_mark", [False, True])

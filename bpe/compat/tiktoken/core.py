@@ -473,7 +473,9 @@ class Encoding:
             if self._prefix_char not in text or self._prefix not in text:
                 self._check_names(allowed)
                 return _NO_NAMES
-            disallowed = () if allowed == "all" else self._all_names - allowed if allowed else self._all_names
+            disallowed = self._all_names
+            if allowed:
+                disallowed = _NO_NAMES if allowed == "all" else self._all_names - allowed
         if disallowed:
             self._refuse(text, frozenset(disallowed))
         _check_set(allowed)

@@ -236,15 +236,19 @@ class DatatroveWriter(ShardWriter):
         self._files[-1].write_array(ends, _END_DTYPE)
 
     def _make_headers(self) -> list[bytes]:
-        lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.n_tokens), f"{format_metric(self.n_tokens)}T"
+        lines = (
+            f"{self._info.tokenizer}|{self._dtype.itemsize}",
+            str(self.n_tokens),
+            f"{format_si_prefix(self.n_tokens)}T",
+        )
         self._files[-2].write("\n".join(lines).encode())
         return [b""] * len(self._files)
 
 
-def format_metric(count: int) -> str:
+def format_si_prefix(count: int) -> str:
     """Spell a number with three digits and an SI prefix, as `humanize.metric` does.
 
-    >>> format_metric(5), format_metric(1_500), format_metric(12_345_678)
+    >>> format_si_prefix(5), format_si_prefix(1_500), format_si_prefix(12_345_678)
     ('5.00 ', '1.50 k', '12.3 M')
     """
     exponent = math.floor(math.log10(count)) if count else 0

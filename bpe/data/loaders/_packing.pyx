@@ -87,7 +87,10 @@ def best_fit_crop(
     int64_t capacity,                  # ids in a row
     int64_t[:, ::1] placed,            # OUT of each that is placed: document; row; ids kept
 ):
-    """Fill each row with the longest document left that fits; crop the shortest to close a gap. Of equals, the first"""
+    """Fill each row with the longest document left that fits; crop the shortest to close a gap.
+
+    Of equally long documents, the first is taken.
+    """
     cdef int64_t n = lengths.shape[0], i, size, left = capacity, row = 0
     cdef Queues queues = make_queues(lengths, capacity, placed.shape[0] if placed.shape[1] == 3 else -1)
     with nogil:

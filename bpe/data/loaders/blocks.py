@@ -71,7 +71,7 @@ class Blocks(ShardRows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        row_format = RowFormat.of(length, fields, pad_id, mask_other_documents)
+        row_format = RowFormat.from_arguments(length, fields, pad_id, mask_other_documents)
         super().__init__(shards, row_format, seed, tail, by_document=row_format.by_document)
         labels = max(shards.n_tokens - 1, 0)
         count = labels // self.length if tail == "drop" else -(-labels // self.length)
@@ -101,7 +101,7 @@ class Blocks(ShardRows):
         starts = rows * self.length
         lengths = np.minimum(self.length + 1, self.shards.n_tokens - starts)
         spans = self._find_spans(starts, lengths) if self.row_format.by_document else _make_whole_rows(starts, lengths)
-        return self._reader.batch(spans, len(rows), self.row_format)
+        return self._reader.make_batch(spans, len(rows), self.row_format)
 
     def _find_spans(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
         """Find the spans of each document in these rows."""

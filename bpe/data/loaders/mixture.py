@@ -101,22 +101,23 @@ class Mixture(Rows):
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """Read the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
-        owners, inner = self.sources(numbers)
+        owners, row_numbers = self.find_datasets(numbers)
         parts, rows = [], []
         for owner in dict.fromkeys(owners.tolist()):
             rows.append(np.flatnonzero(owners == owner))
-            parts.append(self.datasets[owner].read(inner[rows[-1]]))
+            parts.append(self.datasets[owner].read(row_numbers[rows[-1]]))
         return join_batches(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
 
-    def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find_datasets(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the dataset of each of the rows with these numbers, and the row in its own sequence of epochs."""
         rounds, positions = np.divmod(numbers, ROUND)
-        owners, nth = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
+        owners, rows_before = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
         for round_index in dict.fromkeys(rounds.tolist()):
             in_round = rounds == round_index
-            owner, rows_before = self._order_round(round_index)
-            owners[in_round], nth[in_round] = owner[positions[in_round]], rows_before[positions[in_round]]
-        return owners, rounds * self._counts[owners] + nth
+            round_owners, round_rows_before = self._order_round(round_index)
+            owners[in_round] = round_owners[positions[in_round]]
+            rows_before[in_round] = round_rows_before[positions[in_round]]
+        return owners, rounds * self._counts[owners] + rows_before
 
     def _order_round(self, round_index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """List the datasets of a round's rows, and how many rows before each one are of the same dataset."""

@@ -113,15 +113,15 @@ class Packed(ShardRows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        row_format = RowFormat.of(length, fields, pad_id, mask_other_documents)
+        row_format = RowFormat.from_arguments(length, fields, pad_id, mask_other_documents)
         super().__init__(shards, row_format, seed, tail, by_document=True)
         check_choice("strategy", strategy, ("concat", "best-fit", "best-fit-crop"))
         check_choice("long_documents", long_documents, ("split", "truncate", "drop", "error"))
-        self._strategy, self._long = strategy, long_documents
+        self._strategy, self._long_documents = strategy, long_documents
         self._window = check_int("window", window, 1)
         self._window_order = Order(-(-shards.n_documents // self._window), self.seed)
-        self._kept: dict[int, PackedWindow] = {}
-        self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._kept_windows: dict[int, PackedWindow] = {}
+        self._windows_by_epoch: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.statistics: dict[str, int] = {}
         self._counts = np.array([self._count_rows(index) for index in range(self._window_order.n)], dtype=np.int64)
         self._n_rows = int(self._counts.sum())
@@ -136,52 +136,53 @@ class Packed(ShardRows):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_kept": {}, "_orders": {}}
+        return self.__dict__ | {"_kept_windows": {}, "_windows_by_epoch": {}}
 
     @property
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, the strategy and its arguments."""
-        choices = self._strategy, self._long, self._window, self._tail
+        choices = self._strategy, self._long_documents, self._window, self._tail
         return hash_values(self.length, "Packed", self.shards.fingerprint, *choices)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """Read the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
-        columns_read = []
+        parts = []
         for epoch, indices, in_epoch in self._split_by_epoch(numbers):
-            windows, firsts = self._order_windows(epoch)
-            nth = np.searchsorted(firsts, indices, side="right") - 1
-            for k in dict.fromkeys(nth.tolist()):
-                packed = self._find_window(int(windows[k]))
-                in_window = nth == k
-                rows = packed.order.rows(indices[in_window] - firsts[k], epoch)
-                first, last = packed.offsets[rows], packed.offsets[rows + 1]
-                row = np.repeat(np.flatnonzero(in_epoch)[in_window], last - first)
-                columns_read.append((row, *(column[join_ranges(first, last)] for column in packed.spans.columns()[1:])))
-        columns = zip(*columns_read, strict=True) if columns_read else [[np.empty(0, dtype=np.int64)]] * 5
-        return self._reader.batch(Spans(*map(np.concatenate, columns)), len(numbers), self.row_format)
+            windows, first_rows = self._order_windows(epoch)
+            window_positions = np.searchsorted(first_rows, indices, side="right") - 1
+            for window_position in dict.fromkeys(window_positions.tolist()):
+                packed = self._find_window(int(windows[window_position]))
+                in_window = window_positions == window_position
+                rows = packed.order.rows(indices[in_window] - first_rows[window_position], epoch)
+                span_starts, span_ends = packed.offsets[rows], packed.offsets[rows + 1]
+                batch_rows = np.repeat(np.flatnonzero(in_epoch)[in_window], span_ends - span_starts)
+                parts.append(packed.spans.take(join_ranges(span_starts, span_ends), batch_rows))
+        return self._reader.make_batch(Spans.join(parts), len(numbers), self.row_format)
 
     def _order_windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """List the windows in the order of an epoch, and the index of the first row of each."""
-        order = self._orders.get(epoch)
+        order = self._windows_by_epoch.get(epoch)
         if order is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
             order = windows, compute_offsets(self._counts[windows])
-            keep_last(self._orders, epoch, order, KEPT_WINDOWS)
+            keep_last(self._windows_by_epoch, epoch, order, KEPT_WINDOWS)
         return order
 
     # Packing ----------------------------------------------------------------------------------------------------------
 
     def _find_window(self, index: int) -> PackedWindow:
         """Return the rows of a window, packed again unless it was one of the last ones."""
-        window = self._kept.get(index)
+        window = self._kept_windows.get(index)
         if window is None:
             window = self._pack(index)
-            keep_last(self._kept, index, window, KEPT_WINDOWS)
+            keep_last(self._kept_windows, index, window, KEPT_WINDOWS)
         return window
 
     def _pack(self, index: int) -> PackedWindow:
         starts, lengths, documents = self._bound_documents(index)
-        starts, lengths, documents = limit_lengths(starts, lengths, documents, self.length, self._long, self._strategy)
+        starts, lengths, documents = limit_lengths(
+            starts, lengths, documents, self.length, self._long_documents, self._strategy
+        )
         document_indices, row, positions, skipped_ids, span_lengths = PACKERS[self._strategy](
             lengths, self.length, self._tail
         )

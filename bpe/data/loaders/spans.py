@@ -55,8 +55,10 @@ class RowFormat:
     mask_other_documents: bool = False
 
     @classmethod
-    def of(cls, length: object, fields: Iterable[str], pad_id: object, mask_other_documents: bool) -> RowFormat:
-        """Check the arguments of a dataset.
+    def from_arguments(
+        cls, length: object, fields: Iterable[str], pad_id: object, mask_other_documents: bool
+    ) -> RowFormat:
+        """Make the format of a dataset's rows from its arguments, after checking them.
 
         Raises:
             TypeError, ValueError: for a length below 1, an unknown field, a negative id of padding.
@@ -96,9 +98,22 @@ class Spans:
     length: NDArray[np.int64]
     document: NDArray[np.int64]
 
-    def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """Return the five arrays."""
-        return self.row, self.column, self.start, self.length, self.document
+    def take(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> Spans:
+        """Return the spans with these indices, in these rows of a batch."""
+        return Spans(rows, self.column[indices], self.start[indices], self.length[indices], self.document[indices])
+
+    @classmethod
+    def join(cls, parts: Sequence[Spans]) -> Spans:
+        """Join the spans of several parts, in this order."""
+        if not parts:
+            return cls(*[np.empty(0, dtype=np.int64)] * 5)
+        return cls(
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.column for part in parts]),
+            np.concatenate([part.start for part in parts]),
+            np.concatenate([part.length for part in parts]),
+            np.concatenate([part.document for part in parts]),
+        )
 
 
 class SpanReader:
@@ -108,7 +123,7 @@ class SpanReader:
         self.shards = shards
         self.starts = compute_offsets([shard.n_tokens for shard in shards.shards])
 
-    def batch(self, spans: Spans, n_rows: int, row_format: RowFormat) -> Batch:
+    def make_batch(self, spans: Spans, n_rows: int, row_format: RowFormat) -> Batch:
         """Make the fields of a batch of rows from spans."""
         shape = n_rows, row_format.length
         is_full = int(spans.length.sum()) == n_rows * (row_format.length + 1)
@@ -131,7 +146,7 @@ class SpanReader:
             number_positions(np.stack(columns, axis=1), positions, documents)
             batch |= {"position_ids": positions, "document_ids": documents}
         if "cu_seqlens" in row_format.fields:
-            batch.update(find_cu_seqlens(batch["position_ids"] == 0))
+            batch.update(cu_seqlens_of_begins(batch["position_ids"] == 0))
         extra_fields = ("max_seqlen",) if "cu_seqlens" in row_format.fields else ()
         return {name: batch[name] for name in (*row_format.fields, *extra_fields)}
 
@@ -170,11 +185,11 @@ class SpanReader:
         column = spans.column[span_indices] + start - spans.start[span_indices]
         non_empty = length > 0  # a shard between the two may be empty
         return Spans(
-            *(each[non_empty] for each in (spans.row[span_indices], column, start, length, span_indices))
+            *(values[non_empty] for values in (spans.row[span_indices], column, start, length, span_indices))
         ), shard_indices[non_empty]
 
 
-def make_cu_seqlens(bounds: NDArray[np.int64]) -> Batch:
+def cu_seqlens_of_bounds(bounds: NDArray[np.int64]) -> Batch:
     """Make `cu_seqlens` and `max_seqlen` as FlashAttention's functions for sequences of several lengths take them."""
     if bounds[-1] >= 1 << 31:
         raise ValueError(f"the batch has {bounds[-1]} positions; cu_seqlens is int32: at most {(1 << 31) - 1}")
@@ -193,13 +208,13 @@ def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
             is_begin = np.zeros(part["cu_seqlens"][-1], dtype=np.bool_)
             is_begin[part["cu_seqlens"][:-1]] = True
             begin_masks.append(is_begin)
-        batch.update(find_cu_seqlens(np.concatenate(begin_masks).reshape(len(order), -1)[order]))
+        batch.update(cu_seqlens_of_begins(np.concatenate(begin_masks).reshape(len(order), -1)[order]))
     return batch
 
 
-def find_cu_seqlens(begins: NDArray[np.bool_]) -> Batch:
+def cu_seqlens_of_begins(begins: NDArray[np.bool_]) -> Batch:
     """Find `cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
-    return make_cu_seqlens(np.append(np.flatnonzero(begins), begins.size))
+    return cu_seqlens_of_bounds(np.append(np.flatnonzero(begins), begins.size))
 
 
 def collate(rows: Sequence[Batch]) -> Batch:
@@ -217,5 +232,5 @@ def collate(rows: Sequence[Batch]) -> Batch:
     """
     batch = dict(getattr(rows, "batch", None) or {name: np.stack([row[name] for row in rows]) for name in rows[0]})
     if "cu_seqlens" not in batch and "position_ids" in batch:
-        batch.update(find_cu_seqlens(batch["position_ids"] == 0))
+        batch.update(cu_seqlens_of_begins(batch["position_ids"] == 0))
     return batch

@@ -34,7 +34,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import DocumentGroup, DocumentGroups, ResumePoint, Run
 from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
-from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, make_cu_seqlens
+from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, cu_seqlens_of_bounds
 from bpe.encode.engine import BosEos
 from bpe.errors import check_int, check_iterable, describe, short_repr
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -94,7 +94,7 @@ class StreamingEncoder:
                 raise TypeError(
                     f"sources is {describe(sources)}, which can be iterated only once; pass a list, or Sources"
                 )
-        self.row_format = RowFormat.of(length, fields, 0, mask_other_documents)
+        self.row_format = RowFormat.from_arguments(length, fields, 0, mask_other_documents)
         self.length, self.fields, self.tokenizer = self.row_format.length, self.row_format.fields, tokenizer
         self._sources = sources.with_ending_separators() if isinstance(sources, Sources) else sources
         spec = tokenizer.spec
@@ -403,7 +403,7 @@ class StreamedBatches(Iterator[Batch]):
         first = groups[0].document - groups[0].group.begins_document + begins_by_group[0][0]
         document_numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(document_numbers, sizes).reshape(rows, length)
-        extra_fields = make_cu_seqlens(bounds) if "cu_seqlens" in row_format.fields else {}
+        extra_fields = cu_seqlens_of_bounds(bounds) if "cu_seqlens" in row_format.fields else {}
         return {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra_fields
 
 

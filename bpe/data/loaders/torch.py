@@ -200,7 +200,9 @@ class BatchStream:
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
         plan.end = None if end < 0 else end
-        return (start if not ended else end if end >= 0 else ROW_LIMIT), plan
+        if ended:
+            start = end if end >= 0 else ROW_LIMIT
+        return start, plan
 
     def __iter__(self) -> WorkerBatches:
         from torch.utils.data import get_worker_info

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
 
 
-def explain_other_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) -> str | None:
+def explain_different_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) -> str | None:
     """Say why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
 
     `has_distinct_names`: no special token is spelled like an ordinary one, as in every tokenizer read from a file.
@@ -61,7 +61,7 @@ def explain_other_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) 
     ambiguous_names = [name for name, token in token_by_name.items() if token in ordinary_ids] if ordinary_ids else []
     if ambiguous_names:
         return f"its special token {min(ambiguous_names)!r} is spelled like an ordinary token"
-    outside_vocab = find_outside_vocab(spec)
+    outside_vocab = find_ids_left_out_of_vocab(spec)
     possible_names = [
         name for token_id, name in names.items() if token_id not in outside_vocab and can_be_text(spec, name)
     ]
@@ -70,7 +70,7 @@ def explain_other_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) 
 
 def explain_refusal(spec: TokenizerSpec) -> str | None:
     """Say why `tokenizers` cannot load this tokenizer's file; None if it can."""
-    reason = explain_other_ids(spec)
+    reason = explain_different_ids(spec)
     if reason is not None:
         return reason
     parts: list[Any] = [write_normalizer(spec.normalizer), write_pre_tokenizer(spec.model == "byte", spec.pretokenizer)]
@@ -114,7 +114,7 @@ def can_be_text(spec: TokenizerSpec, name: str) -> bool:
 
 
 def _is_unknown_anyway(spec: TokenizerSpec, name: str) -> bool:
-    """Whether the text of the unknown token becomes this token, and is decoded from it, also if it is no symbol.
+    """Whether this is the unknown token, and its text gives its id whether or not it is also an ordinary token.
 
     A special and an ordinary token then give equal results, and the files of both are equal: it is read as special.
     """
@@ -125,7 +125,7 @@ def _is_unknown_anyway(spec: TokenizerSpec, name: str) -> bool:
     return spec.model == "char" or (name.isascii() and name.isprintable())
 
 
-def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
+def find_ids_left_out_of_vocab(spec: TokenizerSpec) -> set[int]:
     """Find the special tokens that the vocab of a file must lack, so that their text does not become them.
 
     `tokenizers` numbers such tokens after the vocab; none where these have other ids.

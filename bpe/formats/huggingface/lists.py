@@ -77,21 +77,21 @@ def split_off_lists(data: bytes, parse_json: Callable[[bytes], Any]) -> tuple[di
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLists:
+def read_lists(vocab: Span, merges: Span, symbol_type: Model, prefix: str) -> KernelLists:
     """Read the lists with the kernel; raises NeedsParserError for lists that need `ParsedLists`.
 
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
     """
     (data, start, end), (merges_data, merges_start, merges_end) = vocab, merges
-    tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if model == "byte" else None)
+    tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if symbol_type == "byte" else None)
     if tokens is None or tokens.end != end:
         raise NeedsParserError
     pairs = tokens.read_merges(merges_data, merges_start, len(prefix.encode()))
     if pairs is None or pairs[2] != merges_end:
         raise NeedsParserError
-    if model == "char" and find_utf8_error(memoryview(data)[start:end]) is not None:
+    if symbol_type == "char" and find_utf8_error(memoryview(data)[start:end]) is not None:
         raise NeedsParserError
-    return KernelLists(model, tokens, *pairs[:2])
+    return KernelLists(symbol_type, tokens, *pairs[:2])
 
 
 class KernelLists:
@@ -104,9 +104,9 @@ class KernelLists:
     """
 
     def __init__(
-        self, model: Model, tokens: _json_tokens.VocabTokens, pairs: NDArray[np.int32], results: NDArray[np.int32]
+        self, symbol_type: Model, tokens: _json_tokens.VocabTokens, pairs: NDArray[np.int32], results: NDArray[np.int32]
     ) -> None:
-        self._model, self._tokens, self._pairs, self._results = model, tokens, pairs, results
+        self._symbol_type, self._tokens, self._pairs, self._results = symbol_type, tokens, pairs, results
         self._removed: list[int] = []  # indices
         self.non_letter_ids: dict[str, int] = {}
         for string, token_id in tokens.other_tokens:
@@ -119,7 +119,7 @@ class KernelLists:
         return len(self._tokens)
 
     def _find_indices(self, tokens: Iterable[str]) -> list[int]:
-        return list(map(self._tokens.find, read_spellings(self._model, tokens)))
+        return list(map(self._tokens.find, read_spellings(self._symbol_type, tokens)))
 
     def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
         """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
@@ -178,16 +178,16 @@ class KernelLists:
 class ParsedLists:
     """The vocab and the merges of any file, as `json` read them; the methods and attributes of `KernelLists`."""
 
-    def __init__(self, vocab: dict[str, int], merges: list[Any], model: Model, prefix: str) -> None:
+    def __init__(self, vocab: dict[str, int], merges: list[Any], symbol_type: Model, prefix: str) -> None:
         for token, token_id in vocab.items():
             read_id(token_id, f"model.vocab[{short_repr(token)}]")
         if "" in vocab:
             raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
-        self._model, self._vocab, self._merges, self._prefix = model, vocab, merges, prefix
+        self._symbol_type, self._vocab, self._merges, self._prefix = symbol_type, vocab, merges, prefix
         self._removed: set[str] = set()
         letters = map_letters_to_bytes().keys()
         self.non_letter_ids = (
-            {} if model == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
+            {} if symbol_type == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
         )
 
     def __len__(self) -> int:
@@ -215,7 +215,7 @@ class ParsedLists:
         """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
         excluded = self._removed | self.non_letter_ids.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
-        tokens = [(token_id, read_spelling(self._model, token)) for token, token_id in vocab.items()]
+        tokens = [(token_id, read_spelling(self._symbol_type, token)) for token, token_id in vocab.items()]
         other_ids = {**special_ids, **self.non_letter_ids}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))

@@ -90,16 +90,16 @@ MODEL_FIELDS: Mapping[str, Mapping[str, Field]] = {
 }
 
 
-def check_model_type(model: object) -> None:
+def check_model_type(model_json: object) -> None:
     """Reject unsupported model types first."""
-    model_type = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
+    model_type = read_type(model_json, "model", "BPE") if isinstance(model_json, dict) else "BPE"
     if model_type not in MODEL_FIELDS:
         refuse("model.type", model_type, "it must be BPE", "other models are not byte-pair encoding")
 
 
 def read_model(
-    value: dict[str, Any],
-    model: Model,
+    model_json: dict[str, Any],
+    symbol_type: Model,
     added_tokens: AddedTokens,
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
@@ -113,25 +113,27 @@ def read_model(
         NeedsParserError: for lists that need `json`.
 
     """
-    model_type = read_type(value, "model", "BPE")
+    model_type = read_type(model_json, "model", "BPE")
     is_extension = model_type != "BPE"
     fields = read_fields(
-        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[model_type]
+        model_json if list_spans is None else {**model_json, "vocab": {}, "merges": []},
+        "model",
+        MODEL_FIELDS[model_type],
     )
     prefix = fields.get("continuing_subword_prefix")
-    if prefix is not None and model == "byte":
+    if prefix is not None and symbol_type == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
     end_of_word, is_glued = (
-        (fields["end_of_word"], fields["end_of_word_glued"]) if is_extension else _read_suffix(fields, model)
+        (fields["end_of_word"], fields["end_of_word_glued"]) if is_extension else _read_suffix(fields, symbol_type)
     )
     lists = (
-        ParsedLists(fields["vocab"], fields["merges"], model, prefix or "")
+        ParsedLists(fields["vocab"], fields["merges"], symbol_type, prefix or "")
         if list_spans is None
-        else read_lists(*list_spans, model, prefix or "")
+        else read_lists(*list_spans, symbol_type, prefix or "")
     )
     settings = TokenizerSpec(
-        model=model,
+        model=symbol_type,
         vocabulary=Vocabulary(()),
         merges=np.empty((0, 2), dtype=np.int32),
         merge_results=np.empty(0, dtype=np.int32),
@@ -145,7 +147,7 @@ def read_model(
         end_of_word_glued=is_glued and end_of_word is not None,
         fuse_unk=fields["fuse_unk"],
         ignore_merges=fields["ignore_merges"],
-        byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
+        byte_fallback=fields["byte_fallback"] and symbol_type == "char",  # a byte-level model has all bytes
         dropout=fields["dropout"],
     )
     vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_extension, settings, added_tokens)
@@ -165,11 +167,11 @@ def read_model(
     return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_extension))
 
 
-def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
+def _read_suffix(fields: dict[str, Any], symbol_type: Model) -> tuple[str | None, bool]:
     """Read the end-of-word mark: returns it and True, or None and False. A suffix is always part of the last symbol."""
     suffix = fields["end_of_word_suffix"]
     try:
-        return None if suffix is None else read_spelling(model, suffix).decode(), suffix is not None
+        return None if suffix is None else read_spelling(symbol_type, suffix).decode(), suffix is not None
     except ValueError:
         rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {UNSUPPORTED}"
         refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.spelling import map_special_ids
-from bpe.formats.huggingface.steps import read_members
+from bpe.formats.huggingface.steps import iterate_sequence
 from bpe.formats.schema import (
     UNSUPPORTED,
     Field,
@@ -72,7 +72,7 @@ def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 
     if type_name == "Sequence":
         before: tuple[int, ...] = ()
         after: tuple[int, ...] = ()
-        for member, position in read_members(value, where, "processors", depth):
+        for member, position in iterate_sequence(value, where, "processors", depth):
             member_ids = _read_template(member, position, vocabulary, depth + 1)
             before, after = member_ids[0] + before, after + member_ids[1]
         return before, after

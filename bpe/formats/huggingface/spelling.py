@@ -55,20 +55,20 @@ def spell_end_of_word(spec: TokenizerSpec) -> str:
     return spell_token_in_letters(mark.encode()) if spec.model == "byte" else mark
 
 
-def read_spelling(model: str, token: str) -> bytes:
+def read_spelling(symbol_type: str, token: str) -> bytes:
     """Return the bytes of an ordinary token in a file; ValueError for a character that is no letter of GPT-2's."""
-    if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
+    if symbol_type == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
     return read_letters(token)
 
 
-def read_spellings(model: str, names: Iterable[str]) -> list[bytes]:
+def read_spellings(symbol_type: str, names: Iterable[str]) -> list[bytes]:
     """Return for each name the bytes of the ordinary token that a file spells like it; b"" if there is none."""
     names = list(names)
     all_letters = "".join(names)
-    if model == "char" or (all_letters.isascii() and all_letters.isprintable() and " " not in all_letters):
+    if symbol_type == "char" or (all_letters.isascii() and all_letters.isprintable() and " " not in all_letters):
         return list(map(str.encode, names))  # `read_spelling` for each of 100,000 names takes five times as long
-    return [read_spelling(model, name) if map_letters_to_bytes().keys() >= set(name) else b"" for name in names]
+    return [read_spelling(symbol_type, name) if map_letters_to_bytes().keys() >= set(name) else b"" for name in names]
 
 
 def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
@@ -90,7 +90,7 @@ def find_dual_names(spec: TokenizerSpec) -> dict[int, str]:
     return {token_id: special_names[token_id] for token_id in ordinary_ids}
 
 
-def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
+def is_never_encoded(spec: TokenizerSpec, name: str) -> bool:
     """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
     is_special = name in spec.special_tokens or name == spec.unk_token
     return spec.model == "byte" and not is_special and not map_letters_to_bytes().keys() >= set(name)

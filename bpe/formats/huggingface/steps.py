@@ -50,7 +50,7 @@ class StepType(NamedTuple):
 
 
 def _read_step(part: str, step_types: Mapping[str, StepType], value: object, where: str) -> Any:
-    """Read one step of a part of the file, by the table of its kinds."""
+    """Read one step of a part of the file, by the table of the part's step types."""
     name = read_type(value, where)
     if name not in step_types:
         known_types = ", ".join(
@@ -68,7 +68,7 @@ def _read_step(part: str, step_types: Mapping[str, StepType], value: object, whe
 _TYPE_FIELD = {"type": Field(accept_any, kept=False)}
 
 
-def read_members(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
+def iterate_sequence(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
     """Yield each member of a Sequence and its position; `field` has the members, and `depth` Sequences contain it."""
     if depth == MAX_DEPTH:
         rule = f"it is nested more than {MAX_DEPTH} deep"
@@ -83,7 +83,7 @@ def _flatten(value: object, where: str, field: str, depth: int = 0) -> Iterator[
     if read_type(value, where) != "Sequence":
         yield value, where
         return
-    for member, position in read_members(value, where, field, depth):
+    for member, position in iterate_sequence(value, where, field, depth):
         yield from _flatten(member, position, field, depth + 1)
 
 
@@ -235,7 +235,7 @@ def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) ->
         return cast("Normalizer", _read_step("normalizer", NORMALIZERS, value, where))
     from bpe.text.normalizers import Sequence
 
-    members = read_members(value, where, "normalizers", depth)
+    members = iterate_sequence(value, where, "normalizers", depth)
     return Sequence(*(read_normalizer(member, position, depth + 1) for member, position in members))
 
 
@@ -561,7 +561,7 @@ def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
-    """Return the decoder that gives nearly the text of a byte model whose text no steps give exactly.
+    """Return the closest decoder for a byte model whose text no sequence of steps gives exactly.
 
     The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
     """

@@ -16,7 +16,7 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.added_tokens import read_added_tokens, write_added_tokens
-from bpe.formats.huggingface.expressible import explain_other_ids, find_outside_vocab
+from bpe.formats.huggingface.expressible import explain_different_ids, find_ids_left_out_of_vocab
 from bpe.formats.huggingface.lists import NeedsParserError, Span, split_off_lists, write_lists
 from bpe.formats.huggingface.model import check_model_type, read_model, write_model
 from bpe.formats.huggingface.post_processing import (
@@ -27,7 +27,7 @@ from bpe.formats.huggingface.post_processing import (
     write_post_processor,
     write_truncation,
 )
-from bpe.formats.huggingface.spelling import find_dual_names, is_outside_letters, map_special_ids, read_spelling
+from bpe.formats.huggingface.spelling import find_dual_names, is_never_encoded, map_special_ids, read_spelling
 from bpe.formats.huggingface.steps import (
     read_decoder,
     read_normalizer,
@@ -113,7 +113,7 @@ def _build(
     )
     if (
         top["model"].get("type", "BPE") == "BPE"
-        and (reason := explain_other_ids(spec, has_distinct_names=True)) is not None
+        and (reason := explain_different_ids(spec, has_distinct_names=True)) is not None
     ):
         raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
     return replace(spec, decoder=read_decoder(top["decoder"], spec))
@@ -134,7 +134,7 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     """
     special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     _check_special_tokens(spec, special_names)
-    is_extension, outside_vocab = explain_other_ids(spec) is not None, find_outside_vocab(spec)
+    is_extension = explain_different_ids(spec) is not None
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -146,13 +146,8 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
         "decoder": write_decoder(spec),
     }
     model = write_model(spec, is_extension, with_record)
-    names = {
-        token_id: name for token_id, name in special_names.items() if not is_extension or is_outside_letters(spec, name)
-    }
-    if not is_extension:
-        names = {token_id: name for token_id, name in names.items() if token_id not in outside_vocab}
     _check_merges(spec, is_extension)
-    vocab, merges = write_lists(spec, names)
+    vocab, merges = write_lists(spec, _list_names_in_vocab(spec, special_names, is_extension))
     added_tokens = "".join(write_added_tokens(spec))
     start = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
@@ -162,6 +157,14 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
     )
     return b"".join((start.encode(), b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
+
+
+def _list_names_in_vocab(spec: TokenizerSpec, special_names: dict[int, str], is_extension: bool) -> dict[int, str]:
+    """List the special entries of the vocabulary that the vocab of the file has, too: id → name."""
+    if is_extension:
+        return {token_id: name for token_id, name in special_names.items() if is_never_encoded(spec, name)}
+    outside_vocab = find_ids_left_out_of_vocab(spec)
+    return {token_id: name for token_id, name in special_names.items() if token_id not in outside_vocab}
 
 
 def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) -> None:
@@ -179,7 +182,7 @@ def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) ->
         )
     unnamed_ids = {token_id: name for token_id, name in special_names.items() if token_id not in names}
     unnamed_texts = [
-        name for name in unnamed_ids.values() if not is_outside_letters(spec, name) or name == spec.unk_token
+        name for name in unnamed_ids.values() if not is_never_encoded(spec, name) or name == spec.unk_token
     ]
     dual_names = find_dual_names(spec)
     ambiguous_names = {
