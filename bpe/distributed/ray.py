@@ -186,9 +186,10 @@ def _make_pool(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
     """Make Ray's strategy of the argument `concurrency`."""
     import ray.data
 
-    min_size, max_size = (
-        (1, cores) if concurrency is None else concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
-    )
+    if concurrency is None:
+        min_size, max_size = 1, cores
+    else:
+        min_size, max_size = concurrency if isinstance(concurrency, tuple) else (concurrency, concurrency)
     return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", min_size, 1), max_size=max_size)
 
 
