@@ -79,5 +79,5 @@ def _list_tokens_with_ids(
     except ValueError:  # a symbol without an id; anything else raises again
         special = {token: token_id for token_id, token in vocabulary.items(SPECIAL)}
         tokens = map(to_bytes, list_tokens(engine, text, engine.specials.resolve_allowed(allowed_special), False))
-        return [(token, vocabulary.ids.get(token, special.get(token))) for token in tokens]
+        return [(token, vocabulary.id_of_token.get(token, special.get(token))) for token in tokens]
     return [(vocabulary[token_id], token_id) for token_id in ids.tolist()]

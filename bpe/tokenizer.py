@@ -162,7 +162,7 @@ class Tokenizer:
         array([65,  0], dtype=uint32)
 
         """
-        allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
+        allowed = self._engine.specials.resolve_and_check((text,), allowed_special, disallowed_special)
         if probability := self._spec.dropout if dropout is None else dropout:
             ids = self._engine.encode_with_dropout(text, allowed, *check_dropout(self._spec, probability, seed))
         else:
@@ -249,7 +249,7 @@ class Tokenizer:
         [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
 
         """
-        allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
+        allowed = self._engine.specials.resolve_and_check((text,), allowed_special, disallowed_special)
         check_choice("convention", convention, ("whole", "tokenizers"))
         if convention == "tokenizers":
             ids, spans, _ = self._offset_encoder.encode_with_word_numbers(text, allowed, unit, "tokenizers")
@@ -258,8 +258,8 @@ class Tokenizer:
         if not template or self._spec.template is None:
             return ids, spans
         prepended, appended = (np.array(part, dtype=np.uint32) for part in self._spec.template)
-        empty_spans = (np.zeros((len(part), 2), dtype=np.int64) for part in (prepended, appended))
-        return np.concatenate((prepended, ids, appended)), np.concatenate((next(empty_spans), spans, next(empty_spans)))
+        before, after = (np.zeros((len(part), 2), dtype=np.int64) for part in (prepended, appended))
+        return np.concatenate((prepended, ids, appended)), np.concatenate((before, spans, after))
 
     @cached_property
     def _offset_encoder(self) -> OffsetEncoder:
@@ -584,7 +584,7 @@ class Tokenizer:
         """
         from bpe.encode.explain import list_tokens
 
-        allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
+        allowed = self._engine.specials.resolve_and_check((text,), allowed_special, disallowed_special)
         return list_tokens(self._engine, text, allowed, as_text)
 
     def explain(self, text: TextLike) -> str:
@@ -923,7 +923,7 @@ class Tokenizer:
         name, data = (token if isinstance(token, str) else None), to_bytes(token)
         if name is not None and name in self._spec.special_tokens:
             return self._spec.special_tokens[name]
-        token_id = self._spec.vocabulary.ids.get(data)
+        token_id = self._spec.vocabulary.id_of_token.get(data)
         if token_id is None:
             token_id = self._special_ids.get(data)
         if token_id is None:

@@ -30,11 +30,11 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
 
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
-        uint64_t* value
+        uint64_t* values
         uint16_t* without_short_key
         size_t n_without_short_key
         uint16_t* missed
-        uint64_t* missed_key
+        uint64_t* missed_keys
         size_t n_missed
 
     void bpe_look_up(const PieceRun* run, const Line* lines, int shift, LookupResult* found)
@@ -128,11 +128,11 @@ def pieces_without_key(bytes text, list sizes):
     cdef uint64_t value[RUN + 8]
     cdef uint16_t without_short_key[RUN + 8]
     cdef uint16_t missed[RUN + 8]
-    cdef uint64_t missed_key[RUN + 8]
+    cdef uint64_t missed_keys[RUN + 8]
     cdef PieceRun run = PieceRun(text=text, start=&start[0], end=&end[0], n=len(sizes))
     cdef LookupResult found = LookupResult(
-        first=0, value=&value[0], without_short_key=&without_short_key[0], n_without_short_key=0,
-        missed=&missed[0], missed_key=&missed_key[0],
+        first=0, values=&value[0], without_short_key=&without_short_key[0], n_without_short_key=0,
+        missed=&missed[0], missed_keys=&missed_keys[0],
         n_missed=0,
     )
     cdef Cache cache
@@ -175,10 +175,10 @@ def work_alternated(EncodeJob job, int n):
     cdef bint found = True
     while found:
         found = False
-        for space, buffers in threads:
-            found |= job.encode_next(space, buffers)
-    for space, _ in threads:
-        job.finish(space)
+        for work, buffers in threads:
+            found |= job.encode_next(work, buffers)
+    for work, _ in threads:
+        job.finish(work)
 
 
 def utf8(str text):
@@ -191,10 +191,10 @@ def utf8(str text):
 def cache_state(Encoder encoder):
     """Statistics of a tokenizer's word table: a dict of int."""
     cdef SharedWordTable table = encoder.table
-    cdef Workspace space = encoder.idle
+    cdef Workspace work = encoder.idle
     idle = 0
-    while space is not None:
-        idle, space = idle + 1, space.next
+    while work is not None:
+        idle, work = idle + 1, work.next
     return {
         "idle": idle,                                      # workspaces
         "words": table.words.n_entries,

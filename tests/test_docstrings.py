@@ -1,4 +1,4 @@
-"""Docstrings: their examples run, the files they name exist, and so do the arguments and fields they list.
+"""Docstrings: their examples run, and the files, names, arguments and fields in them exist.
 
 `test_docs.py` runs the examples of README.md and docs/.
 """
@@ -61,6 +61,60 @@ def test_named_files_exist() -> None:
         for number, name in named_files(path.read_text())
         if name not in known
     ] == []
+
+
+#: A name in backticks that only code can have: with `_`, with a dot, or called at a prompt.
+NAME = re.compile(r"(?:>>> )?((?:\w+\.)+\w+|\w*_\w*|(?<=>>> )\w+)(?:\(.*)?")
+#: The ends of names of files, which are no attributes.
+SUFFIXES = {
+    "bin",
+    "bpe",
+    "css",
+    "gguf",
+    "h",
+    "html",
+    "ids",
+    "json",
+    "md",
+    "model",
+    "npy",
+    "pxd",
+    "py",
+    "pyi",
+    "pyx",
+    "txt",
+}
+#: Names of other libraries, and those that stand for many.
+OTHER_NAMES = {
+    "BPE_ANNOTATE", "BPE_DEBUG", "BPE_SANITIZE", "BPE_TRACE", "KW_ONLY", "_educational", "_encode_unstable_native",
+    "FIRST_SEEN_PER_BLOCK", "bytes_to_unicode",
+    "fancy_regex", "find_NAME_end", "from_NAME", "ignore_index", "name_interval", "named_x", "parse_special",
+    "process_offsets", "transform_range", "unicode_normalization_alignments",
+}  # fmt: skip
+
+
+def list_words_of_code() -> set[str]:
+    """List the words of all code, without comments and docstrings."""
+    words = set(OTHER_NAMES)
+    for folder in (PACKAGE, *(ROOT / name for name in ("tests", "benchmarks", "examples"))):
+        for path in folder.rglob("*"):
+            if path.suffix in (".py", ".pyx", ".pxd", ".pyi", ".h", ".js"):
+                is_c = path.suffix in (".h", ".js")
+                comment = r"/\*[\s\S]*?\*/|//.*" if is_c else r'"""[\s\S]*?"""|(?<!["\'\w])#.*'
+                words.update(re.findall(r"\w+", re.sub(comment, " ", path.read_text(encoding="utf-8"))))
+    return words
+
+
+def test_named_identifiers_exist() -> None:
+    words, unknown_names = list_words_of_code(), []
+    sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi", ".h")]
+    for path in [*sources, *(ROOT / "docs" / "internals").glob("*.md")]:
+        for line_number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            for match in map(NAME.fullmatch, re.findall(r"(?<!`)`([^`\n]+)`(?!`)", line)):
+                parts = match[1].split(".") if match is not None else []
+                if parts and parts[-1] not in SUFFIXES and not words.issuperset(parts):
+                    unknown_names.append(f"{path.name}:{line_number}: " + ".".join(parts))
+    assert unknown_names == []
 
 
 def listed(node: ast.ClassDef | ast.FunctionDef, title: str) -> list[str] | None:

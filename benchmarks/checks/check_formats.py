@@ -70,7 +70,7 @@ def load_vocabularies(folder: Path, beginning: str) -> Iterator[tuple[str, bpe.T
         if name.endswith(".tiktoken"):
             tok = bpe.Tokenizer.load(path)
             assert tok.pretokenizer is not None
-            ranks = tok.spec.vocabulary.ids
+            ranks = tok.spec.vocabulary.id_of_token
             peer = tiktoken.Encoding(name, pat_str=tok.pretokenizer.pattern, mergeable_ranks=ranks, special_tokens={})
             yield name, tok, peer.encode_ordinary
         elif name.endswith("_merges.txt"):

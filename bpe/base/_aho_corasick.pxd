@@ -3,7 +3,7 @@
 from bpe.base._types cimport byte_t
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-cdef struct Tree:             # of the reversed strings, with suffix links
+cdef struct Tree:             # the tree of the reversed strings, with suffix links
     byte_t* label             # by node: the byte on the edge to it
     uint32_t* first           # by node: its first child; the children end at the next node's first
     uint32_t* suffix_link     # by node: its suffix link, the longest proper suffix in the tree

@@ -83,7 +83,7 @@ cdef inline Py_ssize_t skip(const Tree* tree, const byte_t* text, Py_ssize_t pos
     return pos
 
 
-cdef struct Range:            # of the strings below a node, sorted by their reversals
+cdef struct Range:            # the strings below a node, sorted by their reversals
     uint32_t low
     uint32_t high
     uint32_t depth

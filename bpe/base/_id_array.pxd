@@ -4,7 +4,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
 
 cdef enum:
-    LARGE = 1 << 19           # ids: a longer output is handed over as it is; copying spares a shorter one new pages
+    MIN_LARGE_IDS = 1 << 19   # a longer output is handed over as it is; copying spares a shorter one new pages
 
 cdef void reserve_large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil
 

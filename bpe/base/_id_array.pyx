@@ -39,11 +39,11 @@ cdef void reserve_large_output(Ids* ids, ResultPool pool, Block* block, size_t n
 
 
 cdef object as_array(Ids* ids, ResultPool pool=None, Block* block=NULL):
-    """Return the ids as an array: a copy if there are at most LARGE, else their memory, and `ids` becomes empty."""
+    """Return the ids as an array: a copy of at most MIN_LARGE_IDS, else their memory, and `ids` becomes empty."""
     cdef Memory memory
     cdef void* data
     cdef cnp.npy_intp n = ids.n
-    if n <= <cnp.npy_intp>LARGE:
+    if n <= <cnp.npy_intp>MIN_LARGE_IDS:
         array = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
         if n:
             memcpy(cnp.PyArray_DATA(array), ids.data, n * sizeof(token_t))

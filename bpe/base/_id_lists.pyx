@@ -51,7 +51,7 @@ cdef list make_list(const token_t* ids, Py_ssize_t n):
     if not point_at_ints(ids, n, list_items(id_list)):
         for i in range(n):
             token_id = ids[i]
-            Py_INCREF(token_id)                            # the reference that `SET_ITEM` takes
+            Py_INCREF(token_id)                            # the reference that `PyList_SET_ITEM` takes
             PyList_SET_ITEM(id_list, i, token_id)
     return id_list
 

@@ -9,7 +9,7 @@ cdef struct Ids:              # a growing array of ids
     token_t* data
     size_t n
     size_t capacity
-    bint lent                 # it lies in memory of others: if it has to grow, it moves out
+    bint lent                 # the array lies in memory of others: if it has to grow, it moves out
 
 
 cdef inline int grow_ids(Ids* ids, size_t more) except -1 nogil:

@@ -3,7 +3,7 @@
 cdef extern from *:
     const Py_ssize_t NEVER_AGAIN "PY_SSIZE_T_MAX"
 
-cdef struct Watch:            # of one call in one thread; the ids that it writes are its clock
+cdef struct Watch:            # the watch of one call in one thread; the ids that the call writes are its clock
     Py_ssize_t next           # ids at the next poll; kernels lower it for other work
     double next_time          # before which a poll does not take the GIL, in seconds
     bint not_main              # this is not the main thread, which alone gets signals

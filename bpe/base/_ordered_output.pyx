@@ -15,7 +15,7 @@ in all.
 
 cimport cython
 
-from bpe.base._id_array cimport LARGE, as_array, reserve_large_output
+from bpe.base._id_array cimport MIN_LARGE_IDS, as_array, reserve_large_output
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._result_pool cimport ResultPool
@@ -39,7 +39,7 @@ cdef class OrderedIds:
         cdef char[::1] memory
         check_lock(&self.lock)
         self.pool, self.out = pool, out
-        self.max_ids = max_ids if max_ids > LARGE and out is None else 0
+        self.max_ids = max_ids if max_ids > MIN_LARGE_IDS and out is None else 0
         self.ring_size = MIN_RING_SIZE
         self.parts = <Part*>check_allocated(calloc(self.ring_size, sizeof(Part)), self.ring_size, b"parts")
         if out is not None:

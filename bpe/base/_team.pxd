@@ -18,10 +18,10 @@ cdef class Team:
     cdef readonly int size             # parts that a job can have: the caller's and one per helper
     cdef PyThread_type_lock begin_locks[MAX_PARTS]
     cdef PyThread_type_lock end_locks[MAX_PARTS]
-    cdef work_t work                   # of the current job; NULL makes helpers return
+    cdef work_t work                   # the work of the current job; NULL makes helpers return
     cdef void* job
     cdef bint failed                   # a helper, at the current job
-    cdef list errors                   # of each part, or None
+    cdef list errors                   # the error of each part, or None
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil
     cdef void dismiss(self) noexcept

@@ -157,7 +157,7 @@ def _encode_groups(
     """
     check_encoding_errors(sources.encoding_errors, is_char_model=tokenizer.model == "char")
     engine, threads = tokenizer._engine, resolve_threads(args.threads)
-    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
+    allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always_names
     prepend, append = (
         None if text is None else resolve_token(tokenizer.spec, flag, _parse_token(tokenizer, text))
         for flag, text in (("--prepend", args.prepend), ("--append", args.append))

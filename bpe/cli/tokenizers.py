@@ -76,7 +76,7 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
     ids = np.flatnonzero(lengths)
     end_of_word = tokenizer.spec.end_of_word
     attachment = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
-    specials, added_names = tokenizer.special_tokens, tokenizer._engine.specials.always
+    specials, added_names = tokenizer.special_tokens, tokenizer._engine.specials.always_names
     longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED_NAMES]
     return {
         "model": describe_model(tokenizer.spec),

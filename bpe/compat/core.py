@@ -169,11 +169,8 @@ class Core:
         base, native = self._base, None if self._base is None else self._base._native
         if base is None or native is None or self.added_tokens[: len(base.added_rows)] != base.added_tokens:
             return None
-        spec, new_tokens, spellings = (
-            native.spec,
-            self.added_tokens[len(base.added_rows) :],
-            vars(base).get("spellings"),
-        )
+        spec, spellings = native.spec, vars(base).get("spellings")
+        new_tokens = self.added_tokens[len(base.added_rows) :]
         limit, names = spec.vocabulary.limit, [token.content for token in new_tokens]
         if [token.id for token in new_tokens] != list(range(limit, limit + len(new_tokens))):
             return None
@@ -201,10 +198,10 @@ class Core:
         names = specials.resolve_names("all", "")
         if len(self.added_ids) < len(names):  # the unknown token is not sought
             names &= self.added_ids.keys()
-        self._all_names = names | specials.always if specials.always - names else names
-        self._always_names = specials.always
+        self._all_names = names | specials.always_names if specials.always_names - names else names
+        self._always_names = specials.always_names
         # A normalizer may turn other text into a name.
-        are_literal = not specials.always and not specials.select_normalized(names)
+        are_literal = not specials.always_names and not specials.select_normalized(names)
         self._common_prefix = find_common_prefix(names) if are_literal else ""
         keep_ints(native.n_vocab)
         self._is_token = np.append(spec.vocabulary.kinds != 0, False)
@@ -399,9 +396,9 @@ class Core:
 
         """
         is_byte_level = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel" and self._decodes_exactly
-        if not is_byte_level or self._decoder.short_table is None:
+        if not is_byte_level or self._decoder.fast_table is None:
             return None, b"", b""
-        return self._decoder.short_table, self._is_token.tobytes(), (self._is_token & ~self._is_skipped).tobytes()
+        return self._decoder.fast_table, self._is_token.tobytes(), (self._is_token & ~self._is_skipped).tobytes()
 
     def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
         """Decode ids to a text; ids without a token are left out.

@@ -74,7 +74,7 @@ class Completer:
         ids, unstable_bytes = self._split_off_unstable(text, allowed)
         if not unstable_bytes:
             return ids, []
-        ids_by_token = self._engine.spec.vocabulary.ids
+        ids_by_token = self._engine.spec.vocabulary.id_of_token
         completions: set[tuple[int, ...]] = {(ids_by_token[token],) for token in self._find_by_prefix(unstable_bytes)}
         valid_texts: list[bytes] = []
         invalid_texts: list[bytes] = []

@@ -323,10 +323,8 @@ def check_same_header(
         if name == "modified" and isinstance(old, list):
             old, new = old[:n_used_files], new[:n_used_files]
         elif name == "sources" and isinstance(old, dict):
-            old, new = (
-                _select_used_plan(match_names(old, new), old, n_used_files),
-                _select_used_plan(new, old, n_used_files),
-            )
+            used_new = _select_used_plan(new, old, n_used_files)
+            old, new = _select_used_plan(match_names(old, new), old, n_used_files), used_new
         if old == new:
             continue
         raise ValueError(

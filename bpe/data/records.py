@@ -94,11 +94,8 @@ def fingerprint_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] |
     try:
         resume_point = ResumePoint.from_json(step["next"])
         assert resume_point.position is not None
-        file, offset, skipped = (
-            resume_point.position.file_index,
-            resume_point.position.offset,
-            resume_point.position.documents_to_skip,
-        )
+        position = resume_point.position
+        file, offset, skipped = position.file_index, position.offset, position.documents_to_skip
         if step["used"] != file + 1:
             return None
         start = next(unit.start for unit in sources.units() if unit.file_index == file)
@@ -122,9 +119,8 @@ class _StepChecker:
         else:
             self._file_starts = {unit.file_index: unit.start for unit in reversed(sources.units())}
         self._n_documents = 0  # in all steps so far
-        self._documents_before_file: dict[
-            int, tuple[int, int]
-        ] = {}  # documents in earlier files; and the least by the last known one
+        # By file: the documents in earlier files; and the least by the last known one.
+        self._documents_before_file: dict[int, tuple[int, int]] = {}
         self._resume_points = [ResumePoint()]
         self.line = 1  # of the journal
         self._has_all_documents = False  # whether all documents are in shards or buckets

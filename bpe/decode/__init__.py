@@ -5,7 +5,7 @@ through them:
 
 - `decoder.py` checks ids, decodes whole arrays and batches, and defines `IncrementalDecoder`, which returns text as
   soon as a character is complete;
-- `chain.py` decodes by the steps of a tokenizer.json;
+- `step_decoder.py` decodes by the steps of a tokenizer.json;
 - `_decoder.pyx` concatenates the bytes of tokens, copying 16 bytes at a time.
 
 Invariants: decoding the result of `encode` gives the original text, unless a normalizer or an unknown token changed

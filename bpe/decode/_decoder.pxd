@@ -15,7 +15,7 @@ cdef class TokenTable:
     cdef const byte_t[::1] blob
     cdef const int64_t[::1] offsets
     cdef byte_t[:, ::1] cells              # a token of at most 15 bytes, and its size
-    cdef byte_t[::1] sizes                 # 0 for an id that is no token, LONG for a long one
+    cdef byte_t[::1] sizes                 # 0 for an id that is no token, LONG_TOKEN for one of more than 15 bytes
 
     cpdef object get_token(self, token_id)
     cdef object decode_short(self, ids, bint as_text, bytes is_kept=*)

@@ -197,9 +197,9 @@ cdef class TokenTable:
         return self.sizes[token] if self.sizes[token] < LONG_TOKEN else self.offsets[token + 1] - self.offsets[token]
 
     cdef bint append_tokens(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil:
-        """Append the bytes of the tokens from number `first` on, which moves on, to the n-th.
+        """Append the bytes of tokens `first` to n; `first` becomes the number of the first one that is not appended.
 
-        False if it stops earlier: at an id that is no token, or for lack of room.
+        False if some token is not appended: an id is no token, or there is no room.
         """
         cdef Py_ssize_t i = first[0], size
         cdef uint32_t limit = <uint32_t>self.cells.shape[0], token
@@ -244,13 +244,13 @@ cdef Py_ssize_t sum_sizes(TokenTable table, Py_ssize_t step, const uint32_t* ids
 def with_fast_decode(method, bint as_text):
     """Wrap `decode` (`as_text`) or `decode_bytes` in a fast path for short calls; `method` handles all others.
 
-    `self._decoder` is a `TokenDecoder`, whose `short_table` is a TokenTable, or None if texts are more than its bytes.
+    `self._decoder` is a `TokenDecoder`, whose `fast_table` is a TokenTable, or None if texts are more than its bytes.
     """
 
     def decode(self, *args, **options):
         cdef TokenTable table
         if len(args) == 1 and not options:
-            table = self._decoder.short_table
+            table = self._decoder.fast_table
             if table is not None:
                 decoded = table.decode_short(args[0], as_text)
                 if decoded is not None:

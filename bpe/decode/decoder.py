@@ -14,12 +14,12 @@ from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NONE, join_slices
+from bpe.vocab.vocabulary import UNUSED, join_slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.decode.chain import ChainDecoder
+    from bpe.decode.step_decoder import StepDecoder
 
 Ids: TypeAlias = "Sequence[int] | NDArray[Any]"
 
@@ -34,7 +34,8 @@ def with_fast_decode(method: _Method) -> _Method:
 class TokenDecoder:
     """Decodes ids to bytes. An end-of-word mark becomes a space, or nothing at the end of the text.
 
-    A tokenizer with decoder steps of its own is decoded by these (`chain.py`). Immutable, so a copy is the same object.
+    A tokenizer with decoder steps of its own is decoded by these (`step_decoder.py`). Immutable, so a copy is the same
+    object.
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
@@ -43,22 +44,21 @@ class TokenDecoder:
 
         self._spec = spec
         self.limit = spec.vocabulary.limit
-        byte_level = spec.model == "byte" and spec.decoder == (
-            DecodeByteLevel(),
-        )  # the bytes of all tokens, marks included
-        self.chain: ChainDecoder | None = None
+        # Whether text is the bytes of all tokens, marks included.
+        byte_level = spec.model == "byte" and spec.decoder == (DecodeByteLevel(),)
+        self.step_decoder: StepDecoder | None = None
         if spec.decoder is not None and not byte_level:
-            from bpe.decode.chain import ChainDecoder
+            from bpe.decode.step_decoder import StepDecoder
 
-            self.chain = ChainDecoder(spec)
-        self._is_token = spec.vocabulary.kinds != NONE
+            self.step_decoder = StepDecoder(spec)
+        self._is_token = spec.vocabulary.kinds != UNUSED
         # A copy, because the caller may still write to the spec's arrays.
         self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
         if self._ends_word is not None:
             self._ends_word[list(find_decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
         self._table = TokenTable(*_decode_tokens(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
-        self.short_table = self._table if self.chain is None and self._ends_word is None else None
+        self.fast_table = self._table if self.step_decoder is None and self._ends_word is None else None
         self._is_special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
         self._is_special[find_special_ids(spec)] = True
 
@@ -77,7 +77,7 @@ class TokenDecoder:
         """
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
-            self.decode_with_final_space(array)  # raises an error with the position in the given ids
+            self.check(array)
         return array[~self._is_special.take(array, mode="clip")]  # another thread may change the array now
 
     def select_ids(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
@@ -115,9 +115,9 @@ class TokenDecoder:
 
         """
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
-        if self.chain is not None:
+        if self.step_decoder is not None:
             self.check(array)
-            return self.chain.decode_bytes(array)
+            return self.step_decoder.decode_bytes(array)
         data = self.decode_with_final_space(array)
         if self._ends_word is not None and len(array) and self._ends_word[array[-1]]:
             return data[:-1]
@@ -125,15 +125,15 @@ class TokenDecoder:
 
     def decode_text(self, ids: Ids, errors: str) -> str:
         """Decode a sequence of ids to text; raises the errors of `decode_bytes`, and of `bytes.decode`."""
-        if self.chain is None or errors != "replace":
+        if self.step_decoder is None or errors != "replace":
             return self.decode_bytes(ids).decode("utf-8", errors)
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         self.check(array)
-        return self.chain.decode_text(array)
+        return self.step_decoder.decode_text(array)
 
     def decode_texts(self, batch: TokenBatch, errors: str) -> list[str] | None:
         """Decode each row to the text that `decode_text` gives; None if rows must be decoded one by one."""
-        if self.chain is not None:
+        if self.step_decoder is not None:
             return None
         ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
         ends_word = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
@@ -195,7 +195,7 @@ class ByteDecoder:
 
     def __init__(self, tokens: TokenDecoder) -> None:
         self._tokens = tokens
-        self._stream = None if tokens.chain is None else tokens.chain.stream()
+        self._stream = None if tokens.step_decoder is None else tokens.step_decoder.stream()
         self.begin()
 
     def begin(self) -> None:
@@ -212,7 +212,7 @@ class ByteDecoder:
 
     def push_one(self, token_id: int) -> bytes:
         """Decode the next id, as `push` does."""
-        table = self._tokens.short_table
+        table = self._tokens.fast_table
         data = None if table is None else table.get_token(token_id)
         if data is None:
             return self.push([token_id])
@@ -224,10 +224,10 @@ class ByteDecoder:
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if not len(array):
             return b""
-        if self._stream is not None and self._tokens.chain is not None:
+        if self._stream is not None and self._tokens.step_decoder is not None:
             self._tokens.check(array, self._n_ids)
             self._n_ids += len(array)
-            return self._stream.push([self._tokens.chain.get_string(n) or "" for n in array.tolist()]).encode()
+            return self._stream.push([self._tokens.step_decoder.get_string(n) or "" for n in array.tolist()]).encode()
         data = self._space + self._tokens.decode_with_final_space(array, self._n_ids)
         self._space, self._n_ids = b"", self._n_ids + len(array)
         ends_word = self._tokens._ends_word

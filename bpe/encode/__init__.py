@@ -14,8 +14,8 @@ text meets them:
 - `_whole_words.pyx` and `_cache_seeds.pyx` fill the cache, with what `tables.py` finds; `_workspace.pyx` is a call's
   memory.
 
-A *fragment* is one of the texts of a call, a *fragment end* marks where one ends in a chunk; a *piece* is a pretoken or
-a part.
+A *fragment* is one of the texts of a call, a *fragment end* marks where one ends in a chunk; a *piece* is a pretoken,
+or a part of one that was split.
 
 Invariants: ids do not depend on threads, chunks or what the cache holds; all threads share its tables, without a lock,
 and these stay below `cache_memory`. Cost: linear in the text; a word seen before costs one probe, a new one is merged

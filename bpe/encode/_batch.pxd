@@ -1,6 +1,6 @@
 """A job of many texts, and the threads that work on it.
 
-An *item* is a text, a piece of a long one, or the id of a special token between two pieces. Items are divided into
+An *item* is a text, a stretch of a long one, or the id of a special token between two stretches. Items are divided into
 *parts*, which threads take in order and encode, as many *fragments* of a part at once as one call of the encoder takes;
 a str has been converted to UTF-8 by then. Three texts, the second one long, in two parts:
 
@@ -27,15 +27,15 @@ from libc.stdint cimport int64_t
 cdef enum:
     MAX_FRAGMENTS = 4096      # encoded at once, at most
 
-cdef struct Item:             # a text, a piece of one, or an id between pieces
+cdef struct Item:             # a text, a stretch of a long one, or an id between stretches
     CodeUnits units           # of size -1 for an id
     token_t token
 
 
 cdef class ThreadBuffers:     # the memory of one thread
-    cdef Fragment* fragments           # the current ones
-    cdef byte_t* utf8                  # their UTF-8, of each text that is copied
-    cdef size_t size                   # of that memory
+    cdef Fragment* fragments           # the fragments that are encoded now
+    cdef byte_t* utf8                  # the UTF-8 of the texts that are copied
+    cdef size_t size                   # bytes of `utf8`
 
     cdef int reserve(self, size_t size) except -1 nogil
 
@@ -45,10 +45,10 @@ cdef class EncodeJob:
     cdef Encoder encoder
     cdef Py_ssize_t threads
     cdef Item* items
-    cdef Py_ssize_t n_items            # their number
+    cdef Py_ssize_t n_items            # the number of items
     cdef size_t item_capacity          # items for which there is memory
-    cdef readonly Py_ssize_t n_bytes   # of UTF-8, at most
-    cdef const byte_t* buffer_end      # of the buffer with all texts, if they are in one and not copied; else NULL
+    cdef readonly Py_ssize_t n_bytes   # bytes of UTF-8, at most
+    cdef const byte_t* buffer_end      # the end of the buffer, if all texts are in one and not copied; else NULL
     cdef bint copies                   # another thread may write to the buffer: copy texts before they are read
     cdef list owners                   # objects that the items point into
     cdef token_t prepended             # the ids before and after each text that is added, or NO_TOKEN
@@ -60,27 +60,27 @@ cdef class EncodeJob:
     cdef size_t parts_capacity
     cdef Py_ssize_t n_parts
     cdef int64_t[::1] counts           # ids of each item, after a 0; each thread writes those of its parts
-    cdef object counts_array           # the same as an array
+    cdef object counts_array           # `counts` as an array
     # State that threads share, under this lock.
     cdef cython.pythread_type_lock lock
     cdef Py_ssize_t n_taken            # parts that a thread has taken
     cdef Py_ssize_t stopped            # 1 when all threads must stop
-    cdef Py_ssize_t unknown_at         # the first item with a symbol that has no id, or -1
+    cdef Py_ssize_t unknown_item       # the first item with a symbol that has no id, or -1
     # The result.
     cdef object out                    # the array that several parts are written to; None for a new one
-    cdef OrderedIds output             # of several parts; it has a lock of its own
-    cdef object single_part_ids        # of a single part
+    cdef OrderedIds output             # the ids of several parts; the output has a lock of its own
+    cdef object single_part_ids        # the ids of a single part
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1
-    cdef int finish(self, Workspace space) except -1
+    cdef int finish(self, Workspace work) except -1
     cdef ThreadBuffers new_buffers(self)
     cdef int allocate_shared(self) except -1
-    cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil
+    cdef bint encode_next(self, Workspace work, ThreadBuffers buffers) except -1 nogil
     cdef Py_ssize_t take_part(self) noexcept nogil
-    cdef int encode_and_deliver(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil
-    cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil
+    cdef int encode_and_deliver(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil
+    cdef Py_ssize_t encode_part(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil
     cdef Py_ssize_t encode_items(
-        self, Workspace space, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+        self, Workspace work, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
     ) except -2 nogil
 
 

@@ -71,7 +71,7 @@ cdef class EncodeJob:
         check_lock(&self.lock)
         self.encoder, self.threads = encoder, threads
         self.owners = []
-        self.unknown_at = -1
+        self.unknown_item = -1
         self.prepended = self.appended = NO_TOKEN
         self.single_part_ids = np.empty(0, dtype=np.uint32)
 
@@ -89,7 +89,7 @@ cdef class EncodeJob:
 
     def add_texts(self, texts, check_text):
         """Add texts; what is no str is added as `check_text(text)`, UTF-8 bytes."""
-        cdef list text_list = list(texts)                  # of the job: nobody else changes it
+        cdef list text_list = list(texts)                  # the job's own list: nobody else changes it
         cdef Py_ssize_t i
         self.owners.append(text_list)
         for i in range(len(text_list)):
@@ -187,35 +187,35 @@ cdef class EncodeJob:
     def work(self):
         """Encode parts until none is left: each thread calls this."""
         cdef ThreadBuffers buffers = self.new_buffers()
-        cdef Workspace space = self.encoder.take_workspace()
-        begin_watch(&space.scratch.watch)
-        space.scratch.watch.stopped = &self.stopped
+        cdef Workspace work = self.encoder.take_workspace()
+        begin_watch(&work.scratch.watch)
+        work.scratch.watch.stopped = &self.stopped
         try:
             with nogil:
-                while self.encode_next(space, buffers):
+                while self.encode_next(work, buffers):
                     pass
         except BaseException as error:
             if self.keep_error(buffers, error):
-                self.finish(space)
+                self.finish(work)
                 return
             self.stop()
             if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
-                self.encoder.give_back(space)
+                self.encoder.give_back(work)
             if not isinstance(error, StoppedError):
                 raise
         else:
-            self.finish(space)
+            self.finish(work)
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
         """Keep an error that ends the work of its thread only; False if there is none such."""
         return False
 
-    cdef int finish(self, Workspace space) except -1:
+    cdef int finish(self, Workspace work) except -1:
         """End a thread's work when no part is left."""
-        if self.n_parts == 1 and space.out.n:
-            self.single_part_ids = self.encoder.take_ids(space)
+        if self.n_parts == 1 and work.out.n:
+            self.single_part_ids = self.encoder.take_ids(work)
         else:
-            self.encoder.give_back(space)
+            self.encoder.give_back(work)
         return 0
 
     def stop(self):
@@ -227,16 +227,16 @@ cdef class EncodeJob:
     cdef ThreadBuffers new_buffers(self):
         return ThreadBuffers(min(self.n_items, <Py_ssize_t>MAX_FRAGMENTS))
 
-    cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil:
+    cdef bint encode_next(self, Workspace work, ThreadBuffers buffers) except -1 nogil:
         """Encode the next part; False if there is none."""
         cdef Py_ssize_t part = self.take_part()
         if part >= self.n_parts:
             return False
         if self.n_parts > 1:
-            self.encode_and_deliver(space, buffers, part)
+            self.encode_and_deliver(work, buffers, part)
         else:
-            prepare_output(space, self.n_bytes)
-            self.unknown_at = self.encode_items(space, buffers, 0, self.n_items)
+            prepare_output(work, self.n_bytes)
+            self.unknown_item = self.encode_items(work, buffers, 0, self.n_items)
         return True
 
     cdef Py_ssize_t take_part(self) noexcept nogil:
@@ -247,29 +247,29 @@ cdef class EncodeJob:
             self.n_taken += 1
         return part
 
-    cdef int encode_and_deliver(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil:
+    cdef int encode_and_deliver(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil:
         """Encode a part and deliver its ids."""
-        cdef Py_ssize_t unknown_item = self.encode_part(space, buffers, part)
+        cdef Py_ssize_t unknown_item = self.encode_part(work, buffers, part)
         if unknown_item >= 0:
             with self.lock:
-                self.unknown_at = unknown_item if self.unknown_at < 0 else min(unknown_item, self.unknown_at)
-        space.scratch.watch.next -= space.out.n            # the next part counts from 0
-        return self.output.finish(part, &space.out)
+                self.unknown_item = unknown_item if self.unknown_item < 0 else min(unknown_item, self.unknown_item)
+        work.scratch.watch.next -= work.out.n            # the next part counts from 0
+        return self.output.finish(part, &work.out)
 
-    cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil:
         """Encode a part; returns its first item with a symbol that has no id, or -1."""
-        return self.encode_items(space, buffers, self.parts[part], self.parts[part + 1])
+        return self.encode_items(work, buffers, self.parts[part], self.parts[part + 1])
 
     cdef Py_ssize_t encode_items(
-        self, Workspace space, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+        self, Workspace work, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
     ) except -2 nogil:
         """Encode items `start` to `end`; returns the first with a symbol that has no id, or -1."""
         cdef Py_ssize_t n, unknown_item = -1
         while start < end:
-            n = feed_items(self, space, buffers, start, end)
-            self.encoder.encode_feed(space, &self.counts[start + 1])
-            if space.unknown_at >= 0 and unknown_item < 0:
-                unknown_item = start + space.unknown_at
+            n = feed_items(self, work, buffers, start, end)
+            self.encoder.encode_feed(work, &self.counts[start + 1])
+            if work.unknown_fragment >= 0 and unknown_item < 0:
+                unknown_item = start + work.unknown_fragment
             start += n
         return unknown_item
 
@@ -280,27 +280,27 @@ cdef class EncodeJob:
         first_unknown = -1
         first_items = np.asarray(<int64_t[: self.n_texts]>self.first_items)
         lengths = np.diff(np.cumsum(self.counts_array)[first_items])
-        if self.unknown_at >= 0:
-            first_unknown = int(np.searchsorted(first_items, self.unknown_at, side="right")) - 1
+        if self.unknown_item >= 0:
+            first_unknown = int(np.searchsorted(first_items, self.unknown_item, side="right")) - 1
         ids = self.single_part_ids if self.n_parts == 1 else self.output.take_ids()
         return ids, lengths, first_unknown
 
 
 cdef int add_text(EncodeJob job, CodeUnits text) except -1:
-    """Add a text: in pieces if it is long and several threads work, or it has to be copied."""
-    cdef CodeUnits remaining = text, piece
+    """Add a text: in stretches if it is long and several threads work, or it has to be copied."""
+    cdef CodeUnits remaining = text, stretch
     cdef Py_ssize_t size = TRANSCODE_BYTES if text.width or job.copies else 0
     if job.threads > 1:
         size = MAX_PART_BYTES // 8
     while True:
-        piece = remaining
+        stretch = remaining
         if 0 < size < remaining.n // 2:
             with nogil:
-                piece.n = find_split(job, &remaining, size)
+                stretch.n = find_split(job, &remaining, size)
             PyErr_CheckSignals()                       # reading a mapped file may be slow
-        append_item(job, piece, 0)
-        remaining.data += piece.n * max(piece.width, 1)
-        remaining.n -= piece.n
+        append_item(job, stretch, 0)
+        remaining.data += stretch.n * max(stretch.width, 1)
+        remaining.n -= stretch.n
         if remaining.n <= 0:
             break
     job.n_bytes += max_utf8_size(&text)
@@ -353,7 +353,7 @@ cdef int add_part(EncodeJob job, Py_ssize_t first) except -1:
 
 
 cdef Py_ssize_t feed_items(
-    EncodeJob job, Workspace space, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+    EncodeJob job, Workspace work, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
 ) except -1 nogil:
     """Feed the encoder with items from `start` on, as many as there is room for; returns their number."""
     cdef const Item* text = &job.items[start]
@@ -376,12 +376,12 @@ cdef Py_ssize_t feed_items(
         n += 1
         text += 1
         fragment += 1
-    feed_fragments(space.feed, buffers.fragments, n, job.encoder.scanner)
+    feed_fragments(work.feed, buffers.fragments, n, job.encoder.scanner)
     if copied or job.buffer_end != NULL:
-        space.feed.in_one_buffer = True
-        space.feed.readable = job.buffer_end
+        work.feed.in_one_buffer = True
+        work.feed.readable = job.buffer_end
         if copied:
-            space.feed.readable = buffers.utf8 + used
+            work.feed.readable = buffers.utf8 + used
     return n
 
 
@@ -418,47 +418,48 @@ cdef Py_ssize_t visit_spans(
     Py_ssize_t n,
 ) except -2:
     """Give a visitor the ids of n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
-    cdef Workspace space = encoder.take_workspace()
+    cdef Workspace work = encoder.take_workspace()
     cdef Py_ssize_t unknown
-    begin_watch(&space.scratch.watch)
+    begin_watch(&work.scratch.watch)
     try:
         with nogil:
-            unknown = visit_texts(encoder, space, visitor, text, size, starts, sizes, n)
+            unknown = visit_texts(encoder, work, visitor, text, size, starts, sizes, n)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
-        encoder.give_back(space)
+        encoder.give_back(work)
         raise
-    encoder.give_back(space)
+    encoder.give_back(work)
     return unknown
 
 
 cdef Py_ssize_t visit_texts(
-    Encoder encoder, Workspace space, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
+    Encoder encoder, Workspace work, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
     const int64_t* sizes, Py_ssize_t n,
 ) except -2 nogil:
     """Give a visitor the ids of n texts, encoded in this workspace."""
     cdef Fragment fragments[VISIT_TEXTS]
     cdef int64_t lengths[VISIT_TEXTS]
     cdef Py_ssize_t i, n_given, n_done = 0, n_visited
-    cdef size_t first
+    cdef size_t fragment_start
     cdef bint more
     while n_done < n:
         n_given = min(n - n_done, <Py_ssize_t>VISIT_TEXTS)
         for i in range(n_given):
             fragments[i].text, fragments[i].size = text + starts[n_done + i], sizes[n_done + i]
-        feed_fragments(space.feed, fragments, n_given, encoder.scanner)
-        space.feed.in_one_buffer, space.feed.readable = True, text + size
-        first, n_visited, more = 0, 0, True
+        feed_fragments(work.feed, fragments, n_given, encoder.scanner)
+        work.feed.in_one_buffer, work.feed.readable = True, text + size
+        fragment_start, n_visited, more = 0, 0, True
         while more:
-            more = encoder.encode_chunk(space, lengths, &first)
-            if space.unknown_at >= 0:
-                return n_done + space.unknown_at
-            if space.out.n >= VISIT_IDS or not more:
-                visitor.take(space.out.data, space.out.n, lengths + n_visited, space.feed.done - n_visited)
-                n_visited = space.feed.done
-                first -= space.out.n                       # before the output, for the rest of a text
-                space.scratch.watch.next -= space.out.n
-                space.out.n = 0
+            more = encoder.encode_chunk(work, lengths, &fragment_start)
+            if work.unknown_fragment >= 0:
+                return n_done + work.unknown_fragment
+            if work.out.n >= VISIT_IDS or not more:
+                visitor.take(work.out.data, work.out.n, lengths + n_visited, work.feed.n_done - n_visited)
+                n_visited = work.feed.n_done
+                # Now negative (it wraps): `out.n - fragment_start` still counts the ids that were visited.
+                fragment_start -= work.out.n
+                work.scratch.watch.next -= work.out.n
+                work.out.n = 0
         n_done += n_given
     return -1

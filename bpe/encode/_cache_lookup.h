@@ -33,32 +33,33 @@ typedef struct {
 
 /* The results, in the arrays of a chunk; the first piece of the run is number `first` of the chunk.
  *
- * `value` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_key` their keys;
+ * `values` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_keys` their keys;
  * `without_short_key` gets the numbers of words of more than 8 bytes, which have no key. All arrays have
  * room for 8 more elements.
  */
 typedef struct {
     size_t first;
-    uint64_t *value;
+    uint64_t *values;
     uint16_t *without_short_key;
     size_t n_without_short_key;
     uint16_t *missed;
-    uint64_t *missed_key;
+    uint64_t *missed_keys;
     size_t n_missed;
 } bpe_lookup_result;
 
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF; longer ones may have up to 2**32 - 1 bytes. */
 static void (*bpe_look_up)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
 
-/* Write the ids of n values up to the first one that is 0 or has more than BPE_MAX_IDS; the number of values written.
+/* Write the ids of n values up to the first one that is 0 or has more than BPE_MAX_EMITTED_IDS ids.
  *
- * _word_cache.pxd has the layout of a value. The output needs room for BPE_MAX_IDS ids per value and 16 more.
+ * Returns the number of values written.
+ * _word_cache.pxd has the layout of a value. The output needs room for BPE_MAX_EMITTED_IDS ids per value and 16 more.
  */
 static size_t (*bpe_emit)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
 
-enum { BPE_MAX_IDS = 31 };
+enum { BPE_MAX_EMITTED_IDS = 31 };
 
-/* Write the spilled ids of a value; false if there is no value or it has more than BPE_MAX_IDS.
+/* Write the spilled ids of a value; false if there is no value or it has more than BPE_MAX_EMITTED_IDS.
  *
  * With their number they take multiples of 32 bytes, which are copied whole. One copy is enough for nearly all words, but
  * leaving the loop for a longer one takes as long as writing 50 words: Python code with r50k, 6%.
@@ -66,7 +67,7 @@ enum { BPE_MAX_IDS = 31 };
 static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint32_t **to) {
     const uint32_t *from = spilled + (value >> 32);
     size_t n = *from++;
-    if (value == 0 || n > BPE_MAX_IDS) return 0;
+    if (value == 0 || n > BPE_MAX_EMITTED_IDS) return 0;
     memcpy(*to, from, 7 * sizeof *from);
     for (size_t i = 7; i < n; i += 8) memcpy(*to + i, from + i, 8 * sizeof *from);
     *to += n;
@@ -100,9 +101,9 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
             uint64_t key = keys[k], found = 0, is_short = key != ~(uint64_t)0;
             for (int j = 0; j < 4; j++) found |= line_of[k]->values[j] & -(uint64_t)(line_of[k]->keys[j] == key);
             found &= -is_short;
-            out->value[first + k] = found;
+            out->values[first + k] = found;
             out->missed[n_missed] = (uint16_t)(first + k);
-            out->missed_key[n_missed] = key;
+            out->missed_keys[n_missed] = key;
             n_missed += (found == 0) & is_short;
         }
     }
@@ -254,14 +255,14 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
         for (size_t k = 0; k < group.n; k += 8) {
             size_t number = found.first + i + k;
             unsigned any = group.n - k < 8 ? (1u << (group.n - k)) - 1 : 0xFF, low, high;
-            unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
-            zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
+            unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.values + number, &low);
+            zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.values + number + 4, &high) << 4;
             low |= high << 4;
             bpe_append_indexes(found.without_short_key, &found.n_without_short_key, number, low & any);
             for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
                 unsigned bit = (unsigned)__builtin_ctz(missed);
                 found.missed[found.n_missed] = (uint16_t)(number + bit);
-                found.missed_key[found.n_missed++] = keys[k + bit];
+                found.missed_keys[found.n_missed++] = keys[k + bit];
             }
         }
     }
@@ -347,11 +348,11 @@ BPE_TARGET_AVX512 static inline void bpe_find_eight(
     __mmask8 missed = _mm512_testn_epi64_mask(value, value) & is_short & any, other = (__mmask8)~is_short & any;
     __m512i missed_keys = _mm512_maskz_compress_epi64(missed, _mm512_loadu_si512((const void *)keys));
     __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
-    _mm512_storeu_si512((void *)(out->value + number), value);
+    _mm512_storeu_si512((void *)(out->values + number), value);
     _mm_storeu_si128(
         (__m128i *)(out->without_short_key + out->n_without_short_key), _mm_maskz_compress_epi16(other, numbers));
     _mm_storeu_si128((__m128i *)(out->missed + out->n_missed), _mm_maskz_compress_epi16(missed, numbers));
-    _mm512_storeu_si512((void *)(out->missed_key + out->n_missed), missed_keys);
+    _mm512_storeu_si512((void *)(out->missed_keys + out->n_missed), missed_keys);
     out->n_without_short_key += (size_t)__builtin_popcount(other);
     out->n_missed += (size_t)__builtin_popcount(missed);
 }

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t
 cdef class CacheSeeds:
     """The tokens that are words, or parts of words, on their own."""
 
-    cdef byte_t[::1] kinds    # of each token: NO_SEED, or the table that it is entered in
+    cdef byte_t[::1] kinds    # for each token: NO_SEED, or the table that the token is entered in
     cdef size_t n_seeds
     cdef const byte_t[::1] blob
     cdef const int64_t[::1] offsets

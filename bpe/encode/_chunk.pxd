@@ -27,7 +27,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     MAX_PIECES = 512          # in a chunk; its arrays stay in the first-level cache, or near
-    MAX_IDS = 31              # of a piece that `emit_values` writes
+    MAX_EMITTED_IDS = 31      # of a piece that `emit_values` writes
     MAX_BYTES_PER_WIDE_CHAR = 24  # text is not split if fewer than one byte in 24 starts a character of three bytes
 
 cdef enum:                    # the role of a piece in the chunk; _split_filter.h has the same numbers
@@ -44,7 +44,7 @@ cdef struct Feed:             # the source of pieces
     # The texts.
     const Fragment* fragments
     Py_ssize_t n_fragments
-    Py_ssize_t done           # fragments whose pieces are all in a chunk
+    Py_ssize_t n_done         # fragments whose pieces are all in a chunk
     const byte_t* readable    # nothing at or past this is read
     bint in_one_buffer        # all fragments lie in one buffer, which ends at `readable`
     int scanner               # its number (pretokenize/_patterns.pxd)
@@ -79,17 +79,17 @@ cdef struct FragmentEnd:      # the end of a fragment in a chunk
 
 cdef struct Chunk:
     Py_ssize_t n              # pieces in it
-    byte_t role[MAX_PIECES + 64]  # of each: WHOLE, LAST or EARLIER
-    uint64_t value[MAX_PIECES + 8]  # of each: its ids as the word cache has them, or 0
+    byte_t roles[MAX_PIECES + 64]  # of each: WHOLE, LAST or EARLIER
+    uint64_t values[MAX_PIECES + 8]  # of each: its ids as the word cache has them, or 0
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[MAX_PIECES + 8]  # which pieces they are, in order
-    uint64_t missed_key[MAX_PIECES + 8]  # and their keys
+    uint64_t missed_keys[MAX_PIECES + 8]  # and their keys
     size_t n_without_short_key  # words without a key of 64 bits: longer ones, and those that end in 0xFF
-    uint16_t without_short_key[MAX_PIECES + 8]  # which pieces they are, in order, as in the five arrays below
-    const byte_t* word[MAX_PIECES]
-    Py_ssize_t size[MAX_PIECES]  # in bytes
-    uint64_t key[2 * MAX_PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
-    uint64_t hash[MAX_PIECES]  # of the two keys, or of the bytes of a long word
+    uint16_t without_short_key[MAX_PIECES + 8]  # which pieces they are, in order, as in the arrays below
+    const byte_t* words[MAX_PIECES]
+    Py_ssize_t sizes[MAX_PIECES]  # in bytes
+    uint64_t keys[2 * MAX_PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
+    uint64_t hashes[MAX_PIECES]  # of the two keys, or of the bytes of a long word
     uint64_t shared_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `without_short_key`; or 0
     Py_ssize_t units[MAX_PIECES]  # of a superword vocabulary: the first pieces of units, in order
     Py_ssize_t n_units

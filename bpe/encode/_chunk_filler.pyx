@@ -29,11 +29,11 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
 
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
-        uint64_t* value
+        uint64_t* values
         uint16_t* without_short_key
         size_t n_without_short_key
         uint16_t* missed
-        uint64_t* missed_key
+        uint64_t* missed_keys
         size_t n_missed
 
     void bpe_look_up(const PieceRun* run, const Line* lines, int shift, LookupResult* found)
@@ -55,9 +55,10 @@ cdef size_t count_three_byte_chars(const byte_t* text, size_t n) noexcept nogil:
 
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled, token_t** out) noexcept nogil:
-    """Write the ids of n values up to the first one that is 0 or has more than MAX_IDS; the number of values written.
+    """Write the ids of n values up to the first one that is 0 or has more than MAX_EMITTED_IDS ids.
 
-    `out` is advanced past the ids. It needs room for MAX_IDS ids per value and 16 more.
+    Returns the number of values written. `out` is advanced past the ids; the output needs room for MAX_EMITTED_IDS ids
+    per value and 16 more.
     """
     return bpe_emit(value, n, spilled, out)
 
@@ -66,7 +67,7 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
     """Start with a list of fragments."""
     feed.fragments = fragments
     feed.n_fragments = n
-    feed.done = 0
+    feed.n_done = 0
     feed.in_one_buffer = feed.is_open = False
     feed.scanner = scanner
     feed.given_starts = NULL
@@ -86,16 +87,16 @@ cdef void fill(
             find_pieces(chunk, feed, splits, MAX_PIECES - chunk.n)
         move_pieces(chunk, feed, splits, cache, earlier_cache)
         if feed.next == feed.n_found and not feed.is_open:
-            chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
+            chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
             chunk.n_fragment_ends += 1
-            feed.done += 1
+            feed.n_done += 1
 
 
 cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
     """Open the next text; ids before it become fragments without pieces. False if there is none, or no room."""
     cdef const Fragment* fragment
-    while feed.done < feed.n_fragments and chunk.n_fragment_ends < MAX_PIECES:
-        fragment = &feed.fragments[feed.done]
+    while feed.n_done < feed.n_fragments and chunk.n_fragment_ends < MAX_PIECES:
+        fragment = &feed.fragments[feed.n_done]
         if fragment.size >= 0:
             open_cursor(&feed.cursor, feed.scanner, fragment.text, 0, fragment.size)
             if not feed.in_one_buffer:
@@ -103,9 +104,9 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
             feed.is_open = True
             feed.unit.end = feed.unit.digits_start = 0
             return True
-        chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
+        chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
         chunk.n_fragment_ends += 1
-        feed.done += 1
+        feed.n_done += 1
     return False
 
 
@@ -151,7 +152,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
 
 cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) noexcept nogil:
     """Find pieces of the next unit, or of the rest of one; the number of bounds, 0 if a piece is too long for them."""
-    cdef Py_ssize_t end = feed.fragments[feed.done].size, n
+    cdef Py_ssize_t end = feed.fragments[feed.n_done].size, n
     if feed.cursor.pos >= feed.unit.end and feed.cursor.pos < end:
         chunk.units[chunk.n_units] = chunk.n
         chunk.n_units += 1
@@ -171,14 +172,14 @@ cdef inline void move_pieces(
     """Move found pieces to the chunk while there is room."""
     cdef Py_ssize_t n
     if feed.is_splitting:
-        n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.role[chunk.n])
+        n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.roles[chunk.n])
         if earlier_cache == cache:
             add_any(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, earlier_cache)
         return
     n = min(feed.n_found - feed.next, MAX_PIECES - chunk.n)
-    memset(&chunk.role[chunk.n], 0, n)
+    memset(&chunk.roles[chunk.n], 0, n)
     if feed.has_bounds:
         add_pieces(
             chunk, feed, feed.cursor.text + feed.base, &feed.bounds[feed.next], &feed.bounds[feed.next + 1], n, cache
@@ -210,7 +211,7 @@ cdef void add_parts(
     Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier_cache
 ) noexcept nogil:
     """Add n parts of split pieces, where those before the last have a cache of their own."""
-    cdef const byte_t* role = &chunk.role[chunk.n]
+    cdef const byte_t* role = &chunk.roles[chunk.n]
     cdef Py_ssize_t i, start
     for i in range(n):
         start = feed.part_start[i]
@@ -233,12 +234,12 @@ cdef inline void add_pieces(
         n_near -= 1
     if n_near:
         run.text, run.start, run.end, run.n = text, start, end, n_near
-        result.first, result.value = chunk.n, chunk.value
+        result.first, result.values = chunk.n, chunk.values
         result.without_short_key, result.n_without_short_key = chunk.without_short_key, n_without_short_key
-        result.missed, result.missed_key, result.n_missed = chunk.missed, chunk.missed_key, n_missed
+        result.missed, result.missed_keys, result.n_missed = chunk.missed, chunk.missed_keys, n_missed
         bpe_look_up(&run, cache.front, cache.front_shift, &result)
         for i in range(n_missed, result.n_missed):
-            prefetch_line(cache.words, hash_word(chunk.missed_key[i], EMPTY_KEY))
+            prefetch_line(cache.words, hash_word(chunk.missed_keys[i], EMPTY_KEY))
         for i in range(n_without_short_key, result.n_without_short_key):
             k = chunk.without_short_key[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
@@ -255,17 +256,17 @@ cdef void add_piece(
     cdef Py_ssize_t n = chunk.n
     cdef uint64_t key
     chunk.n += 1
-    chunk.value[n] = 0
+    chunk.values[n] = 0
     if size > SHORT_WORD or word[size - 1] == 0xFF:
         chunk.without_short_key[chunk.n_without_short_key] = <uint16_t>n
         set_keys(chunk, chunk.n_without_short_key, word, size, readable, cache)
         chunk.n_without_short_key += 1
         return
     key = load_short_key(word, size, readable)
-    chunk.value[n] = find_front(cache, key)
-    if chunk.value[n] == 0:
+    chunk.values[n] = find_front(cache, key)
+    if chunk.values[n] == 0:
         chunk.missed[chunk.n_missed] = <uint16_t>n
-        chunk.missed_key[chunk.n_missed] = key
+        chunk.missed_keys[chunk.n_missed] = key
         chunk.n_missed += 1
         prefetch_line(cache.words, hash_word(key, EMPTY_KEY))
 
@@ -275,15 +276,15 @@ cdef inline void set_keys(
 ) noexcept nogil:
     """Set the address and the keys of a word without a key of 64 bits."""
     cdef uint64_t lo, hi
-    chunk.word[i], chunk.size[i] = word, size
+    chunk.words[i], chunk.sizes[i] = word, size
     if size > SHORT_WORD and is_keyed(word, size):
         memcpy(&lo, word, 8)
         hi = load_short_key(word + 8, size - 8, readable)
-        chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i] = lo, hi, hash_word(lo, hi)
-        prefetch_line(cache.words, chunk.hash[i])
+        chunk.keys[2 * i], chunk.keys[2 * i + 1], chunk.hashes[i] = lo, hi, hash_word(lo, hi)
+        prefetch_line(cache.words, chunk.hashes[i])
         return
-    chunk.key[2 * i] = chunk.key[2 * i + 1] = EMPTY_KEY    # no word of 9 to 16 bytes has them
-    chunk.hash[i] = 0
+    chunk.keys[2 * i] = chunk.keys[2 * i + 1] = EMPTY_KEY    # no word of 9 to 16 bytes has them
+    chunk.hashes[i] = 0
     if size <= LONG_WORD:
-        chunk.hash[i] = hash_bytes(word, size)
-        prefetch(&cache.words.long_words[chunk.hash[i] & cache.words.long_words_mask])
+        chunk.hashes[i] = hash_bytes(word, size)
+        prefetch(&cache.words.long_words[chunk.hashes[i] & cache.words.long_words_mask])

@@ -21,22 +21,22 @@ cdef class Encoder:
     """The tables of one tokenizer, and encoding with them; immutable but for the word table and idle workspaces."""
 
     cdef PieceEncoder piece_encoder
-    cdef Merger merger        # all merges; `piece_encoder.merger` has the low ones if there are `high_merges`
-    cdef readonly HighMerges high_merges  # of a superword vocabulary, or None
-    cdef PieceRules rules     # where text is cut into pieces then, or None
+    cdef Merger full_merger   # all merges; `piece_encoder.merger` has the low ones if there are `high_merges`
+    cdef readonly HighMerges high_merges  # the high merges of a superword vocabulary, or None
+    cdef PieceRules rules     # where the text of a superword vocabulary is cut into pieces, or None
     cdef SplitFilter splits
     cdef CacheSeeds seeds
     cdef int scanner
-    cdef size_t max_table_bytes  # of the word table, in bytes
+    cdef size_t max_table_bytes  # bytes of the word table, at most
     cdef readonly ResultPool pool  # memory for results
     cdef SharedWordTable table      # the current one
     cdef Workspace idle       # the last one that was given back; `next` links the others
 
-    cdef int encode_feed(self, Workspace space, int64_t* lengths) except -1 nogil
-    cdef bint encode_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil
+    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil
+    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* fragment_start) except -1 nogil
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil
     cdef Py_ssize_t find_next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t find_last_split_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     cdef Workspace take_workspace(self)
-    cdef int give_back(self, Workspace space) except -1
-    cdef object take_ids(self, Workspace space)
+    cdef int give_back(self, Workspace work) except -1
+    cdef object take_ids(self, Workspace work)

@@ -26,10 +26,10 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
 from bpe.encode._cache_seeds cimport CacheSeeds
-from bpe.encode._chunk cimport EARLIER, MAX_IDS, WHOLE, Chunk, Feed, Fragment
+from bpe.encode._chunk cimport EARLIER, MAX_EMITTED_IDS, WHOLE, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport PieceEncoder, select_cache, merge_piece
-from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_split, find_last_split
+from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_unjoined, find_last_unjoined
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
     CURRENT, EXHAUSTED, REPLACED, REPLACING, SharedWordTable, change_state, copy_words, measure_key, get_state,
@@ -74,7 +74,7 @@ cdef class Encoder:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.scanner, self.max_table_bytes = scanner, memory
         self.pool = ResultPool(POOL_MULTIPLE * memory)
-        self.merger = merger
+        self.full_merger = merger
         if superwords is not None:
             merger, high, self.rules = superwords
             self.high_merges = high if high.n_merges else None
@@ -89,7 +89,7 @@ cdef class Encoder:
 
         Unless `enter_all`, only words with other ids by merging are entered. Called once, before any encoding.
         """
-        cdef Workspace space = Workspace(0)
+        cdef Workspace work = Workspace(0)
         cdef TokenTree tree = self.piece_encoder.merger.tree
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
@@ -104,9 +104,9 @@ cdef class Encoder:
                     if tree.ordered:
                         keep[i] = not tree.reachable[ids[i]]
                         continue
-                    space.out.n = 0
-                    merge_piece(self.piece_encoder, space, data + offsets[i], offsets[i + 1] - offsets[i], WHOLE)
-                    keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
+                    work.out.n = 0
+                    merge_piece(self.piece_encoder, work, data + offsets[i], offsets[i + 1] - offsets[i], WHOLE)
+                    keep[i] = work.out.n != 1 or work.out.data[0] != ids[i]
         word_indices = np.flatnonzero(is_kept).astype(np.int64)  # intp is another type on some systems
         if not len(word_indices):
             return
@@ -138,40 +138,40 @@ cdef class Encoder:
 
     # Chunks -----------------------------------------------------------------------------------------------------------
 
-    cdef int encode_feed(self, Workspace space, int64_t* lengths) except -1 nogil:
+    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
-        cdef size_t first = space.out.n
-        while self.encode_chunk(space, lengths, &first):
+        cdef size_t fragment_start = work.out.n
+        while self.encode_chunk(work, lengths, &fragment_start):
             pass
         return 0
 
-    cdef bint encode_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil:
+    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* fragment_start) except -1 nogil:
         """Encode one chunk of pieces; False at the end of the feed.
 
-        `first` is where the ids of the current fragment begin in the output; before the first chunk, where the output
-        ends.
+        `fragment_start` is where the ids of the current fragment begin in the output; before the first chunk, where the
+        output ends.
         """
-        cdef Chunk* chunk = space.chunk
-        cdef Feed* feed = space.feed
+        cdef Chunk* chunk = work.chunk
+        cdef Feed* feed = work.feed
         cdef Py_ssize_t i, piece = 0
-        if get_state(space.cache.words) != CURRENT:
-            replace_table(self, space)
-        fill(chunk, feed, &self.splits.tables, &space.cache, select_cache(self.piece_encoder, space, EARLIER))
+        if get_state(work.cache.words) != CURRENT:
+            replace_table(self, work)
+        fill(chunk, feed, &self.splits.tables, &work.cache, select_cache(self.piece_encoder, work, EARLIER))
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
-        poll_if_due(&space.scratch.watch, space.out.n)
-        self.piece_encoder.look_up(space)
+        poll_if_due(&work.scratch.watch, work.out.n)
+        self.piece_encoder.look_up(work)
         for i in range(chunk.n_fragment_ends):
-            emit_pieces(self, space, piece, chunk.fragment_ends[i].piece, True)
+            emit_pieces(self, work, piece, chunk.fragment_ends[i].piece, True)
             piece = chunk.fragment_ends[i].piece
             if feed.fragments[chunk.fragment_ends[i].fragment].size < 0:
-                append_id(&space.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
+                append_id(&work.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
             if lengths != NULL:
-                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(space.out.n - first[0])
-            if space.unknown and space.unknown_at < 0:
-                space.unknown_at = chunk.fragment_ends[i].fragment
-            first[0] = space.out.n
-        emit_pieces(self, space, piece, chunk.n, False)
+                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(work.out.n - fragment_start[0])
+            if work.unknown and work.unknown_fragment < 0:
+                work.unknown_fragment = chunk.fragment_ends[i].fragment
+            fragment_start[0] = work.out.n
+        emit_pieces(self, work, piece, chunk.n, False)
         return True
 
     # Split points of texts --------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ cdef class Encoder:
         cdef const SplitTables* splits = get_text_splits(self)
         cdef Py_ssize_t search_end = min(pos + SPLIT_SEARCH_BYTES, end), split
         if splits != NULL:
-            split = find_first_split(splits, text, pos, search_end)
+            split = find_first_unjoined(splits, text, pos, search_end)
             if split < search_end:
                 return split
         return find_next_split_point(self.scanner, text, pos, end)
@@ -232,19 +232,19 @@ cdef class Encoder:
         cdef const SplitTables* splits = get_text_splits(self)
         cdef Py_ssize_t search_start = max(start, end - SPLIT_SEARCH_BYTES), split
         if splits != NULL:
-            split = find_last_split(splits, text, search_start, end)
+            split = find_last_unjoined(splits, text, search_start, end)
             if split > search_start:
                 return split
         split = find_last_split_point(self.scanner, text, start, end)
         if split <= start and splits != NULL:
-            split = find_last_split(splits, text, start, end)
+            split = find_last_unjoined(splits, text, start, end)
         return split
 
     # For Python -------------------------------------------------------------------------------------------------------
 
     def encode(self, text):
         """Encode one str or bytes: (uint32 array, whether all symbols have an id)."""
-        cdef Workspace space = self.take_workspace()
+        cdef Workspace work = self.take_workspace()
         cdef Fragment fragment
         cdef bytes data
         if isinstance(text, str) and PyUnicode_IS_ASCII(text):
@@ -252,141 +252,141 @@ cdef class Encoder:
         else:
             data = text.encode() if isinstance(text, str) else text
             fragment.text, fragment.size = data, len(data)
-        encode_fragment(self, space, &fragment)
-        all_known = not space.unknown
-        return self.take_ids(space), all_known
+        encode_fragment(self, work, &fragment)
+        all_known = not work.unknown
+        return self.take_ids(work), all_known
 
     def encode_with_specials(
         self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
     ):
         """Encode a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
-        cdef Workspace space
+        cdef Workspace work
         cdef Fragment fragment
         cdef Py_ssize_t i, end, text_start = 0, n = starts.shape[0]
         check_spans(starts, ends, len(text), True, True)
         if ids.shape[0] != n:
             raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
-        space = self.take_workspace()
-        prepare_output(space, len(text))
+        work = self.take_workspace()
+        prepare_output(work, len(text))
         for i in range(n + 1):
             end = starts[i] if i < n else len(text)
             if end > text_start:
                 fragment.text, fragment.size = <const byte_t*>text + text_start, end - text_start
-                encode_fragment(self, space, &fragment)
+                encode_fragment(self, work, &fragment)
             if i < n:
-                append_id(&space.out, ids[i])
+                append_id(&work.out, ids[i])
                 text_start = ends[i]
-        all_known = not space.unknown
-        return self.take_ids(space), all_known
+        all_known = not work.unknown
+        return self.take_ids(work), all_known
 
     def encode_pretokens(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
         """Encode a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
-        cdef Workspace space
+        cdef Workspace work
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)
-        space = self.take_workspace()
+        work = self.take_workspace()
         if starts.shape[0] and self.rules is not None:
-            prepare_output(space, text.shape[0])
-            encode_units(self, space, &text[0], starts, ends)
+            prepare_output(work, text.shape[0])
+            encode_units(self, work, &text[0], starts, ends)
         elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            feed_fragments(space.feed, &fragment, 1, -1)
-            space.feed.given_starts, space.feed.given_ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
-            encode_feed_without_gil(self, space, fragment.size)
-        all_known = not space.unknown
-        return self.take_ids(space), all_known
+            feed_fragments(work.feed, &fragment, 1, -1)
+            work.feed.given_starts, work.feed.given_ends, work.feed.n_given = &starts[0], &ends[0], starts.shape[0]
+            encode_feed_without_gil(self, work, fragment.size)
+        all_known = not work.unknown
+        return self.take_ids(work), all_known
 
     def encode_pretoken(self, bytes piece):
         """Encode one pretoken, merged without cache, to a list; NO_TOKEN for symbols without an id."""
-        cdef Workspace space = Workspace(0)
+        cdef Workspace work = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
             if self.piece_encoder.whole_words is not None:
                 token = self.piece_encoder.whole_words.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
-        return make_list(space.out.data, <Py_ssize_t>space.out.n)
+            self.full_merger.merge(piece, len(piece), False, &work.scratch, &work.out, &work.unknown)
+        return make_list(work.out.data, <Py_ssize_t>work.out.n)
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
     cdef Workspace take_workspace(self):
         """Take an idle workspace, or make a new one."""
-        cdef Workspace space
+        cdef Workspace work
         with cython.critical_section(self):
-            space = self.idle
-            if space is not None:
-                self.idle = space.next
-                space.next = None
-                return space
-        space = Workspace(self.max_table_bytes, self.piece_encoder.marks_word_ends)
-        space.pool = self.pool
+            work = self.idle
+            if work is not None:
+                self.idle = work.next
+                work.next = None
+                return work
+        work = Workspace(self.max_table_bytes, self.piece_encoder.marks_word_ends)
+        work.pool = self.pool
         if self.rules is not None:
-            space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
+            work.feed.cuts, work.feed.units = &self.rules.cuts, &self.rules.units
         with cython.critical_section(self):
             if self.table is None:
                 self.table = make_table(self, None)
-            space.use(self.table)
-        return space
+            work.use(self.table)
+        return work
 
-    cdef int give_back(self, Workspace space) except -1:
+    cdef int give_back(self, Workspace work) except -1:
         """Make a workspace idle."""
-        space.reset()
+        work.reset()
         with cython.critical_section(self):
-            space.use(self.table)
-            space.next = self.idle
-            self.idle = space
+            work.use(self.table)
+            work.next = self.idle
+            self.idle = work
         return 0
 
-    cdef object take_ids(self, Workspace space):
+    cdef object take_ids(self, Workspace work):
         """Return the output as an array, and give the workspace back."""
-        ids = as_array(&space.out, space.pool, &space.block)
-        self.give_back(space)
+        ids = as_array(&work.out, work.pool, &work.block)
+        self.give_back(work)
         return ids
 
 
 # Writing the ids of a chunk -------------------------------------------------------------------------------------------
 
 
-cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the ids of pieces of the chunk, whatever units they are in."""
-    cdef const uint64_t* values = space.chunk.value
+    cdef const uint64_t* values = work.chunk.values
     cdef token_t* out
     while True:
-        reserve(&space.out, MAX_IDS * (end - start) + 16)
-        out = space.out.data + space.out.n
-        start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
-        space.out.n = out - space.out.data
+        reserve(&work.out, MAX_EMITTED_IDS * (end - start) + 16)
+        out = work.out.data + work.out.n
+        start += emit_values(values + start, end - start, work.cache.words.spilled, &out)
+        work.out.n = out - work.out.data
         if start >= end:
             return 0
         if values[start]:
-            emit_spilled(space, values[start])
+            emit_spilled(work, values[start])
         else:
-            emit_uncached(encoder, space, start)
+            emit_uncached(encoder, work, start)
         start += 1
 
 
-cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t piece) except -1 nogil:
+cdef int emit_uncached(Encoder encoder, Workspace work, Py_ssize_t piece) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
-    cdef Chunk* chunk = space.chunk
+    cdef Chunk* chunk = work.chunk
     cdef size_t index = lower_bound(chunk.without_short_key, chunk.n_without_short_key, <uint16_t>piece)
     cdef const byte_t* word
     cdef Py_ssize_t size
     cdef token_t token = NO_TOKEN
     if index < chunk.n_without_short_key and chunk.without_short_key[index] == piece:
-        word, size = chunk.word[index], chunk.size[index]
+        word, size = chunk.words[index], chunk.sizes[index]
     else:
         index = lower_bound(chunk.missed, chunk.n_missed, <uint16_t>piece)
-        word, size = <const byte_t*>&chunk.missed_key[index], measure_key(chunk.missed_key[index])
-    if encoder.piece_encoder.whole_words is not None and chunk.role[piece] == WHOLE:
+        word, size = <const byte_t*>&chunk.missed_keys[index], measure_key(chunk.missed_keys[index])
+    if encoder.piece_encoder.whole_words is not None and chunk.roles[piece] == WHOLE:
         token = encoder.piece_encoder.whole_words.find(word, size)
     if token == NO_TOKEN:
-        return merge_piece(encoder.piece_encoder, space, word, size, chunk.role[piece])
-    return append_id(&space.out, token)
+        return merge_piece(encoder.piece_encoder, work, word, size, chunk.roles[piece])
+    return append_id(&work.out, token)
 
 
 cdef int emit_pieces(
-    Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint text_ends
+    Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end, bint text_ends
 ) except -1 nogil:
     """Write the ids of pieces `start` to `end` of the chunk.
 
@@ -394,63 +394,63 @@ cdef int emit_pieces(
     """
     cdef size_t n_merged
     if encoder.high_merges is None:
-        return emit(encoder, space, start, end)
-    space.out, space.pending_low = space.pending_low, space.out
+        return emit(encoder, work, start, end)
+    work.out, work.pending_low = work.pending_low, work.out
     try:
-        emit_units(encoder, space, start, end)
+        emit_units(encoder, work, start, end)
     finally:
-        space.out, space.pending_low = space.pending_low, space.out
+        work.out, work.pending_low = work.pending_low, work.out
     n_merged = encoder.high_merges.merge(
-        space.pending_low.data, space.pending_low.n, &space.n_in_open_run, text_ends, &space.scratch, &space.out
+        work.pending_low.data, work.pending_low.n, &work.n_in_open_run, text_ends, &work.scratch, &work.out
     )
-    space.pending_low.n -= n_merged
-    if n_merged and space.pending_low.n:
-        memmove(space.pending_low.data, space.pending_low.data + n_merged, space.pending_low.n * sizeof(token_t))
+    work.pending_low.n -= n_merged
+    if n_merged and work.pending_low.n:
+        memmove(work.pending_low.data, work.pending_low.data + n_merged, work.pending_low.n * sizeof(token_t))
     return 0
 
 
-cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit_units(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the low tokens of pieces, with a UNIT_BREAK between two units."""
-    cdef Chunk* chunk = space.chunk
+    cdef Chunk* chunk = work.chunk
     cdef Py_ssize_t unit_start
     while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
         unit_start = chunk.units[chunk.next_unit]
         chunk.next_unit += 1
-        emit(encoder, space, start, unit_start)
+        emit(encoder, work, start, unit_start)
         start = unit_start
-        if space.out.n:
-            append_id(&space.out, UNIT_BREAK)
-    return emit(encoder, space, start, end)
+        if work.out.n:
+            append_id(&work.out, UNIT_BREAK)
+    return emit(encoder, work, start, end)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------
 
 
-cdef int encode_fragment(Encoder encoder, Workspace space, const Fragment* fragment) except -1:
+cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1:
     """Write the ids of one text."""
-    feed_fragments(space.feed, fragment, 1, encoder.scanner)
+    feed_fragments(work.feed, fragment, 1, encoder.scanner)
     if fragment.size < SHORT_TEXT:
-        return encoder.encode_feed(space, NULL)
-    return encode_feed_without_gil(encoder, space, fragment.size)
+        return encoder.encode_feed(work, NULL)
+    return encode_feed_without_gil(encoder, work, fragment.size)
 
 
-cdef int encode_feed_without_gil(Encoder encoder, Workspace space, Py_ssize_t size) except -1:
+cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1:
     """Write the ids of everything in the feed, some `size` bytes, without the GIL."""
-    begin_watch(&space.scratch.watch)
+    begin_watch(&work.scratch.watch)
     try:
         with nogil:
-            prepare_output(space, size)
-            encoder.encode_feed(space, NULL)
+            prepare_output(work, size)
+            encoder.encode_feed(work, NULL)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
-        encoder.give_back(space)
+        encoder.give_back(work)
         raise
     return 0
 
 
 cdef int encode_units(
-    Encoder encoder, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+    Encoder encoder, Workspace work, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
 ) except -1:
     """Write the ids of units of a superword vocabulary: each is a text of its own."""
     cdef Fragment units[UNITS_PER_CALL]
@@ -459,8 +459,8 @@ cdef int encode_units(
         n = min(<Py_ssize_t>UNITS_PER_CALL, starts.shape[0] - first)
         for i in range(n):
             units[i].text, units[i].size = text + starts[first + i], ends[first + i] - starts[first + i]
-        feed_fragments(space.feed, units, n, encoder.scanner)
-        encode_feed_without_gil(encoder, space, ends[first + n - 1] - starts[first])
+        feed_fragments(work.feed, units, n, encoder.scanner)
+        encode_feed_without_gil(encoder, work, ends[first + n - 1] - starts[first])
         first += n
     return 0
 
@@ -494,30 +494,30 @@ cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
     return table
 
 
-cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
+cdef int replace_table(Encoder encoder, Workspace work) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(space.cache.words, EXHAUSTED, REPLACING):
+    if change_state(work.cache.words, EXHAUSTED, REPLACING):
         with gil:
-            install_table(encoder, space.table)
-    if get_state(space.cache.words) == REPLACED:
+            install_table(encoder, work.table)
+    if get_state(work.cache.words) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
-                space.use(encoder.table)
+                work.use(encoder.table)
     return 0
 
 
 cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
     """Replace a full table by a new one; without memory for one, the full table stays."""
-    cdef Workspace space
+    cdef Workspace work
     try:
         table = make_table(encoder, full)
     except MemoryError:
         return 0
     with cython.critical_section(encoder):
         encoder.table = table
-        space = encoder.idle
-        while space is not None:
-            space.use(table)
-            space = space.next
+        work = encoder.idle
+        while work is not None:
+            work.use(table)
+            work = work.next
     change_state(&full.words, REPLACING, REPLACED)
     return 0

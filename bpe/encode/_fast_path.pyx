@@ -83,10 +83,10 @@ def with_fast_batch(method, kind):
 
 cdef object encode_to_array(Encoder encoder, text):
     """Encode a short text to an array; None if `encode_short` does not take it."""
-    cdef Workspace space = encoder.take_workspace()
-    if encode_short(encoder, space, text):
-        return encoder.take_ids(space)
-    encoder.give_back(space)
+    cdef Workspace work = encoder.take_workspace()
+    if encode_short(encoder, work, text):
+        return encoder.take_ids(work)
+    encoder.give_back(work)
     return None
 
 
@@ -105,14 +105,14 @@ cdef class ListEncoder:
 
     cdef list encode_to_list(self, str text):
         """Encode a short text to a list; None if `encode_short` does not take it, or without an encoder."""
-        cdef Workspace space
+        cdef Workspace work
         cdef list ids = None
         if self.encoder is None:
             return None
-        space = self.encoder.take_workspace()
-        if encode_short(self.encoder, space, text):
-            ids = make_list(space.out.data, <Py_ssize_t>space.out.n)
-        self.encoder.give_back(space)
+        work = self.encoder.take_workspace()
+        if encode_short(self.encoder, work, text):
+            ids = make_list(work.out.data, <Py_ssize_t>work.out.n)
+        self.encoder.give_back(work)
         return ids
 
     cdef bint has_no_name(self, str text, dict options) except -1:
@@ -169,7 +169,7 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
-    cdef Workspace space
+    cdef Workspace work
     cdef Py_ssize_t total = 0, i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
@@ -180,22 +180,22 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
-    space = encoder.take_workspace()
+    work = encoder.take_workspace()
     for text in texts:
-        if i == n or not encode_short(encoder, space, text):
+        if i == n or not encode_short(encoder, work, text):
             break
         i += 1
-        offsets[i] = <int64_t>space.out.n
+        offsets[i] = <int64_t>work.out.n
     if i < n:
-        encoder.give_back(space)
+        encoder.give_back(work)
         return None
     batch = new_object(kind)
     cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
-    batch.ids, batch.offsets = encoder.take_ids(space), bounds
+    batch.ids, batch.offsets = encoder.take_ids(work), bounds
     return batch
 
 
-cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
+cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
     cdef Fragment fragment
@@ -209,32 +209,32 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
                 return False
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
             readable = utf8 + SHORT_TEXT + UTF8_PADDING
-    elif type(text) is bytes and not encoder.piece_encoder.merger.alphabet.chars:
+    elif type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
     if fragment.size <= MAX_TINY_BYTES:
         if readable == NULL:
             readable = fragment.text + fragment.size
-        if append_short(encoder, space, fragment.text, fragment.size, readable):
+        if append_short(encoder, work, fragment.text, fragment.size, readable):
             return True
     if fragment.size >= SHORT_TEXT:
         return False
-    feed_fragments(space.feed, &fragment, 1, encoder.scanner)
-    encoder.encode_feed(space, NULL)
-    return not space.unknown
+    feed_fragments(work.feed, &fragment, 1, encoder.scanner)
+    encoder.encode_feed(work, NULL)
+    return not work.unknown
 
 
 cdef bint append_short(
-    Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size, const byte_t* readable
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, const byte_t* readable
 ) except -1:
     """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
     Nothing at or past `readable` is read.
     """
-    cdef size_t n_before = space.out.n, three_byte_chars = count_three_byte_chars(text, size)
-    cdef Cache* cache = &space.cache
-    cdef Feed* feed = space.feed
+    cdef size_t n_before = work.out.n, three_byte_chars = count_three_byte_chars(text, size)
+    cdef Cache* cache = &work.cache
+    cdef Feed* feed = work.feed
     cdef const Py_ssize_t* start = feed.start
     cdef const Py_ssize_t* end = feed.end
     cdef uint64_t lo[MAX_TINY_BYTES]
@@ -252,7 +252,7 @@ cdef bint append_short(
     n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
-        n = split_each(feed, &encoder.splits.tables, MAX_PIECES, space.chunk.role)
+        n = split_each(feed, &encoder.splits.tables, MAX_PIECES, work.chunk.roles)
         start, end = feed.part_start, feed.part_end
     for i in range(n):                                     # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
@@ -272,12 +272,12 @@ cdef bint append_short(
                 value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.piece_encoder.merge_and_cache(
-                    space, word, length, space.chunk.role[i] if is_splitting else WHOLE, lo[i], hi[i], &value
+                    work, word, length, work.chunk.roles[i] if is_splitting else WHOLE, lo[i], hi[i], &value
                 )
         if value == 0:
-            space.out.n = n_before
+            work.out.n = n_before
             return False
-        emit_value(space, value)
+        emit_value(work, value)
     return True
 
 

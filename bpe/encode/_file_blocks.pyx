@@ -259,11 +259,11 @@ cdef class BlockJob(EncodeJob):
                 prepare_output(space, self.n_bytes)
             self.encode_part(space, buffers, buffers.number)
         buffers.is_encoding = False
-        if buffers.owners is None and space.unknown_at < 0:
+        if buffers.owners is None and space.unknown_fragment < 0:
             self.record_text(buffers, buffers.text)
         else:
             with gil:
-                self.record_block(buffers, space.unknown_at)
+                self.record_block(buffers, space.unknown_fragment)
         return True
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
@@ -401,9 +401,9 @@ cdef class BlockJob(EncodeJob):
             feed_fragments(space.feed, fragments, n, self.encoder.scanner)
             space.feed.in_one_buffer, space.feed.readable = True, rows.text + rows.size
             self.encoder.encode_feed(space, rows.lengths + first)
-            if space.unknown_at >= 0:
-                space.unknown_at += first
-                return space.unknown_at
+            if space.unknown_fragment >= 0:
+                space.unknown_fragment += first
+                return space.unknown_fragment
             first += n
         return -1
 

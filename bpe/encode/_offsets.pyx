@@ -39,7 +39,7 @@ def convert_to_characters(
     """
     cdef Py_ssize_t n = span.shape[0], i, position = 0, end
     cdef Py_ssize_t size = text.shape[0] if span.shape[1] == 2 else 0
-    cdef int64_t n_chars = 0           # that start before `position`
+    cdef int64_t n_chars = 0           # characters that start before `position`
     cdef bint is_within
     with nogil:
         for i in range(n):

@@ -11,9 +11,9 @@ from libc.stdint cimport uint64_t
 
 cdef struct NewWords:         # pieces of a chunk that no table has, which are merged together
     size_t n
-    const byte_t* word[MAX_ROWS]
-    Py_ssize_t size[MAX_ROWS]  # in bytes
-    Py_ssize_t piece[MAX_ROWS]   # in the chunk
+    const byte_t* words[MAX_ROWS]
+    Py_ssize_t sizes[MAX_ROWS]  # in bytes
+    Py_ssize_t pieces[MAX_ROWS]  # in the chunk
     uint64_t keys[MAX_ROWS][2]  # as for `merge_and_cache`
 
 cdef class PieceEncoder:
@@ -24,19 +24,19 @@ cdef class PieceEncoder:
     cdef bint marks_word_ends  # ends of words are marked, by a symbol or by a suffix
     cdef bint keeps_pretokens_whole  # no pretoken is split, so that the cache may have whole words
 
-    cdef int look_up(self, Workspace space) except -1 nogil
+    cdef int look_up(self, Workspace work) except -1 nogil
     cdef int merge_and_cache(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace work, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(
-    PieceEncoder encoder, Workspace space, const byte_t* piece, Py_ssize_t size, int role
+    PieceEncoder pieces, Workspace work, const byte_t* piece, Py_ssize_t size, int role
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
-    return encoder.merger.merge(piece, size, role == EARLIER, &space.scratch, &space.out, &space.unknown)
+    return pieces.merger.merge(piece, size, role == EARLIER, &work.scratch, &work.out, &work.unknown)
 
 
-cdef inline Cache* select_cache(PieceEncoder encoder, Workspace space, int role) noexcept nogil:
+cdef inline Cache* select_cache(PieceEncoder pieces, Workspace work, int role) noexcept nogil:
     """Select the cache for pieces, or for earlier parts of them if ends of words are marked."""
-    return &space.earlier_cache if encoder.marks_word_ends and role == EARLIER else &space.cache
+    return &work.earlier_cache if pieces.marks_word_ends and role == EARLIER else &work.cache

@@ -24,11 +24,11 @@ cdef class PieceEncoder:
     def __cinit__(self, Merger merger not None, bint marks_word_ends):
         self.merger, self.marks_word_ends = merger, marks_word_ends
 
-    cdef int look_up(self, Workspace space) except -1 nogil:
+    cdef int look_up(self, Workspace work) except -1 nogil:
         """Find the values of the pieces of the chunk that the front table does not have; merge new ones."""
-        cdef Chunk* chunk = space.chunk
-        cdef Cache* cache = &space.cache
-        cdef Cache* earlier_cache = select_cache(self, space, EARLIER)
+        cdef Chunk* chunk = work.chunk
+        cdef Cache* cache = &work.cache
+        cdef Cache* earlier_cache = select_cache(self, work, EARLIER)
         cdef NewWords new
         cdef size_t i
         cdef Py_ssize_t piece
@@ -36,36 +36,36 @@ cdef class PieceEncoder:
         new.n = 0
         memset(chunk.shared_values, 0, chunk.n_missed * sizeof(uint64_t))
         if earlier_cache == cache:                         # else some pieces are in the other table
-            find_short_words(cache.words, chunk.missed_key, chunk.n_missed, chunk.shared_values)
+            find_short_words(cache.words, chunk.missed_keys, chunk.n_missed, chunk.shared_values)
         for i in range(chunk.n_missed):
-            key, piece, value = chunk.missed_key[i], chunk.missed[i], chunk.shared_values[i]
+            key, piece, value = chunk.missed_keys[i], chunk.missed[i], chunk.shared_values[i]
             if value:
                 put_front(cache, key, value)
             else:
-                value = fetch_shared_short(earlier_cache if chunk.role[piece] == EARLIER else cache, key)
-            chunk.value[piece] = value
+                value = fetch_shared_short(earlier_cache if chunk.roles[piece] == EARLIER else cache, key)
+            chunk.values[piece] = value
             if value == 0:
                 add_new_word(
-                    self, space, &new, piece, <const byte_t*>&chunk.missed_key[i], measure_key(key), key, EMPTY_KEY
+                    self, work, &new, piece, <const byte_t*>&chunk.missed_keys[i], measure_key(key), key, EMPTY_KEY
                 )
-            prefetch_spilled(cache, chunk.value[piece])
+            prefetch_spilled(cache, chunk.values[piece])
         memset(chunk.shared_values, 0, chunk.n_without_short_key * sizeof(uint64_t))
         if earlier_cache == cache:
-            find_middle_words(cache.words, chunk.key, chunk.hash, chunk.n_without_short_key, chunk.shared_values)
+            find_middle_words(cache.words, chunk.keys, chunk.hashes, chunk.n_without_short_key, chunk.shared_values)
         for i in range(chunk.n_without_short_key):
-            if chunk.size[i] > MIDDLE_WORD:
-                prefetch_long_bytes(cache, chunk.hash[i])
+            if chunk.sizes[i] > MIDDLE_WORD:
+                prefetch_long_bytes(cache, chunk.hashes[i])
         for i in range(chunk.n_without_short_key):
             piece = chunk.without_short_key[i]
-            chunk.value[piece] = chunk.shared_values[i]
+            chunk.values[piece] = chunk.shared_values[i]
             if chunk.shared_values[i] == 0:
-                find_long_word(self, space, i, &new)
-            prefetch_spilled(cache, chunk.value[piece])
-        merge_new_words(self, space, &new)
+                find_long_word(self, work, i, &new)
+            prefetch_spilled(cache, chunk.values[piece])
+        merge_new_words(self, work, &new)
         return 0
 
     cdef int merge_and_cache(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace work, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil:
         """Merge a piece that is in no table, and enter its value if there is room; else leave 0.
 
@@ -73,10 +73,10 @@ cdef class PieceEncoder:
         part of a split piece whose bytes are also a whole word with another id: the key in the cache would be equal.
         `lo` and `hi` are the keys; for a long word, `lo` is the hash.
         """
-        cdef Cache* cache = select_cache(self, space, role)
-        cdef size_t n_before = space.out.n
+        cdef Cache* cache = select_cache(self, work, role)
+        cdef size_t n_before = work.out.n
         cdef token_t token = NO_TOKEN
-        if space.unknown:
+        if work.unknown:
             return 0
         if self.whole_words is not None:
             token = self.whole_words.find(word, size)
@@ -87,65 +87,65 @@ cdef class PieceEncoder:
         if not has_capacity(cache.words):
             return 0
         if token == NO_TOKEN:
-            merge_piece(self, space, word, size, role)
-            if not space.unknown:
-                value[0] = make_value(cache.words, space.out.data + n_before, space.out.n - n_before)
-            space.out.n = n_before
-            space.unknown = False                          # set again when its ids are written
+            merge_piece(self, work, word, size, role)
+            if not work.unknown:
+                value[0] = make_value(cache.words, work.out.data + n_before, work.out.n - n_before)
+            work.out.n = n_before
+            work.unknown = False                          # set again when its ids are written
         enter(cache, word, size, lo, hi, value[0])
         return 0
 
 
-cdef int find_long_word(PieceEncoder encoder, Workspace space, size_t i, NewWords* new) except -1 nogil:
+cdef int find_long_word(PieceEncoder pieces, Workspace work, size_t i, NewWords* new) except -1 nogil:
     """Find the value of a word without a key of 64 bits, or add it to the new ones.
 
     A very long one is merged when its ids are written.
     """
-    cdef Chunk* chunk = space.chunk
-    cdef const byte_t* word = chunk.word[i]
-    cdef Py_ssize_t piece = chunk.without_short_key[i], size = chunk.size[i]
-    cdef uint64_t lo = chunk.hash[i], hi = 0
+    cdef Chunk* chunk = work.chunk
+    cdef const byte_t* word = chunk.words[i]
+    cdef Py_ssize_t piece = chunk.without_short_key[i], size = chunk.sizes[i]
+    cdef uint64_t lo = chunk.hashes[i], hi = 0
     if size > LONG_WORD:
         return 0
     if is_keyed(word, size):
-        lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-    chunk.value[piece] = find_shared(select_cache(encoder, space, chunk.role[piece]).words, word, size, lo, hi)
-    return 0 if chunk.value[piece] else add_new_word(encoder, space, new, piece, word, size, lo, hi)
+        lo, hi = chunk.keys[2 * i], chunk.keys[2 * i + 1]
+    chunk.values[piece] = find_shared(select_cache(pieces, work, chunk.roles[piece]).words, word, size, lo, hi)
+    return 0 if chunk.values[piece] else add_new_word(pieces, work, new, piece, word, size, lo, hi)
 
 
 cdef int add_new_word(
-    PieceEncoder encoder, Workspace space, NewWords* new, Py_ssize_t piece, const byte_t* word, Py_ssize_t size,
+    PieceEncoder pieces, Workspace work, NewWords* new, Py_ssize_t piece, const byte_t* word, Py_ssize_t size,
     uint64_t lo, uint64_t hi,
 ) except -1 nogil:
     """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
-    cdef Chunk* chunk = space.chunk
-    if encoder.marks_word_ends or encoder.whole_words is not None or not encoder.merger.fits_row(word, size):
-        return encoder.merge_and_cache(space, word, size, chunk.role[piece], lo, hi, &chunk.value[piece])
-    if not has_capacity(space.cache.words):
+    cdef Chunk* chunk = work.chunk
+    if pieces.marks_word_ends or pieces.whole_words is not None or not pieces.merger.fits_row(word, size):
+        return pieces.merge_and_cache(work, word, size, chunk.roles[piece], lo, hi, &chunk.values[piece])
+    if not has_capacity(work.cache.words):
         return 0
-    new.word[new.n], new.size[new.n], new.piece[new.n] = word, size, piece
+    new.words[new.n], new.sizes[new.n], new.pieces[new.n] = word, size, piece
     new.keys[new.n][0], new.keys[new.n][1] = lo, hi
     new.n += 1
     if new.n == MAX_ROWS:
-        merge_new_words(encoder, space, new)
+        merge_new_words(pieces, work, new)
     return 0
 
 
-cdef void merge_new_words(PieceEncoder encoder, Workspace space, NewWords* new) noexcept nogil:
+cdef void merge_new_words(PieceEncoder pieces, Workspace work, NewWords* new) noexcept nogil:
     """Merge the words of the list together and enter them; the list is empty then."""
-    cdef const Words* words = space.cache.words
+    cdef const Words* words = work.cache.words
     cdef Row rows[MAX_ROWS]
     cdef token_t ids[MAX_ROW_SYMBOLS]
     cdef uint64_t lo, hi, value
     cdef size_t i
-    encoder.merger.merge_short(new.word, new.size, new.n, rows)
+    pieces.merger.merge_together(new.words, new.sizes, new.n, rows)
     for i in range(new.n):
         lo, hi = new.keys[i][0], new.keys[i][1]
-        value = find_shared(words, new.word[i], new.size[i], lo, hi)
+        value = find_shared(words, new.words[i], new.sizes[i], lo, hi)
         if value == 0:                                 # else the same word stood earlier in this list
-            value = make_value(space.cache.words, ids, copy_row_tokens(&rows[i], ids))
-            enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
-        space.chunk.value[new.piece[i]] = value
+            value = make_value(work.cache.words, ids, copy_row_tokens(&rows[i], ids))
+            enter(&work.cache, new.words[i], new.sizes[i], lo, hi, value)
+        work.chunk.values[new.pieces[i]] = value
     new.n = 0
 
 

@@ -21,10 +21,10 @@ cdef inline bint are_three_byte_chars(const byte_t* text) noexcept nogil:
     return is_three_byte_char(text) and is_three_byte_char(text + 3)
 
 
-cdef Py_ssize_t find_first_split(
+cdef Py_ssize_t find_first_unjoined(
     const SplitTables* splits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil
-cdef Py_ssize_t find_last_split(
+cdef Py_ssize_t find_last_unjoined(
     const SplitTables* splits, const byte_t* text, Py_ssize_t low, Py_ssize_t end
 ) noexcept nogil
 

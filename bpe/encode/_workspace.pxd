@@ -13,38 +13,38 @@ cdef class Workspace:
     """The memory of one call: front tables, a chunk, the output, scratch memory for merging."""
 
     cdef SharedWordTable table      # shared with other workspaces
-    cdef Cache cache          # of its words
-    cdef Cache earlier_cache  # of its parts that do not end a word, if ends of words are marked
+    cdef Cache cache          # the cache of whole words
+    cdef Cache earlier_cache  # the cache of parts that do not end a word, if ends of words are marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
-    cdef Ids pending_low      # of a superword vocabulary: tokens of its first stage, of the last unit
-    cdef size_t n_in_open_run  # of these, tokens at the start known to be one run, still open
-    cdef ResultPool pool      # lends memory for a large output, or None
-    cdef Block block          # that memory
-    cdef Workspace next       # in the chain of idle ones
-    cdef bint unknown         # a symbol has no id
-    cdef Py_ssize_t unknown_at   # the first fragment that has such a symbol, or -1
+    cdef Ids pending_low      # the low tokens of the last unit, with a superword vocabulary
+    cdef size_t n_in_open_run  # tokens at the start of `pending_low` that are one run, still open
+    cdef ResultPool pool      # the lender of memory for a large output, or None
+    cdef Block block          # the memory that the pool lent
+    cdef Workspace next       # the next one in the list of idle workspaces
+    cdef bint unknown         # whether a symbol has no id
+    cdef Py_ssize_t unknown_fragment  # the first fragment that has a symbol without an id, or -1
 
     cdef int use(self, SharedWordTable table) noexcept
     cdef int reset(self) noexcept nogil
 
 
-cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil
+cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil
 
 
-cdef inline int emit_spilled(Workspace space, uint64_t value) except -1 nogil:
+cdef inline int emit_spilled(Workspace work, uint64_t value) except -1 nogil:
     """Write the spilled ids of a value."""
-    cdef const token_t* spilled = space.cache.words.spilled + (value >> 32)
-    return append_ids(&space.out, spilled + 1, spilled[0])
+    cdef const token_t* spilled = work.cache.words.spilled + (value >> 32)
+    return append_ids(&work.out, spilled + 1, spilled[0])
 
 
-cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:
+cdef inline int emit_value(Workspace work, uint64_t value) except -1 nogil:
     """Write the ids of any value."""
-    cdef Ids* out = &space.out
+    cdef Ids* out = &work.out
     if not has_ids(value):
-        return emit_spilled(space, value)
+        return emit_spilled(work, value)
     reserve(out, 2)
     out.data[out.n] = <token_t>value - 1
     out.data[out.n + 1] = <token_t>(value >> 32) - 1

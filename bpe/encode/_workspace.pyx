@@ -2,7 +2,7 @@
 
 cimport cython
 
-from bpe.base._id_array cimport LARGE, reserve_large_output
+from bpe.base._id_array cimport MIN_LARGE_IDS, reserve_large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
 from bpe.base._memory cimport check_allocated
@@ -27,7 +27,7 @@ cdef class Workspace:
         self.chunk = <Chunk*>check_allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
         self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
         self.unknown = False
-        self.unknown_at = -1
+        self.unknown_fragment = -1
         end_watch(&self.scratch.watch)
 
     def __dealloc__(self):
@@ -57,13 +57,13 @@ cdef class Workspace:
         """Prepare for the next call; the recent words stay."""
         self.out.n = self.pending_low.n = self.n_in_open_run = 0
         self.unknown = False
-        self.unknown_at = -1
+        self.unknown_fragment = -1
         if self.block.data != NULL:
             self.pool.take_back(self.block)
             self.block.data = NULL
         if self.out.lent:
             self.out = Ids(data=NULL, n=0, capacity=0, lent=False)
-        if self.out.capacity > 2 * LARGE:
+        if self.out.capacity > 2 * MIN_LARGE_IDS:
             free(self.out.data)
             self.out.data, self.out.capacity = NULL, 0
         if self.pending_low.capacity > MAX_KEPT_SYMBOLS:
@@ -76,10 +76,10 @@ cdef class Workspace:
         return 0
 
 
-cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil:
+cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil:
     """Reserve memory for the ids of a large text: one id per byte, of which few are touched.
 
     Only for the first ids of a call: those that are there would be lost.
     """
-    if n_bytes > 2 * LARGE and space.out.n == 0 and not space.out.lent and space.pool is not None:
-        reserve_large_output(&space.out, space.pool, &space.block, n_bytes + 1024)
+    if n_bytes > 2 * MIN_LARGE_IDS and work.out.n == 0 and not work.out.lent and work.pool is not None:
+        reserve_large_output(&work.out, work.pool, &work.block, n_bytes + 1024)

@@ -55,9 +55,8 @@ def encode_sources(
     names = allowed | disallowed
     find_block_end = engine.make_block_end_finder(corpus.separators, corpus.keep_separator, names)
     unsplittable = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
-    with closing(
-        corpus.blocks(find_block_end, threads, unsplittable=unsplittable)
-    ) as blocks:  # an error leaves no file open
+    # Closed, so that an error leaves no file open.
+    with closing(corpus.blocks(find_block_end, threads, unsplittable=unsplittable)) as blocks:
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = encode_blocks(
             engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead, out=out
@@ -146,7 +145,7 @@ def encode_next_blocks(
         )
         run_threads(job.work, job.count_threads(), job.stop)
         ids, lengths, records = job.result()
-        return _merge_words(engine, _make_block_ids(ids, lengths, records))
+        return _merge_across_words(engine, _make_block_ids(ids, lengths, records))
     batches, parts = [], []
     for block in _take(blocks, max_bytes):
         batch, part = preparer.encode(block, threads)
@@ -217,12 +216,12 @@ def _make_block_ids(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records
     return BlockIds(ids, lengths, begins, ends, n_bytes, size, begun, records[:, 5], records[:, 6])
 
 
-def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
+def _merge_across_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     """Merge across words in each document, if the model does so."""
-    word_merger = engine.parts.word_merger
-    if word_merger is None or part is None:
+    across_word_merger = engine.parts.across_word_merger
+    if across_word_merger is None or part is None:
         return part
-    ids, lengths = word_merger.merge(part.ids, compute_offsets(part.lengths))
+    ids, lengths = across_word_merger.merge(part.ids, compute_offsets(part.lengths))
     return replace(part, ids=ids, lengths=lengths)
 
 
@@ -306,9 +305,9 @@ class _BlockPreparer:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             first_items.append(len(items))
             position = start
-            for piece, special_id in self._specials.split(text[start:end], self._allowed):
-                items.append((position, len(piece)) if special_id is None else (special_id, -1))
-                position += len(piece)
+            for stretch, special_id in self._specials.split(text[start:end], self._allowed):
+                items.append((position, len(stretch)) if special_id is None else (special_id, -1))
+                position += len(stretch)
             if start == end:
                 items.append((start, 0))
         table = np.array(items, dtype=np.int64).reshape(-1, 2)
@@ -320,10 +319,8 @@ class _BlockPreparer:
         """Insert items for the ids before and after each document: (starts, sizes, the first item of each document)."""
         first_items = np.arange(len(starts)) if first_items is None else first_items
         bos, eos = self._bos_eos
-        bos_positions, eos_positions = (
-            first_items[not block.begins_document :],
-            np.append(first_items[1:], len(starts)) if len(first_items) else first_items,
-        )
+        bos_positions = first_items[not block.begins_document :]
+        eos_positions = np.append(first_items[1:], len(starts)) if len(first_items) else first_items
         if not block.ends_document:
             eos_positions = eos_positions[:-1]
         if bos is None:

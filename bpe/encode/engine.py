@@ -75,7 +75,7 @@ class Engine:
         self.spec = spec
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
-        self._chars = spec.model == "char"
+        self._is_char_model = spec.model == "char"
         self.parts = build_model(spec, whole_words, cache_memory) if parts is None else parts
         built_kernel = self.parts.built_kernel
         self.kernel, self.merger, self.symbols = built_kernel.kernel, built_kernel.merger, built_kernel.symbols
@@ -112,7 +112,9 @@ class Engine:
     @property
     def fast_kernel(self) -> Encoder | None:
         """The kernel, if it takes every text unchanged, finds no special tokens in it, and nothing follows; or None."""
-        kernel_suffices = self.kernel_takes_raw_text and not self.specials.always and self.parts.word_merger is None
+        kernel_suffices = (
+            self.kernel_takes_raw_text and not self.specials.always_names and self.parts.across_word_merger is None
+        )
         return self.kernel if kernel_suffices else None
 
     @cached_property
@@ -131,7 +133,7 @@ class Engine:
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             ids, all_known = self._encode_raw_with_specials(text, allowed)
             if all_known:
-                return self._merge_words(ids)
+                return self._merge_across_words(ids)
             # The general way, below, raises the error for the unknown symbol.
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
@@ -148,7 +150,7 @@ class Engine:
             ids, all_known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
         if not all_known:
             self.raise_for_unknown(text)
-        return self._merge_words(ids)
+        return self._merge_across_words(ids)
 
     def _encode_raw_with_specials(self, text: TextLike, allowed: frozenset[str]) -> tuple[NDArray[np.uint32], bool]:
         """Encode a text that the kernel takes unchanged but for special tokens: (ids, whether all are known)."""
@@ -163,7 +165,7 @@ class Engine:
         if isinstance(text, str) and text.isascii():
             return text
         data = to_bytes(text)
-        if self._chars and not isinstance(text, str):
+        if self._is_char_model and not isinstance(text, str):
             check_utf8(data)
         return data
 
@@ -219,12 +221,16 @@ class Engine:
             ids, all_known = self.kernel.encode_pretokens(segment.data, *segment.bounds())
         if not all_known:
             self.raise_for_unknown(segment.data)
-        return self._merge_words(ids)
+        return self._merge_across_words(ids)
 
-    def _merge_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def _merge_across_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Merge across the words of a text, if the model does so."""
-        word_merger = self.parts.word_merger
-        return ids if word_merger is None else word_merger.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
+        across_word_merger = self.parts.across_word_merger
+        return (
+            ids
+            if across_word_merger is None
+            else across_word_merger.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
+        )
 
     def encode_with_dropout(
         self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int
@@ -271,13 +277,13 @@ class Engine:
 
     def raise_for_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
-        for piece in self.pretokens_and_specials(text, self.specials.always):
-            if isinstance(piece, int):
+        for item in self.pretokens_and_specials(text, self.specials.always_names):
+            if isinstance(item, int):
                 continue
-            for symbol, token_id in self.name_symbols(piece):
+            for symbol, token_id in self.name_symbols(item):
                 if token_id == NO_TOKEN:
-                    kind = "character" if self._chars else "byte"
-                    name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
+                    kind = "character" if self._is_char_model else "byte"
+                    name = repr(symbol.decode()) if self._is_char_model else f"0x{symbol[0]:02x}"
                     raise ValueError(
                         f"{kind} {name} of the text {short_repr(text)} is not in the vocabulary, which has no unknown "
                         "token; train with unk_token='<unk>', or with alphabet=bpe.Alphabet(…) that has it"
@@ -336,7 +342,7 @@ class Engine:
             ValueError: for a document that is not within the buffer; as for `encode`.
 
         """
-        if not self.kernel_takes_raw_text or self._chars:
+        if not self.kernel_takes_raw_text or self._is_char_model:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads, bos_eos=bos_eos)
         job = EncodeJob(self.kernel, threads)
@@ -358,7 +364,7 @@ class Engine:
             ValueError: as for `encode_documents`; the visitor may have taken some ids by then.
 
         """
-        if not self.kernel_takes_raw_text or self._chars or self.parts.word_merger is not None:
+        if not self.kernel_takes_raw_text or self._is_char_model or self.parts.across_word_merger is not None:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
@@ -399,7 +405,7 @@ class Engine:
 
     def select_output(self, out: NDArray[Any] | None) -> NDArray[Any] | None:
         """Return an array if a job can write the ids to it, in place of a new one; else None."""
-        is_writable = out is not None and out.flags.c_contiguous and self.parts.word_merger is None
+        is_writable = out is not None and out.flags.c_contiguous and self.parts.across_word_merger is None
         return out if is_writable else None
 
     def _run_job(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
@@ -407,8 +413,8 @@ class Engine:
         n_parts = job.prepare()
         run_threads(job.work, min(threads, n_parts), job.stop)
         ids, lengths, unknown_index = job.result()
-        if self.parts.word_merger is not None:
-            ids, lengths = self.parts.word_merger.merge(ids, compute_offsets(lengths))
+        if self.parts.across_word_merger is not None:
+            ids, lengths = self.parts.across_word_merger.merge(ids, compute_offsets(lengths))
         return TokenBatch(ids, compute_offsets(lengths)), unknown_index
 
     def _encode_one_by_one(
@@ -432,7 +438,7 @@ class Engine:
     def encode_pretoken(self, pretoken: bytes) -> list[int]:
         """Encode one pretoken; NO_TOKEN for a symbol without an id."""
         ids, second_ids = self.kernel.encode_pretoken(pretoken), self.parts.second_ids
-        if self.parts.word_merger is None or second_ids is None:
+        if self.parts.across_word_merger is None or second_ids is None:
             return ids
         return [
             int(second_ids.tokens[token_id - second_ids.first_id]) if token_id >= second_ids.first_id else token_id
@@ -451,11 +457,11 @@ class Engine:
         from bpe.vocab.merging import find_unreachable
 
         unreachable = find_unreachable(drop_merges_across_words(self.spec), Engine)
-        word_merger = self.parts.word_merger
+        across_word_merger = self.parts.across_word_merger
         return (
             unreachable
-            if word_merger is None
-            else word_merger.find_unreachable(unreachable, self.spec.vocabulary.limit)
+            if across_word_merger is None
+            else across_word_merger.find_unreachable(unreachable, self.spec.vocabulary.limit)
         )
 
     def name_symbols(self, pretoken: bytes) -> list[tuple[bytes, int]]:

@@ -236,10 +236,8 @@ class OffsetEncoder:
         ]
         spans = np.array(span_list, dtype=np.int64).reshape(-1, 2)
         if letter_offsets is not None:
-            first_bytes, last_bytes = (
-                np.searchsorted(letter_offsets, spans[:, 0], "right") - 1,
-                np.searchsorted(letter_offsets, spans[:, 1]),
-            )
+            first_bytes = np.searchsorted(letter_offsets, spans[:, 0], "right") - 1
+            last_bytes = np.searchsorted(letter_offsets, spans[:, 1])
             spans = np.stack((first_bytes, last_bytes), axis=1)
         return ids, spans, _find_overhanging_tokens(lengths, bounds) if self._has_affix_bytes else {}
 
@@ -261,10 +259,7 @@ class OffsetEncoder:
         last_words = np.searchsorted(bounds, token_ends, side="left") - 1
         first_words = np.where(lengths > 0, np.searchsorted(bounds, token_starts, side="right") - 1, last_words)
         # If `ends_word` is wrong.
-        first_words, last_words = (
-            np.minimum(first_words, len(starts) - 1),
-            np.minimum(last_words, len(starts) - 1),
-        )
+        first_words, last_words = (np.minimum(words, len(starts) - 1) for words in (first_words, last_words))
         return np.stack(
             (
                 starts[first_words] + token_starts - bounds[first_words],

@@ -173,7 +173,7 @@ class _SegmentStream:
             data = unescape(self._normalizer_stream.push(self._decoder.decode(data, final), final))
         if len(data) and not self._has_text:
             self._has_text = True
-            data = data if self._pretokenizer is None else self._pretokenizer.put_prefix(data)
+            data = data if self._pretokenizer is None else self._pretokenizer.edit_for_scanner(data)
         self._data += data
         split_point = len(self._data) if final else self._find_split()
         yield from self._encode(bytes(self._data[:split_point]))

@@ -80,12 +80,7 @@ def _list_pairs_between(
     data = np.frombuffer(blob + bytes(3), dtype=np.uint8)
     is_pair = (starts < first_ends) & (second_starts < ends)
     is_pair[is_pair] = data[second_starts[is_pair]] & 0xF0 == 0xE0
-    starts, first_ends, second_starts, ends = (
-        starts[is_pair],
-        first_ends[is_pair],
-        second_starts[is_pair],
-        ends[is_pair],
-    )
+    starts, first_ends, second_starts, ends = (bound[is_pair] for bound in (starts, first_ends, second_starts, ends))
     pair_bytes = np.zeros((len(starts), 6), dtype=np.uint8)
     for i in range(3):
         has_byte = first_ends - starts > i

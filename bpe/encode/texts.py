@@ -48,13 +48,16 @@ def encode_spans(
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
         names = allowed if span[1] else frozenset()
-        for piece, special_id in specials.split(to_bytes(span[0]), names, before_normalization=True):
+        for stretch, special_id in specials.split(to_bytes(span[0]), names, before_normalization=True):
             if special_id is None:
-                pending_text.append(bytes(piece))
+                pending_text.append(bytes(stretch))
                 continue
-            parts += [engine.encode(b"".join(pending_text), specials.always), np.array([special_id], dtype=np.uint32)]
+            parts += [
+                engine.encode(b"".join(pending_text), specials.always_names),
+                np.array([special_id], dtype=np.uint32),
+            ]
             pending_text.clear()
-    return np.concatenate([*parts, engine.encode(b"".join(pending_text), specials.always)])
+    return np.concatenate([*parts, engine.encode(b"".join(pending_text), specials.always_names)])
 
 
 # Many texts -----------------------------------------------------------------------------------------------------------
@@ -74,7 +77,9 @@ def encode_texts(
         return _encode_documents(engine, documents, threads, policy, bos_eos)
     text_list = list_texts(texts)
     try:
-        return engine.encode_batch(text_list, threads, engine.specials.check_texts(text_list, *policy), bos_eos, out)
+        return engine.encode_batch(
+            text_list, threads, engine.specials.resolve_and_check(text_list, *policy), bos_eos, out
+        )
     except TypeError:
         for index, text in enumerate(text_list):
             if not isinstance(text, (str, bytes, bytearray, memoryview)):
@@ -93,7 +98,7 @@ def encode_texts_with_dropout(
     """Encode many texts with random merges left out; text i is encoded with the seed + i."""
     documents = find_arrow_groups(texts)
     text_list = list_texts(texts) if documents is None else [text for group in documents for text in group.texts()]
-    allowed = engine.specials.check_texts(text_list, *policy)
+    allowed = engine.specials.resolve_and_check(text_list, *policy)
     dropout, seed = dropout_and_seed
 
     def encode_text(index: int) -> NDArray[np.uint32]:
@@ -141,7 +146,7 @@ def _encode_documents(
     for documents in groups:
         with as_format_error(documents.source):
             if disallowed:
-                engine.specials.check_texts(documents.texts(), *policy)
+                engine.specials.resolve_and_check(documents.texts(), *policy)
             if allowed and engine.specials.may_occur(documents.data, allowed):
                 batches.append(engine.encode_batch(documents.texts(), threads, allowed, bos_eos))
                 continue
@@ -183,10 +188,8 @@ def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, 
     """Add a template's ids before and after those of each text."""
     prepended, appended = (np.array(part, dtype=np.uint32) for part in template)
     offsets = batch.offsets + np.arange(len(batch) + 1) * (len(prepended) + len(appended))
-    prepended_positions, appended_positions = (
-        offsets[:-1, None] + np.arange(len(prepended)),
-        offsets[1:, None] - np.arange(len(appended), 0, -1),
-    )
+    prepended_positions = offsets[:-1, None] + np.arange(len(prepended))
+    appended_positions = offsets[1:, None] - np.arange(len(appended), 0, -1)
     ids, is_text_id = np.empty(offsets[-1], dtype=np.uint32), np.ones(offsets[-1], dtype=np.bool_)
     is_text_id[prepended_positions] = is_text_id[appended_positions] = False
     ids[prepended_positions], ids[appended_positions], ids[is_text_id] = prepended, appended, batch.ids
@@ -221,7 +224,7 @@ class ClipRows:
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Encode texts to rows, as `Tokenizer.clip_rows` describes them."""
         width = check_int("context_length", context_length, 2)
-        batch = self._engine.encode_batch(list_texts(texts), 1, self._engine.specials.always)
+        batch = self._engine.encode_batch(list_texts(texts), 1, self._engine.specials.always_names)
         lengths = batch.lengths + 2
         if not truncate and len(lengths) and lengths.max() > width:
             index = int(np.argmax(lengths > width))

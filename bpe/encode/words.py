@@ -35,15 +35,17 @@ class WordModel:
 
     def __init__(self, spec: TokenizerSpec, symbols: WordSymbols, unk_id: int) -> None:
         self._spec, self._symbols, self._unk_id = spec, symbols, unk_id
-        self._chars = spec.model == "char"
+        self._is_char_model = spec.model == "char"
         #: Whether lengths of tokens are those of the letters that stand for their bytes.
-        self.counts_letters = spec.drop_unknown is True and not self._chars
+        self.counts_letters = spec.drop_unknown is True and not self._is_char_model
         self._prefix = (spec.subword_prefix or "").encode()
         self._suffix = (spec.end_of_word or "").encode() if spec.end_of_word_glued else b""
 
     def list_symbols(self, word: bytes) -> list[Symbol]:
         """List the symbols of a word before any merge, in the order in which the kernel writes them."""
-        symbol_texts = [char.encode() for char in word.decode()] if self._chars else [bytes([byte]) for byte in word]
+        symbol_texts = (
+            [char.encode() for char in word.decode()] if self._is_char_model else [bytes([byte]) for byte in word]
+        )
         symbols: list[Symbol] = []
         pending_unknown: Symbol | None = None  # not written yet
         for index, symbol_text in enumerate(symbol_texts):
@@ -83,7 +85,7 @@ class WordModel:
             table = symbols.only_ids if is_first else symbols.last_ids
         else:
             table = symbols.first_ids if is_first else symbols.inner_ids
-        code = ord(symbol_text.decode()) if self._chars else symbol_text[0]
+        code = ord(symbol_text.decode()) if self._is_char_model else symbol_text[0]
         return int(table[code]) if code < len(table) else NO_TOKEN
 
     def _find_bytes(self, symbol_text: bytes, is_first: bool, is_last: bool) -> list[Symbol] | None:

@@ -2,7 +2,7 @@
 
 from bpe.base._types cimport byte_t
 
-cdef struct Encoders:         # of several tokenizers
+cdef struct Encoders:         # the encoders of several tokenizers
     void** kernels            # `Encoder`s
     Py_ssize_t n
 

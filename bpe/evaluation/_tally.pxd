@@ -16,7 +16,7 @@ cdef struct Block:            # masks of 64 bytes
     uint64_t tails
     uint64_t digit
 
-cdef struct Sums:             # as the columns
+cdef struct Sums:             # the sums of a text, as in the columns
     int64_t characters
     int64_t words
     int64_t multibyte
@@ -71,7 +71,7 @@ cdef class TokenTally(Visitor):
     cdef Py_ssize_t text
     cdef uint64_t size                 # in bytes
     cdef uint64_t position             # where the next token begins
-    cdef uint64_t base                 # of the window
+    cdef uint64_t base                 # where the window begins
     cdef int64_t n_tokens
     cdef Reader reader
     cdef byte_t begins[WINDOW + MARGIN]  # by position from `base` on: 0x80 where a token begins

@@ -158,7 +158,7 @@ class NativeAdapter(Adapter):
         #: Whether ids can be counted as the kernel writes them.
         self.counts_in_kernel = (
             self.kernel_takes_buffers
-            and not self.engine.specials.always
+            and not self.engine.specials.always_names
             and spec.vocabulary.lengths.max(initial=0) <= MAX_TOKEN_BYTES
         )
 
@@ -182,9 +182,9 @@ class NativeAdapter(Adapter):
         """Encode documents in one buffer."""
         specials = self.engine.specials
         if self._tokens_are_text:
-            if specials.always and specials.may_occur(text, specials.always):
+            if specials.always_names and specials.may_occur(text, specials.always_names):
                 documents = [bytes(text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-                batch = self.engine.encode_batch(documents, 1, specials.always)
+                batch = self.engine.encode_batch(documents, 1, specials.always_names)
             else:
                 batch = self.engine.encode_documents(text, starts, ends, 1)
             if self.kernel_takes_buffers or self._is_aligned(batch, ends - starts):

@@ -45,7 +45,7 @@ cdef struct TokenStrings:     # the tokens, and a hash table from bytes to token
     size_t mask
     uint32_t* filter
 
-cdef struct TokenSplit:       # of a token into two parts that may both be tokens
+cdef struct TokenSplit:       # the split of a token into two parts that may both be tokens
     Py_ssize_t cut
     uint64_t left_key         # of the left part
     uint64_t right_key

@@ -176,9 +176,8 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
             where=f"{KEY_PREFIX}pre",
         )
     names = _read_list(values, "tokens", str)
-    tokens = {
-        token or f"[EMPTY_{token_id}]": token_id for token_id, token in enumerate(names)
-    }  # as llama.cpp names them
+    # An empty token is named as llama.cpp names it.
+    tokens = {token or f"[EMPTY_{token_id}]": token_id for token_id, token in enumerate(names)}
     if len(tokens) < len(names):
         repeated_token = next(token for token_id, token in enumerate(names) if tokens.get(token) != token_id)
         raise FormatError(

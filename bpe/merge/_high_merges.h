@@ -220,7 +220,7 @@ static void bpe_merge_block_plain(const bpe_high_table *table, const uint32_t *l
 }
 
 /* Write n tokens without the holes; their number. Up to 16 more elements of `out` are written. */
-static size_t bpe_without_holes_plain(const uint32_t *tokens, size_t n, uint32_t *out) {
+static size_t bpe_copy_without_breaks_plain(const uint32_t *tokens, size_t n, uint32_t *out) {
     size_t written = 0;
     for (size_t i = 0; i < n; i++) {
         out[written] = tokens[i];
@@ -231,7 +231,7 @@ static size_t bpe_without_holes_plain(const uint32_t *tokens, size_t n, uint32_t
 
 static void (*bpe_merge_block)(const bpe_high_table *, const uint32_t *, size_t, bpe_high_block *) =
     bpe_merge_block_plain;
-static size_t (*bpe_without_holes)(const uint32_t *, size_t, uint32_t *) = bpe_without_holes_plain;
+static size_t (*bpe_copy_without_breaks)(const uint32_t *, size_t, uint32_t *) = bpe_copy_without_breaks_plain;
 
 #ifdef BPE_X86
 #include "bpe/merge/_high_merges_avx512.h"
@@ -240,8 +240,8 @@ static size_t (*bpe_without_holes)(const uint32_t *, size_t, uint32_t *) = bpe_w
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_pairs(int level) {
     bpe_merge_block = BPE_BEST(level, bpe_merge_block_plain, bpe_merge_block_plain, bpe_merge_block_avx512);
-    bpe_without_holes =
-        BPE_BEST(level, bpe_without_holes_plain, bpe_without_holes_plain, bpe_without_holes_avx512);
+    bpe_copy_without_breaks =
+        BPE_BEST(level, bpe_copy_without_breaks_plain, bpe_copy_without_breaks_plain, bpe_copy_without_breaks_avx512);
 }
 
 #endif

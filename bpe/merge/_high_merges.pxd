@@ -20,10 +20,10 @@ cdef class HighMerges:
     """The tables; immutable."""
 
     cdef readonly Py_ssize_t n_merges
-    cdef HighTable table      # of pairs that merge, and pairs of low tokens that some token has side by side
-    cdef tuple arrays         # that `table` points into
-    cdef MergeTable merges    # the same merges, for rows of any length
-    cdef TokenTree tree       # of tokens, with low tokens as symbols
+    cdef HighTable table      # the pairs that merge, and the pairs of low tokens that some token has side by side
+    cdef tuple arrays         # the arrays that `table` points into
+    cdef MergeTable merges    # the high merges, for rows of any length
+    cdef TokenTree tree       # the tree of tokens, with low tokens as symbols
 
     cdef size_t merge(
         self,

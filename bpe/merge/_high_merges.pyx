@@ -55,7 +55,7 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
     uint32_t find_slot "bpe_high_slot"(const HighTable* table, token_t left, token_t right, uint32_t pilot)
     bint is_joined "bpe_is_joined"(const HighTable* table, token_t left, token_t right)
     void merge_block "bpe_merge_block"(const HighTable* table, const token_t* low, size_t n, Block* block)
-    size_t copy_without_breaks "bpe_without_holes"(const token_t* tokens, size_t n, token_t* out)
+    size_t copy_without_breaks "bpe_copy_without_breaks"(const token_t* tokens, size_t n, token_t* out)
     void bpe_use_level_pairs(int level) noexcept
 
 follow_vector_level(bpe_use_level_pairs)
@@ -65,7 +65,7 @@ cdef enum:
     MAX_SLOTS_PER_PAIR = 16   # slots per pair, at most
 
 cdef uint64_t FREE_SLOT = ~<uint64_t>0
-cdef uint32_t N_PILOTS = 256  # that a bucket may have; a pilot has 8 bits
+cdef uint32_t N_PILOTS = 256  # pilots that a bucket may have; a pilot has 8 bits
 
 
 cdef inline token_t get_left(uint64_t entry) noexcept nogil:

@@ -208,7 +208,7 @@ BPE_TARGET_AVX512 static void bpe_merge_block_avx512(
     bpe_write_groups(block, n_runs);
 }
 
-BPE_TARGET_AVX512 static size_t bpe_without_holes_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {
+BPE_TARGET_AVX512 static size_t bpe_copy_without_breaks_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {
     size_t written = 0;
     for (size_t i = 0; i < n; i += BPE_LANES) {
         __mmask16 any = n - i < BPE_LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xFFFF;

@@ -18,10 +18,10 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
         const uint64_t* byte_pair_merges
     uint64_t pair_hash "bpe_pair_hash"(uint64_t pair)
     uint64_t make_pair_key "bpe_pair_key"(const Merges* merges, uint64_t pair)
-    size_t find_slot "bpe_slot_of"(const Merges* merges, uint64_t pair, uint64_t hash)
+    size_t find_slot "bpe_find_slot"(const Merges* merges, uint64_t pair, uint64_t hash)
     size_t get_filter_word "bpe_filter_word"(const Merges* merges, uint64_t hash)
     uint64_t filter_bits "bpe_filter_bits"(uint64_t hash)
-    uint64_t get_merge "bpe_merge_of"(const Merges* merges, uint64_t merge_index)
+    uint64_t get_merge "bpe_get_merge"(const Merges* merges, uint64_t merge_index)
     uint64_t find_pair "bpe_find_pair"(const Merges* merges, token_t left, token_t right)
 
 

@@ -14,8 +14,8 @@ cdef class Merger:
     cdef MergeTable table
     cdef TokenTree tree
     cdef SymbolTokens alphabet
-    cdef SymbolTokens inner_alphabet  # the same for a part that is not the end of its word
-    cdef bytes prefix             # which the alphabets point to
+    cdef SymbolTokens inner_alphabet  # the alphabet of a part that is not the end of its word
+    cdef bytes prefix             # the prefix and the suffix that the alphabets point to
     cdef bytes suffix
     cdef bint ranks_fit_row
     cdef bint drops_after_merging  # symbols without a token separate the others, and are left out after merging
@@ -27,7 +27,7 @@ cdef class Merger:
     ) except -1 nogil
     cdef int merge_between_unknown(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil
-    cdef void merge_short(
+    cdef void merge_together(
         self,
         const byte_t** pieces,    # IN (n,): the pieces, which fit rows
         const Py_ssize_t* sizes,  # IN (n,): their bytes

@@ -60,14 +60,14 @@ cdef class Merger:
             byte_ids = symbols.byte_ids
             self.alphabet.byte_ids = &byte_ids[0]
         self.alphabet.mark_id, self.alphabet.unk_id = symbols.mark_id, symbols.unk_id
-        self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
+        self.alphabet.fuse_unk, self.alphabet.is_char_model = symbols.fuse_unk, symbols.is_char_model
         self.alphabet.drop_unknown = symbols.drop_unknown is True
         self.drops_after_merging = symbols.drop_unknown == AFTER_MERGING
         self.inner_alphabet = self.alphabet
         self.inner_alphabet.last, self.inner_alphabet.only = self.alphabet.inner, self.alphabet.first
         self.inner_alphabet.mark_id = NO_TOKEN
         self.inner_alphabet.suffix.size = 0
-        self.inner_alphabet.one_token_per_byte = not symbols.chars and np.array_equal(first, symbols.inner_ids)
+        self.inner_alphabet.one_token_per_byte = not symbols.is_char_model and np.array_equal(first, symbols.inner_ids)
         self.alphabet.one_token_per_byte = (
             self.inner_alphabet.one_token_per_byte
             and symbols.mark_id == NO_TOKEN
@@ -75,7 +75,7 @@ cdef class Merger:
         )
         self.alphabet.has_all_bytes = self.inner_alphabet.has_all_bytes = not np.any(symbols.inner_ids == NO_TOKEN)
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
-        if not symbols.chars:
+        if not symbols.is_char_model:
             self.table.index_bytes(inner)
         self.tree = TokenTree(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
         self.merges_unknown = has_merges_of_unknown(merges, symbols)
@@ -90,7 +90,7 @@ cdef class Merger:
         """Whether a piece can be merged together with others."""
         return size <= MAX_ROW_SYMBOLS and self.ranks_fit_row and are_byte_tokens(&self.alphabet, piece, size)
 
-    cdef void merge_short(
+    cdef void merge_together(
         self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
     ) noexcept nogil:
         """Merge n <= MAX_ROWS pieces that fit rows."""
@@ -107,15 +107,15 @@ cdef class Merger:
         `unknown` becomes True if it has a symbol without an id.
         """
         cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
-        cdef Py_ssize_t n = size, unknown_at = -1
+        cdef Py_ssize_t n = size, unknown_offset = -1
         cdef const byte_t* text = piece
         cdef Row row
         if not (self.ranks_fit_row and are_byte_tokens(alphabet, piece, size)):
             text = NULL
-            n = write_symbols(alphabet, piece, size, scratch, &unknown_at)
-            if self.drops_after_merging and unknown_at >= 0:
+            n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
+            if self.drops_after_merging and unknown_offset >= 0:
                 return self.merge_between_unknown(n, scratch, out)
-            unknown[0] |= unknown_at >= 0
+            unknown[0] |= unknown_offset >= 0
             if n == 0:                                     # all symbols were left out
                 return 0
         if n <= MAX_ROW_SYMBOLS and self.ranks_fit_row:
@@ -129,7 +129,7 @@ cdef class Merger:
         ):
             return 0
         if text != NULL:
-            n = write_symbols(alphabet, piece, size, scratch, &unknown_at)
+            n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
         if self.ranks_fit_row and self.tree.ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)

@@ -10,15 +10,15 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef extern from "bpe/merge/_short_merge.h" nogil:
     ctypedef struct Row "bpe_row":
         Py_ssize_t n
-    void fill_row_from_bytes "bpe_row_of_bytes"(
+    void fill_row_from_bytes "bpe_fill_row_from_bytes"(
         Row* row, const Merges* merges, const token_t* ids, const byte_t* piece, Py_ssize_t n
     )
-    void fill_row_from_symbols "bpe_row_of_symbols"(
+    void fill_row_from_symbols "bpe_fill_row_from_symbols"(
         Row* row, const Merges* merges, const token_t* symbols, Py_ssize_t n
     )
-    Py_ssize_t copy_row_tokens "bpe_tokens_of"(const Row* row, token_t* out)
+    Py_ssize_t copy_row_tokens "bpe_copy_row_tokens"(const Row* row, token_t* out)
     enum:
-        MAX_ROWS "BPE_TOGETHER"  # rows that are merged at once, at most
+        MAX_ROWS "BPE_MAX_ROWS"  # rows that are merged at once, at most
 
 cdef enum:
     MAX_ROW_SYMBOLS = 64      # symbols of a row, at most
@@ -44,7 +44,7 @@ cdef struct SymbolTokens:     # the tokens of single symbols
     const uint32_t* byte_ids  # NULL, or the tokens of bytes (NO_TOKEN for none) for symbols that have no token
     bint fuse_unk             # adjacent unknown symbols become one unknown token
     bint drop_unknown         # unknown symbols are left out, as there is no unknown token
-    bint chars                # symbols are characters, not bytes
+    bint is_char_model        # symbols are characters, not bytes
     bint one_token_per_byte   # symbols are bytes with a token that is the same at every position; nothing is added
     bint has_all_bytes        # and every byte has one
 
@@ -54,19 +54,19 @@ cdef struct Link:             # a symbol of a long piece
     uint32_t previous
     uint32_t next
 
-cdef struct Scratch:          # memory to merge in; its owner frees it
+cdef struct Scratch:          # memory to merge in, which its owner frees
     token_t* symbols
     size_t symbols_capacity
     Link* links
     size_t links_capacity
     Queue queue
-    token_t* window           # of a piece that is merged in huge windows (`_long_merge.pyx`)
+    token_t* window           # the window of a piece that is merged in huge windows (`_long_merge.pyx`)
     size_t window_capacity
     Watch watch
 
-cdef struct DropoutState:     # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`
+cdef struct DropoutState:     # the state of BPE-dropout (`_dropout.pyx`); the caller frees `skipped`
     uint64_t drop_threshold   # the probability with which a merge is left out, times 2**53
-    uint64_t state            # of the random numbers
+    uint64_t state            # the state of the random numbers
     Queue skipped             # the merges left out since the last one was made
 
 

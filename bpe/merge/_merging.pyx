@@ -56,7 +56,7 @@ cdef Py_ssize_t write_symbols(
     scratch.symbols = symbols
     while pos < size:
         start = pos
-        if alphabet.chars:
+        if alphabet.is_char_model:
             code = decode_char(piece, pos, size, &length)
         else:
             code = piece[pos]

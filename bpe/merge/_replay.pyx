@@ -40,10 +40,10 @@ cdef class EventMerger(Merger):
     """The tables of a PickyBPE model; immutable."""
 
     cdef list arrays                  # the memory of what follows
-    cdef const uint32_t* n_symbols    # of each token
+    cdef const uint32_t* n_symbols    # the symbols of each token
     cdef Event* events
-    cdef const uint32_t* first_split  # of each token, or NO_TOKEN
-    cdef const int64_t* offsets       # of the parts of each split
+    cdef const uint32_t* first_split  # the first split of each token, or NO_TOKEN
+    cdef const int64_t* offsets       # where the parts of each split begin
     cdef const int32_t* parts
 
     def __cinit__(self, merges, symbols, events):
@@ -126,11 +126,12 @@ cdef class EventMerger(Merger):
         self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
         cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
-        cdef Py_ssize_t unknown_at = -1, n = write_symbols(alphabet, piece, size, scratch, &unknown_at), position
+        cdef Py_ssize_t unknown_offset = -1, position
+        cdef Py_ssize_t n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
         cdef uint64_t entry
         cdef token_t* begins
         cdef token_t* ends
-        unknown[0] |= unknown_at >= 0
+        unknown[0] |= unknown_offset >= 0
         check_length(n)
         scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, 2 * n, sizeof(token_t))
         begins, ends = scratch.symbols, scratch.symbols + n

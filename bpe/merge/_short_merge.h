@@ -53,7 +53,7 @@ static inline uint64_t bpe_pair_key(const bpe_merges *merges, uint64_t pair) {
 }
 
 /* A merge by its index: rank << 32 | result. */
-static inline uint64_t bpe_merge_of(const bpe_merges *merges, uint64_t merge_index) {
+static inline uint64_t bpe_get_merge(const bpe_merges *merges, uint64_t merge_index) {
     if (merges->merges) return merges->merges[merge_index];
     return merge_index << 32 | (uint32_t)(merge_index + merges->first_result);
 }
@@ -68,14 +68,14 @@ static inline int bpe_is_slot_of(const bpe_merges *merges, uint64_t slot, uint64
 static inline uint64_t bpe_merge_from(const bpe_merges *merges, const uint64_t *slot, uint64_t pair, uint64_t hash) {
     uint64_t key = bpe_pair_key(merges, pair);
     for (size_t at = hash & merges->mask; *slot != BPE_NO_MERGE; slot = &merges->slots[at]) {
-        if (bpe_is_slot_of(merges, *slot, key, pair)) return bpe_merge_of(merges, *slot ^ key);
+        if (bpe_is_slot_of(merges, *slot, key, pair)) return bpe_get_merge(merges, *slot ^ key);
         at = (at + 1) & merges->mask;
     }
     return BPE_NO_MERGE;
 }
 
 /* The index of the slot of a pair, or of the free one where it would be. */
-static inline size_t bpe_slot_of(const bpe_merges *merges, uint64_t pair, uint64_t hash) {
+static inline size_t bpe_find_slot(const bpe_merges *merges, uint64_t pair, uint64_t hash) {
     uint64_t key = bpe_pair_key(merges, pair);
     size_t at = hash & merges->mask;
     while (merges->slots[at] != BPE_NO_MERGE && !bpe_is_slot_of(merges, merges->slots[at], key, pair))
@@ -105,7 +105,7 @@ static inline void bpe_set_merge(bpe_row *row, ptrdiff_t at, uint64_t merge) {
 }
 
 /* The row of 1 to 64 bytes; `ids` has the token of each byte. */
-static inline void bpe_row_of_bytes(
+static inline void bpe_fill_row_from_bytes(
     bpe_row *row, const bpe_merges *merges, const uint32_t *ids, const uint8_t *piece, ptrdiff_t n) {
     row->n = n;
     for (ptrdiff_t i = 0; i < n; i++) row->token[i] = ids[piece[i]];
@@ -113,14 +113,14 @@ static inline void bpe_row_of_bytes(
         bpe_set_merge(row, i, merges->byte_pair_merges[piece[i] | (size_t)piece[i + 1] << 8]);
 }
 
-static inline void bpe_row_of_symbols(bpe_row *row, const bpe_merges *merges, const uint32_t *symbols, ptrdiff_t n) {
+static inline void bpe_fill_row_from_symbols(bpe_row *row, const bpe_merges *merges, const uint32_t *symbols, ptrdiff_t n) {
     row->n = n;
     memcpy(row->token, symbols, (size_t)n * sizeof *symbols);
     for (ptrdiff_t i = 0; i < n - 1; i++) bpe_set_merge(row, i, bpe_find_pair(merges, symbols[i], symbols[i + 1]));
 }
 
 /* Copy the tokens of a merged row to `out`; their number. */
-static inline ptrdiff_t bpe_tokens_of(const bpe_row *row, uint32_t *out) {
+static inline ptrdiff_t bpe_copy_row_tokens(const bpe_row *row, uint32_t *out) {
     ptrdiff_t n = 0;
     for (uint64_t live = row->live; live; live &= live - 1) out[n++] = row->token[bpe_ctz(live)];
     return n;
@@ -167,7 +167,7 @@ BPE_INLINE static inline void bpe_merge_symbols(const bpe_merges *merges, bpe_ro
     }
 }
 
-enum { BPE_TOGETHER = 16 }; /* rows that are merged at once, at most */
+enum { BPE_MAX_ROWS = 16 }; /* rows that are merged at once, at most */
 
 /* A pair whose merge is to be looked up. */
 typedef struct {
@@ -184,10 +184,10 @@ static inline void bpe_want_pair(const bpe_merges *merges, bpe_row *row, int lef
     __builtin_prefetch(&merges->filter[bpe_filter_word(merges, wanted->hash)]);
 }
 
-/* Merge the symbols of n <= BPE_TOGETHER rows. */
+/* Merge the symbols of n <= BPE_MAX_ROWS rows. */
 BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_row *rows, size_t n) {
-    bpe_row *going_on[BPE_TOGETHER];
-    bpe_wanted wanted[2 * BPE_TOGETHER];
+    bpe_row *going_on[BPE_MAX_ROWS];
+    bpe_wanted wanted[2 * BPE_MAX_ROWS];
     for (size_t i = 0; i < n; i++) bpe_open_row(going_on[i] = &rows[i]);
     while (n) {
         size_t left = 0, n_wanted = 0, n_kept = 0;

@@ -15,7 +15,7 @@ cdef class TokenTree:
 
     cdef TokenParts* parts
     cdef byte_t* reachable    # whether merging a token's own symbols gives the token
-    cdef size_t limit         # of the arrays: the largest id + 1
+    cdef size_t limit         # the length of the arrays: the largest id + 1
     cdef readonly bint ordered
 
 

@@ -20,8 +20,8 @@ class Splits:
     """For each token, the pairs of tokens that spell the same, end to end; special tokens have none. Immutable.
 
     Attributes:
-        offsets: int64 (limit + 1,): the splits of a token are rows offsets[token] to offsets[token + 1] of
-        parts: uint32 (n, 2): left and right, the shortest left first.
+        offsets: int64 (limit + 1,): the splits of a token are `parts[offsets[token]:offsets[token + 1]]`.
+        parts: uint32 (n, 2): the left and the right token of all splits, those with the shortest left token first.
 
     Raises:
         ValueError: for a tokenizer whose tokens are spelled otherwise inside a word.

@@ -143,18 +143,21 @@ def _never_joins_digits(
 def _make_byte_rules(
     left_bytes: NDArray[np.uint8], right_bytes: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Group bytes: the group of each byte before a position; of each byte after it, the groups it never joins."""
+    """Put bytes into eight groups.
+
+    Returns, by byte: the bit of its group, and the bits of the groups that no merge joins it to from the left.
+    """
     is_joined = np.zeros((256, 256), dtype=np.bool_)
     is_joined[left_bytes, right_bytes] = True
-    group_of_byte = np.full(256, 5, dtype=np.intp)
-    codes = np.arange(256)
-    group_of_byte[np.isin(codes, [*range(65, 91), *range(97, 123)])] = 0
-    group_of_byte[np.isin(codes, range(48, 58))] = 1
-    group_of_byte[:_SPACE] = 2
-    group_of_byte[_SPACE] = 3
-    group_of_byte[[10, 13]] = 4
-    # Some white space ends with the same bytes as letters of other scripts do.
-    group_of_byte[codes >= 0x80] = np.where(is_joined[0x80:, _SPACE], 6, 7)
+    letters, digits, controls, spaces, newlines, signs, joined_high, unjoined_high = range(8)
+    group_of_byte = np.full(256, signs, dtype=np.intp)
+    for first_byte, last_byte, group in (("A", "Z", letters), ("a", "z", letters), ("0", "9", digits)):
+        group_of_byte[ord(first_byte) : ord(last_byte) + 1] = group
+    group_of_byte[:_SPACE] = controls
+    group_of_byte[_SPACE] = spaces
+    group_of_byte[[ord("\n"), ord("\r")]] = newlines
+    # Bytes from 0x80 on: some white space ends with the same bytes as letters of other scripts do.
+    group_of_byte[0x80:] = np.where(is_joined[0x80:, _SPACE], joined_high, unjoined_high)
     is_joined_by_group = np.zeros((8, 256), dtype=np.bool_)
     np.logical_or.at(is_joined_by_group, group_of_byte, is_joined)
     unjoined_groups = np.packbits(~is_joined_by_group, axis=0, bitorder="little")[0]

@@ -47,7 +47,7 @@ class SymbolTables:
         mark_id: the end-of-word mark if it is a symbol of its own, else NO_TOKEN.
         unk_id: the unknown token, or NO_TOKEN.
         fuse_unk: whether adjacent unknown symbols become one unknown token.
-        chars: whether symbols are characters, not bytes.
+        is_char_model: whether symbols are characters, not bytes.
         first_ids: uint32: the same as `inner_ids` for the first position of a word; None if it is no different.
         only_ids: uint32: the same for the only symbol of a word; None if `last_ids` has it.
         byte_ids: uint32, shape (256,): the tokens of the bytes of symbols outside the alphabet; None if these are not
@@ -64,7 +64,7 @@ class SymbolTables:
     mark_id: int
     unk_id: int
     fuse_unk: bool
-    chars: bool
+    is_char_model: bool
     first_ids: NDArray[np.uint32] | None = None
     only_ids: NDArray[np.uint32] | None = None
     byte_ids: NDArray[np.uint32] | None = None
@@ -135,7 +135,7 @@ def check_merges(merges: MergeList) -> None:
 def check_symbols(merges: MergeList, symbols: SymbolTables) -> None:
     """Raise ValueError unless tables of symbols are as long as the kernel reads, and their ids below the limit."""
     n_inner, n_last = len(symbols.inner_ids), len(symbols.last_ids)
-    if not symbols.chars and (n_inner < 256 or n_last < 256):
+    if not symbols.is_char_model and (n_inner < 256 or n_last < 256):
         raise ValueError(f"there are tokens for {n_inner} and {n_last} bytes; there must be 256")
     if not n_inner or not n_last or (symbols.unk_id != NO_TOKEN and symbols.unk_id >= merges.limit):
         raise ValueError(
@@ -186,7 +186,7 @@ def has_merges_of_unknown(merges: MergeList, symbols: SymbolTables) -> bool:
 
 def can_drop_in_wide_chars(symbols: SymbolTables) -> bool:
     """Whether symbols may be left out within the characters of three bytes, between which words are split."""
-    if symbols.drop_unknown is not True or symbols.chars:
+    if symbols.drop_unknown is not True or symbols.is_char_model:
         return symbols.drop_unknown is True
     tables = (
         table
@@ -236,10 +236,8 @@ def build_event_table(merges: MergeList, events: EventList) -> tuple[NDArray[np.
 
     """
     n_events, n_splits = len(merges.results) + len(events.tokens), len(events.tokens)
-    table, first_splits = (
-        np.zeros((n_events + 1, 4), dtype=np.uint32),
-        np.full(merges.limit + 1, NO_TOKEN, dtype=np.uint32),
-    )
+    table = np.zeros((n_events + 1, 4), dtype=np.uint32)
+    first_splits = np.full(merges.limit + 1, NO_TOKEN, dtype=np.uint32)
     table[merges.ranks, :2], table[merges.ranks, 2] = merges.pairs, merges.results
     table[events.split_indices, 0], table[events.split_indices, 1] = events.tokens, NO_TOKEN
     table[events.split_indices, 2] = np.arange(n_splits)
@@ -249,7 +247,6 @@ def build_event_table(merges: MergeList, events: EventList) -> tuple[NDArray[np.
     has_same_key = keys[order[1:]] == keys[predecessors]
     table[:, 3] = NO_TOKEN
     table[predecessors[has_same_key], 3] = order[1:][has_same_key]
-    first_splits[events.tokens[::-1]] = events.split_indices[
-        ::-1
-    ]  # of several splits of a token the first is written last
+    # Backwards, so that of several splits of a token the first is written last.
+    first_splits[events.tokens[::-1]] = events.split_indices[::-1]
     return table, first_splits

@@ -15,7 +15,7 @@ cdef struct UnitRules:        # how a text is divided into units
     bint never_joins_digits   # whether no merge joins an ASCII digit and a character that is no number
     ByteCuts starts           # where a match may start, by its first two bytes
 
-cdef struct UnitState:        # of a scan, for numbers of any length
+cdef struct UnitState:        # the state of a scan, for numbers of any length
     Py_ssize_t end            # of the unit; 0 at first
     Py_ssize_t digits_start   # position of digits whose number is known, or 0
     Py_ssize_t n_digits       # that number

@@ -268,7 +268,7 @@ follow_vector_level(use_level)
 # Called by other kernels ----------------------------------------------------------------------------------------------
 
 
-cdef int[SCANNERS] RULES      # of the scanners that read blocks; 0 for those that read characters
+cdef int[SCANNERS] RULES      # rules of the scanners that read blocks; 0 for a scanner of characters
 RULES[GPT2] = CONTRACTIONS
 RULES[CL100K] = LINES | CONTRACTIONS | WHOLE_AT_END
 RULES[O200K] = LINES | CONTRACTIONS | CASED

@@ -91,28 +91,28 @@ class Origin:
 
     Attributes:
         start: where the text between special tokens begins in the whole text, in bytes.
-        piece: that text.
+        stretch: that text.
         convention: the rule for the spans of text that the normalizer changed.
-        aligned: the normalized text, with the spans of its characters in `piece`; None if there is no normalizer.
+        aligned: the normalized text, with the spans of its characters in `stretch`; None if there is no normalizer.
         part: the part of the normalized text that was prepared.
         part_start: where that part begins, in characters.
         n_added: the bytes that were put before it.
 
     """
 
-    __slots__ = ("aligned", "convention", "n_added", "part", "part_start", "piece", "start")
+    __slots__ = ("aligned", "convention", "n_added", "part", "part_start", "start", "stretch")
 
     def __init__(
         self,
         start: int,
-        piece: bytes,
+        stretch: bytes,
         convention: Convention = "whole",
         aligned: AlignedText | None = None,
         part: str = "",
         part_start: int = 0,
         n_added: int = 0,
     ) -> None:
-        self.start, self.piece, self.convention, self.aligned = start, piece, convention, aligned
+        self.start, self.stretch, self.convention, self.aligned = start, stretch, convention, aligned
         self.part, self.part_start, self.n_added = part, part_start, n_added
 
     def locate_bytes(self, spans: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -142,7 +142,7 @@ class Origin:
         return self._locate(original_starts, np.where(starts < ends, aligned.ends[ends - 1], original_starts))
 
     def _locate(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        bounds = compute_byte_offsets(escape(self.piece))
+        bounds = compute_byte_offsets(escape(self.stretch))
         spans = np.stack((bounds[starts], bounds[ends]), axis=1)
         return spans + self.start if self.start else spans
 

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 class SpecialSearch(Protocol):
     """A search for special tokens: `bpe.vocab.special_tokens.SpecialTokens`."""
 
-    def split_with_starts(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
-        """Split a text at the tokens: the start of each piece, the piece, and the id if it is a token."""
+    def split_with_starts(self, data: Bytes, allowed: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+        """Split a text at the tokens: the start of each stretch, the stretch, and the id if it is a token."""
         ...
 
-    def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
+    def select_normalized(self, allowed: frozenset[str]) -> frozenset[str]:
         """Return the tokens that are sought in normalized text."""
         ...
 
-    def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+    def split_normalized(self, data: Bytes, allowed: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Split normalized text at these tokens."""
         ...
 
@@ -60,38 +60,37 @@ class TextPreparer:
         steps = pretokenizer.pipeline if isinstance(pretokenizer, PipelinePretokenizer) else None
         self._needs_origins = normalizer is not None and steps is not None and steps.needs_origins
 
-    def prepare(self, data: bytes, names: frozenset[str], convention: Convention | None = None) -> Iterator[Segment]:
+    def prepare(self, data: bytes, allowed: frozenset[str], convention: Convention | None = None) -> Iterator[Segment]:
         """Split a text into segments.
 
         Args:
             data: the text.
-            names: the special tokens to find.
+            allowed: the special tokens to find.
             convention: the rule for spans, if segments need their origin.
 
         """
         assert self._specials is not None
-        normalized_names = self._specials.select_normalized(names)
-        for start, piece, token_id in self._specials.split_with_starts(data, names):
-            piece = bytes(piece)
+        normalized_names = self._specials.select_normalized(allowed)
+        for start, stretch, token_id in self._specials.split_with_starts(data, allowed):
+            stretch = bytes(stretch)
             if token_id is not None:
-                segment = Segment(piece, None, token_id)
+                segment = Segment(stretch, None, token_id)
                 if convention is not None:
-                    segment.origin = Origin(start, piece)
+                    segment.origin = Origin(start, stretch)
                 yield segment
             elif convention is None and not normalized_names and not self._needs_origins:
-                piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
-                yield self.split(piece, start == 0)
+                yield self.split(self.normalize(stretch), start == 0)
             else:
-                yield from self._prepare_with_origins(piece, start, normalized_names, convention)
+                yield from self._prepare_with_origins(stretch, start, normalized_names, convention)
 
-    def normalize(self, piece: bytes) -> bytes:
+    def normalize(self, stretch: bytes) -> bytes:
         """Normalize text between special tokens."""
-        return piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+        return stretch if self._normalizer is None else self._normalizer.on_bytes(stretch)
 
-    def normalize_and_prefix(self, piece: bytes) -> Bytes:
+    def normalize_and_prefix(self, stretch: bytes) -> Bytes:
         """Normalize text between special tokens and put the prefix space before it: the text that a scanner reads."""
-        piece = self.normalize(piece)
-        return piece if self._text_changer is None else self._text_changer.put_prefix(piece)
+        stretch = self.normalize(stretch)
+        return stretch if self._text_changer is None else self._text_changer.edit_for_scanner(stretch)
 
     def split(self, normalized: bytes, begins_text: bool = True) -> Segment:
         """Prepare text that is normalized."""
@@ -102,19 +101,17 @@ class TextPreparer:
         )
 
     def _prepare_with_origins(
-        self, piece: bytes, start: int, normalized_names: frozenset[str], convention: Convention | None
+        self, stretch: bytes, start: int, normalized_names: frozenset[str], convention: Convention | None
     ) -> Iterator[Segment]:
         """Prepare text that needs the origins of its characters, or may have special tokens of the normalized text."""
         begins_text = start == 0
-        text, aligned, origins = self._normalize_with_origins(escape(piece), begins_text, convention)
+        text, aligned, origins = self._normalize_with_origins(escape(stretch), begins_text, convention)
         parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
         bounds = None
         if normalized_names:
             assert self._specials is not None
-            parts, bounds = (
-                self._specials.split_normalized(unescape(text), normalized_names),
-                compute_byte_offsets(text),
-            )
+            parts = self._specials.split_normalized(unescape(text), normalized_names)
+            bounds = compute_byte_offsets(text)
         for part_start, data, token_id in parts:
             first_char = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
             part = text if bounds is None else escape(bytes(data))
@@ -129,7 +126,7 @@ class TextPreparer:
                 segment = self._split_with_origins(bytes(data), part, begins_text, part_origins)
             if convention is not None:
                 n_added = 0 if segment.char_of_byte is not None else len(segment.data) - len(data)
-                segment.origin = Origin(start, piece, convention, aligned, part, first_char, n_added)
+                segment.origin = Origin(start, stretch, convention, aligned, part, first_char, n_added)
             yield segment
 
     def _normalize_with_origins(
@@ -140,9 +137,10 @@ class TextPreparer:
             return text, None, None
         aligned = None if convention is None else self._normalizer.align(text, convention)
         if self._needs_origins and begins_text:
-            aligned_as_tokenizers = (convention == "tokenizers" and aligned) or self._normalizer.align(
-                text, "tokenizers"
+            aligned_as_tokenizers = (
+                aligned if convention == "tokenizers" else self._normalizer.align(text, "tokenizers")
             )
+            assert aligned_as_tokenizers is not None
             return aligned_as_tokenizers.text, aligned, aligned_as_tokenizers.starts
         return self._normalizer(text) if aligned is None else aligned.text, aligned, None
 

@@ -35,6 +35,16 @@ from bpe.text.matching import check_timeout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+__all__ = [
+    "NAMES",
+    "PipelinePretokenizer",
+    "Pretokenizer",
+    "PretokenizerLike",
+    "as_pretokenizer",
+    "check_unicode_version",
+    "get_scanner",
+]
+
 #: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]
 
@@ -187,9 +197,9 @@ class Pretokenizer:
 
     def segment(self, data: Bytes, begins_text: bool = True) -> Segment:
         """Make the segment of normalized text between special tokens; `begins_text` says whether it begins the text."""
-        return Segment(bytes(self.put_prefix(data, begins_text)), self)
+        return Segment(bytes(self.edit_for_scanner(data, begins_text)), self)
 
-    def put_prefix(self, data: Bytes, begins_text: bool = True) -> Bytes:
+    def edit_for_scanner(self, data: Bytes, begins_text: bool = True) -> Bytes:
         """Put a space before `data` if `add_prefix_space` is set and `data` does not begin with one."""
         del begins_text
         if self.add_prefix_space and len(data) and data[0] != 0x20:
@@ -406,7 +416,7 @@ class PipelinePretokenizer(Pretokenizer):
 
     @property
     def scanner(self) -> int | None:
-        """The number of the scanner that finds the pretokens after `put_prefix`; None for most steps."""
+        """The number of the scanner that finds the pretokens after `edit_for_scanner`; None for most steps."""
         step = self._metaspace
         if step is None:
             return None
@@ -418,7 +428,7 @@ class PipelinePretokenizer(Pretokenizer):
         step = self.steps[0] if len(self.steps) == 1 else None
         return step if isinstance(step, Metaspace) and (step.replacement == "▁" or not step.split) else None
 
-    def put_prefix(self, data: Bytes, begins_text: bool = True) -> Bytes:
+    def edit_for_scanner(self, data: Bytes, begins_text: bool = True) -> Bytes:
         """For a Metaspace alone, replace spaces by its character and prepend it; else return the text itself."""
         step = self._metaspace
         if step is None or not len(data):
@@ -498,17 +508,6 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
 def get_scanner(pretokenizer: Pretokenizer | None) -> int | None:
     """Return the number of the scanner of a pretokenizer; None if the `regex` package matches its pattern."""
     return WHOLE_TEXT if pretokenizer is None else pretokenizer.scanner
-
-
-__all__ = [
-    "NAMES",
-    "PipelinePretokenizer",
-    "Pretokenizer",
-    "PretokenizerLike",
-    "as_pretokenizer",
-    "check_unicode_version",
-    "get_scanner",
-]
 
 
 def _check_intersections(pattern: str) -> None:

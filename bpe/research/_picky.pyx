@@ -72,13 +72,13 @@ cdef class PickyLearner(Learner):
     cdef uint32_t* risen_pairs        # pairs whose count rose in the present step
     cdef size_t n_risen
     cdef size_t risen_capacity
-    cdef Node* nodes                  # of all lists; node 0 is not used
+    cdef Node* nodes                  # the nodes of all lists; node 0 is not used
     cdef size_t n_nodes
     cdef size_t nodes_capacity
     cdef uint32_t free_node           # the first of a list of nodes that are free
     cdef cell_t* work_positions    # the positions of the pair or token at work, ascending
     cdef size_t work_capacity
-    cdef token_t* parts               # of the token at work, in its split
+    cdef token_t* parts               # the parts of the token at work, in its split
     cdef size_t parts_capacity
     cdef double threshold             # a part of a merge is deleted from this share of its occurrences on
     cdef bytearray deleted            # rows of int64: the number of the merge before it, the token

@@ -15,7 +15,7 @@ from bpe.training.config import CountsLike, Files
 from bpe.training.prune import CountedCorpus, TokenStatistics, check_prunable, count_for_tokenizer
 from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_tokens
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NONE
+from bpe.vocab.vocabulary import UNUSED
 
 
 def adapt(
@@ -73,7 +73,7 @@ def adapt(
     active = _ActiveTokens(spec, removable, size)
     with progress_note(progress, "index"):
         active.improve(corpus, passes)
-    return tok.without_tokens(np.flatnonzero((spec.vocabulary.kinds != NONE) & ~active.is_active).tolist())
+    return tok.without_tokens(np.flatnonzero((spec.vocabulary.kinds != UNUSED) & ~active.is_active).tolist())
 
 
 class _ActiveTokens:
@@ -88,7 +88,7 @@ class _ActiveTokens:
         self._spec = spec
         self._first_merges = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by removable token: its first merge
         self._first_merges[list(removable)] = [indices[0] for indices in removable.values()]
-        self.is_active: NDArray[np.bool_] = spec.vocabulary.kinds != NONE
+        self.is_active: NDArray[np.bool_] = spec.vocabulary.kinds != UNUSED
         self.is_active[list(removable)[size - len(spec.vocabulary) + len(removable) :]] = False
 
     def improve(self, corpus: CountedCorpus, passes: int) -> None:

@@ -166,7 +166,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
         words_config = replace(words_config, vocab_size=transition, sizes=())
     word_phase = job.learn(counts, words_config, checkpoint)
     if word_counts is not None and run_counts is None:  # the tokenizer that `count_runs` needs for the second phase
-        return [(replace(word_phase.spec, word_merges=len(word_phase.spec.merges)), word_phase.training)]
+        return [(replace(word_phase.spec, n_merges_within_words=len(word_phase.spec.merges)), word_phase.training)]
 
     def count_runs(spec: TokenizerSpec) -> WordArrays:
         if run_counts is not None:
@@ -222,7 +222,7 @@ def _learn_across(
     n_words = len(words.counts)
     max_merges = config.vocab_size - (len(words.spec.vocabulary) - n_words)
     if two_stages and n_words >= max_merges:  # no room for supermerges
-        return replace(words.spec, word_merges=n_words), words.training
+        return replace(words.spec, n_merges_within_words=n_words), words.training
     counted_runs = count_runs(words.spec)
     with progress_note(config.progress, "index"):
         trainer, n_runs = _start_run_trainer(job, counted_runs, words.spec, config, max_merges)
@@ -311,6 +311,6 @@ def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supe
         ),
         merges=np.concatenate((spec.merges[:n_words], learned[:, :2])).astype(np.int32),
         merge_results=np.concatenate((spec.merge_results[:n_words], learned[:, 2])).astype(np.int32),
-        word_merges=n_words,
+        n_merges_within_words=n_words,
         unreachable=None,
     )

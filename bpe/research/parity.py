@@ -37,7 +37,7 @@ from bpe.training.job import LearnedSpec, TrainingJob
 from bpe.training.kernel_input import WordArrays, build_words
 from bpe.training.trainer import NO_PAIRS, ONLY_RARE_PAIRS, make_initial_spec, make_record, run_merges
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, NONE
+from bpe.vocab.vocabulary import ID_LIMIT, UNUSED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -420,7 +420,7 @@ class _TrainerFactory:
 
     def __init__(self, job: TrainingJob, spec: TokenizerSpec, config: TrainConfig) -> None:
         self._job, self._spec, self._config = job, spec, config
-        self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != NONE)
+        self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != UNUSED)
         self._memory_factor = 1.0  # a trainer may take this many times the memory that it needs
 
     def start(self, counts: Mapping[str, WordCounts], rule: ParityRule) -> tuple[ParityTrainer, int, tuple[int, int]]:

@@ -36,7 +36,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
 from bpe.training.kernel_input import SYMBOL_LIMIT, WordArrays
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NONE, ORDINARY, join_slices
+from bpe.vocab.vocabulary import ORDINARY, UNUSED, join_slices
 
 #: The bytes of text that are encoded at once, without a limit of memory and with one.
 BYTES_PER_STEP, BYTES_PER_STEP_LIMITED = 32 << 20, 4 << 20
@@ -82,7 +82,7 @@ def count_runs(
             "gives for the counts of words and a vocab_size that is the transition"
         )
     spec = tok.spec
-    if spec.word_merges != len(spec.merges):
+    if spec.n_merges_within_words != len(spec.merges):
         raise ValueError(
             "tok has merges across words, or was not trained with bpe.research.train_boundless; train it with a "
             "transition that is its vocab_size"
@@ -165,7 +165,7 @@ def find_runs(
 
 def _find_first_id(spec: TokenizerSpec) -> int:
     """Find the id of token 0: ids have no gaps after it."""
-    return int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
+    return int(np.flatnonzero(spec.vocabulary.kinds != UNUSED)[0])
 
 
 def _find_spans(

@@ -8,13 +8,13 @@ from bpe.training._spelling_rules cimport SpellingRules
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint32_t
 
-cdef enum TieBreak:           # as in `TIE_BREAKS` of `merge_rules.py`
+cdef enum TieBreak:           # numbered as in `TIE_BREAKS` of `merge_rules.py`
     BY_ID = 0
     BY_FIRST = 1
     BY_SMALLEST = 2
     BY_GREATEST = 3
 
-cdef enum StopReason:         # as in `STOP_REASONS` of trainer.py
+cdef enum StopReason:         # numbered as in `STOP_REASONS` of trainer.py
     RUNNING = 0
     NO_PAIRS = 1
     ONLY_RARE_PAIRS = 2       # the best pair is below min_frequency
@@ -42,7 +42,7 @@ cdef class Learner:
     cdef MergeRow* merges
     cdef size_t n_learned, merges_capacity
     cdef size_t n_deleted             # tokens that are not in the vocabulary any more
-    cdef readonly tuple teams         # of threads; their helpers must be running whenever merges are made
+    cdef readonly tuple teams         # teams of threads, whose helpers must be running whenever merges are made
     cdef readonly int stop_reason     # a StopReason
 
     cdef int begin_learning(self, initial, config) except -1

@@ -29,7 +29,7 @@ cdef struct Neighbour:        # a token next to the token that a merge makes: th
     count_t count
     size_t cursor             # where in the pool the new pair's next position goes, or NO_LIST
 
-cdef struct Neighbours:       # of one merge: room for every token, used again by each merge
+cdef struct Neighbours:       # the neighbours of one merge: room for every token, used again by each merge
     uint32_t* slot[2]         # by token: its index in `items` + 1, 0 if it has not occurred (left, right)
     Neighbour* items[2]
     size_t n[2]

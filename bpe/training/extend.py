@@ -33,7 +33,7 @@ from bpe.training.superwords import SuperWords, make_second_stage_base
 from bpe.training.trainer import MergeLearner, learn_merges, make_record, make_trainer, run_merges
 from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
 from bpe.vocab.symbols import find_word_symbols
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, UNUSED, Vocabulary
 
 
 def extend(
@@ -141,7 +141,7 @@ def _check_extendable(tok: Tokenizer) -> None:
             "a new token would also replace whole words that do not contain its pair; load it without ignore_merges"
         )
     check_supported(spec, "extending")
-    if spec.word_merges is not None:
+    if spec.n_merges_within_words is not None:
         raise ValueError(
             "the tokenizer has merges across words, so it cannot be extended: a new word token would change which "
             "words they join; train a new tokenizer"
@@ -209,7 +209,7 @@ def make_continuing_trainer(
 
     """
     vocabulary = spec.vocabulary
-    ids = np.flatnonzero(vocabulary.kinds != NONE)
+    ids = np.flatnonzero(vocabulary.kinds != UNUSED)
     words = build_words(counts, config)
     job.clear_own_counts(counts)
     excluded_ids = _find_digit_tokens(vocabulary, config)

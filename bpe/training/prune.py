@@ -151,7 +151,7 @@ def check_prunable(tok: object) -> TokenizerSpec:
     """Return the spec of a tokenizer whose tokens can be removed by frequency; else raise TypeError or ValueError."""
     if not isinstance(tok, Tokenizer):
         raise TypeError(f"tok is {describe(tok)}; it must be a bpe.Tokenizer")
-    if tok.spec.word_merges is not None:
+    if tok.spec.n_merges_within_words is not None:
         raise ValueError("the tokenizer is a BoundlessBPE model, with two kinds of merges; train a smaller one")
     check_supported(tok.spec, "removing tokens by frequency")
     return tok.spec

@@ -27,7 +27,7 @@ from bpe.training.kernel_input import WIDE_FROM_TOKENS, InitialTokens, WordArray
 from bpe.vocab.after_encoding import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, UNUSED, Vocabulary
 
 #: `MergeLearner.stop` where no pair is left, or only pairs below min_frequency; 0 while training goes on.
 NO_PAIRS, ONLY_RARE_PAIRS = 1, 2
@@ -393,7 +393,7 @@ def make_spec(
             f"must be at most {max_first_id}"
         )
     kinds = np.full(first_id + len(is_word_end), ORDINARY, dtype=np.uint8)
-    kinds[:first_id] = NONE
+    kinds[:first_id] = UNUSED
     kinds[first_id : first_id + n_reserved] = SPECIAL
     vocabulary = Vocabulary.from_arrays(blob, np.concatenate((np.zeros(first_id, dtype=np.int64), offsets)), kinds)
     ends_word = None

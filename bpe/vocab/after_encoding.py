@@ -1,7 +1,7 @@
 """What a tokenizer.json does with ids and after encoding, as data: decoder, post-processor, truncation and padding.
 
 The steps of a decoder turn a list of tokens into a list of strings, whose concatenation is the text;
-`bpe/decode/chain.py` runs them. They have the meaning that Hugging Face's `tokenizers` gives them.
+`bpe/decode/step_decoder.py` runs them. They have the meaning that Hugging Face's `tokenizers` gives them.
 
 Encoding uses none of the others: `TokenizerSpec.template` has the ids that the post-processor adds to one text. They
 are kept for the compatible modules, and saved again.

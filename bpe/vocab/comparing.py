@@ -51,10 +51,12 @@ def fingerprint(spec: TokenizerSpec) -> str:
         settings["template"] = spec.template
     for name, default in (
         ("byte_fallback", False), ("drop_unknown", False), ("subword_prefix", None),
-        ("dropout", 0.0), ("word_merges", None),
+        ("dropout", 0.0),
     ):  # fmt: skip
         if getattr(spec, name) != default:
             settings[name] = getattr(spec, name)
+    if spec.n_merges_within_words is not None:
+        settings["word_merges"] = spec.n_merges_within_words  # as in files
     if spec.decoder is not None:
         settings["decoder"] = [step_to_json(step) for step in spec.decoder]
     digest.update(json.dumps(settings, sort_keys=True).encode())
@@ -140,7 +142,7 @@ def compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str])
 def _compare_vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
     if _have_same_tokens(a, b):
         return
-    ids_a, ids_b = a.vocabulary.ids, b.vocabulary.ids
+    ids_a, ids_b = a.vocabulary.id_of_token, b.vocabulary.id_of_token
     message = _describe_maps("token", ids_a, ids_b, names)
     if message:
         yield Difference("vocabulary", "vocabulary", message)

@@ -16,7 +16,7 @@ from bpe.errors import check_int, describe, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import check_special_tokens, remove_ineffective_flags
 from bpe.vocab.symbols import build_symbol_tables, find_unk_id, find_word_symbols
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, SPECIAL
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, SPECIAL, UNUSED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +124,7 @@ def without_special_tokens(spec: TokenizerSpec, names: Iterable[str]) -> Tokeniz
         if token_id in merge_ids and kinds[token_id] == SPECIAL:
             raise ValueError(f"{short_repr(name)} has the id {token_id}, which a merge has; this token must stay")
     removed_ids = [spec.special_tokens[name] for name in removed_names if kinds[spec.special_tokens[name]] == SPECIAL]
-    remaining_ids = np.setdiff1d(np.flatnonzero(kinds != NONE), removed_ids)
+    remaining_ids = np.setdiff1d(np.flatnonzero(kinds != UNUSED), removed_ids)
     vocabulary = spec.vocabulary.take(remaining_ids, remaining_ids)
     return replace(
         _keep_names(
@@ -157,7 +157,7 @@ def truncate(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     results = [token_id for token_id in dict.fromkeys(spec.merge_results.tolist()) if token_id not in base_tokens]
     n_removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
     n_results = len(results) - n_removed
-    is_kept = np.asarray(spec.vocabulary.kinds != NONE)
+    is_kept = np.asarray(spec.vocabulary.kinds != UNUSED)
     is_kept[results[n_results:]] = False
     # Training to this size ends with the merge that creates the last token, so drop all later merges, even those whose
     # result is kept.
@@ -192,7 +192,7 @@ def without_tokens(spec: TokenizerSpec, tokens: Iterable[int | str]) -> Tokenize
 
 def _remove_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
     check_supported(spec, "removing tokens by their ids")
-    is_kept = np.asarray(spec.vocabulary.kinds != NONE)
+    is_kept = np.asarray(spec.vocabulary.kinds != UNUSED)
     is_kept[ids] = False
     base_tokens, is_merge_kept = find_base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
     n_merges = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
@@ -219,7 +219,7 @@ def renumber(spec: TokenizerSpec, limit: int, first_id: int | None) -> tuple[Tok
         first_id: the first new id; None to change no id.
 
     """
-    used_ids = np.flatnonzero(spec.vocabulary.kinds != NONE)
+    used_ids = np.flatnonzero(spec.vocabulary.kinds != UNUSED)
     new_ids = np.full(limit, NO_ID, dtype=np.int32)
     new_ids[used_ids] = used_ids if first_id is None else np.arange(first_id, first_id + len(used_ids))
     if not np.array_equal(new_ids[used_ids], used_ids):
@@ -236,7 +236,7 @@ def renumber(spec: TokenizerSpec, limit: int, first_id: int | None) -> tuple[Tok
 
 def find_first_id(spec: TokenizerSpec) -> int:
     """Find the lowest id of a token."""
-    return int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
+    return int(np.flatnonzero(spec.vocabulary.kinds != UNUSED)[0])
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,9 @@ def keep_tokens(spec: TokenizerSpec, is_kept: NDArray[np.bool_], is_merge_kept: 
         merges=spec.merges[is_merge_kept],
         merge_results=spec.merge_results[is_merge_kept],
         merge_ranks=None if spec.merge_ranks is None else spec.merge_ranks[is_merge_kept],
-        word_merges=None if spec.word_merges is None else int(np.count_nonzero(is_merge_kept[: spec.word_merges])),
+        n_merges_within_words=None
+        if spec.n_merges_within_words is None
+        else int(np.count_nonzero(is_merge_kept[: spec.n_merges_within_words])),
         template=_remap_template(spec, lambda token_id: token_id if is_kept[token_id] else NO_ID),
         unk_token=unk_token,
         fuse_unk=spec.fuse_unk and unk_token is not None,
@@ -328,7 +330,7 @@ def _remap_template(
 
 def _remap_ids(spec: TokenizerSpec, new_ids: NDArray[np.int32]) -> TokenizerSpec:
     """Replace all ids by new ones; their order does not change."""
-    used_ids = np.flatnonzero(spec.vocabulary.kinds != NONE)
+    used_ids = np.flatnonzero(spec.vocabulary.kinds != UNUSED)
     vocabulary = spec.vocabulary.take(used_ids, new_ids[used_ids])
     ends_word, unreachable = None, spec.unreachable
     if unreachable is not None:

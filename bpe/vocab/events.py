@@ -86,9 +86,9 @@ class Timeline:
     Attributes:
         deleted: the bytes of the deleted tokens.
         merge_indices: int32 (n,): the index of each merge among all events.
-        split_indices: int32 (m,): that of each deletion.
-        offsets: int64 (m + 1,): the token of deletion i is split into parts offsets[i] to offsets[i + 1] of
-        parts: int32: tokens.
+        split_indices: int32 (m,): the index of each deletion among all events.
+        offsets: int64 (m + 1,): deletion i splits its token into `parts[offsets[i]:offsets[i + 1]]`.
+        parts: int32: the tokens of all splits.
 
     """
 

@@ -117,11 +117,8 @@ class _Reachability:
         self.text_marks = has_text_marks(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.symbols = find_word_symbols(spec)
-        self.inner_ids, self.last_ids, self.mark_id = (
-            self.symbols.inner_ids,
-            self.symbols.last_ids,
-            self.symbols.mark_id,
-        )
+        self.inner_ids, self.last_ids = self.symbols.inner_ids, self.symbols.last_ids
+        self.mark_id = self.symbols.mark_id
         self.unk_may_occur = spec.unk_token is not None and self._alphabet_is_incomplete()
 
     def find_unreachable(self) -> list[int]:
@@ -164,7 +161,10 @@ class _Reachability:
         tokens: dict[int, bool] = {}
         for byte, token_id in enumerate(self.symbols.byte_ids.tolist()):
             if token_id != NO_TOKEN:
-                may_occur = byte not in inner_bytes & last_bytes if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
+                if byte < 0x80:
+                    may_occur = byte not in inner_bytes & last_bytes
+                else:
+                    may_occur = byte not in (0xC0, 0xC1) and byte <= 0xF4  # others are in no UTF-8
                 tokens[token_id] = may_occur or tokens.get(token_id, False)
         return tokens
 
@@ -190,9 +190,8 @@ class _Reachability:
         Each pass finds the tokens that a token of the previous pass can follow.
         """
         if self.unk_may_occur:
-            return {
-                token_id for token_id, _ in tokens
-            }  # an unknown symbol takes part in no merge: it can follow any token
+            # An unknown symbol takes part in no merge: it can follow any token.
+            return {token_id for token_id, _ in tokens}
         followed_ids: set[int] = set()
         successors, candidates = final_tokens, tokens
         is_inside_word = False  # whether the successors are tokens inside words

@@ -16,7 +16,7 @@ from bpe.errors import check_choice, describe, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabulary
+from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, ORDINARY, UNUSED, Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,8 +50,9 @@ class TokenizerSpec:
         merge_results: int32, shape (n,): the id that each merge produces.
         merge_ranks: int32, shape (n,), or None for 0, 1, 2, …: the rank of each merge, if several merges share one
             (rank files with tokens that have several splits). Merges of equal rank are applied from left to right.
-        word_merges: with merges across words (BoundlessBPE), the number of merges within words, which come first; the
-            others join neighbouring pretokens of one token each, then the results of such joins. None: no others.
+        n_merges_within_words: with merges across words (BoundlessBPE), the number of merges within words, which come
+            first; the others join neighbouring pretokens of one token each, then the results of such joins. None: no
+            others.
         events: the merges and the deletions of a PickyBPE tokenizer, which then has no `merges`; else None.
         pretokenizer: the rule that splits text into words, or None; a name is accepted too.
         normalizer: the function applied to text before that, or None; a name is accepted too.
@@ -97,7 +98,7 @@ class TokenizerSpec:
     merges: NDArray[np.int32]
     merge_results: NDArray[np.int32]
     merge_ranks: NDArray[np.int32] | None = None
-    word_merges: int | None = None
+    n_merges_within_words: int | None = None
     events: Events | None = None
     pretokenizer: Pretokenizer | None = None
     normalizer: Normalizer | None = None
@@ -159,7 +160,9 @@ class TokenizerSpec:
 
 
 def has_text_marks(spec: TokenizerSpec) -> bool:
-    """Whether a merge of text that spells the mark produces a token that ends words, so that it can occur inside one.
+    """Whether text that spells the end-of-word mark can be merged to a token that ends words.
+
+    Such a token may then occur inside a word.
 
     Hugging Face trains such vocabularies if the mark's characters occur in the corpus.
     """
@@ -174,14 +177,14 @@ def describe_model(spec: TokenizerSpec) -> str:
     kind = {"byte": "byte-level", "char": "character-level"}[spec.model]
     if spec.events is not None:
         return f"{kind}, PickyBPE"
-    return kind if spec.word_merges is None else f"{kind}, BoundlessBPE"
+    return kind if spec.n_merges_within_words is None else f"{kind}, BoundlessBPE"
 
 
 def describe_merges(spec: TokenizerSpec) -> int | str:
     """Count the merges of a tokenizer, and describe what else its model does."""
     if spec.events is not None:
         return f"{len(spec.events.pairs)}, and {pluralize(len(spec.events.deletions), 'deletion')} of a token"
-    n_merges, n_within_words = len(spec.merges), spec.word_merges
+    n_merges, n_within_words = len(spec.merges), spec.n_merges_within_words
     return (
         n_merges
         if n_within_words is None
@@ -191,11 +194,14 @@ def describe_merges(spec: TokenizerSpec) -> int | str:
 
 def drop_merges_across_words(spec: TokenizerSpec) -> TokenizerSpec:
     """Remove the merges across words; their tokens stay in the vocabulary."""
-    n_within_words = spec.word_merges
+    n_within_words = spec.n_merges_within_words
     if n_within_words is None:
         return spec
     return replace(
-        spec, merges=spec.merges[:n_within_words], merge_results=spec.merge_results[:n_within_words], word_merges=None
+        spec,
+        merges=spec.merges[:n_within_words],
+        merge_results=spec.merge_results[:n_within_words],
+        n_merges_within_words=None,
     )
 
 
@@ -236,7 +242,7 @@ def check_spec(spec: TokenizerSpec) -> None:
     ranks = spec.merge_ranks
     if ranks is not None and len(ranks) and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
         raise ValueError(f"merge_ranks are {short_repr(ranks)}; they must be at least 0 and must not descend")
-    check_word_merges(spec)
+    check_merges_across_words(spec)
     check_events(spec)
     _check_names(spec)
     _check_ends(spec)
@@ -263,7 +269,7 @@ def _check_arrays(spec: TokenizerSpec) -> None:
             raise TypeError(f"{name} is {description}; it must be an array of {np.dtype(dtype)} of shape {shape}")
     if type(vocabulary.blob) is not bytes:
         raise TypeError(f"vocabulary.blob is {describe(vocabulary.blob)}; it must be bytes")
-    has_token = vocabulary.kinds != NONE
+    has_token = vocabulary.kinds != UNUSED
     for name, ids in (
         ("a merge", spec.merges.ravel()),
         ("a merge", spec.merge_results),
@@ -279,7 +285,7 @@ def _check_arrays(spec: TokenizerSpec) -> None:
             )
 
 
-def check_word_merges(spec: TokenizerSpec) -> None:
+def check_merges_across_words(spec: TokenizerSpec) -> None:
     """Check the merges across words of a tokenizer.
 
     Raises:
@@ -287,7 +293,7 @@ def check_word_merges(spec: TokenizerSpec) -> None:
             that two merges make, or that is used before it is made.
 
     """
-    n_within_words = spec.word_merges
+    n_within_words = spec.n_merges_within_words
     if n_within_words is None:
         return
     if (
@@ -296,13 +302,13 @@ def check_word_merges(spec: TokenizerSpec) -> None:
         or not 0 <= n_within_words <= len(spec.merges)
     ):
         raise ValueError(
-            f"word_merges is {short_repr(n_within_words)}; it must be from 0 to the number of merges, "
-            f"{len(spec.merges)}, or None"
+            f"n_merges_within_words (word_merges in files) is {short_repr(n_within_words)}; it must be from 0 to the "
+            f"number of merges, {len(spec.merges)}, or None"
         )
     if spec.model != "byte" or spec.end_of_word is not None or spec.ignore_merges or spec.dropout or spec.drop_unknown:
         raise ValueError(
             "merges across words need a byte model without end_of_word, ignore_merges, dropout and drop_unknown; set "
-            "word_merges to None, or leave these out"
+            "n_merges_within_words to None, or leave these out"
         )
     if spec.merge_ranks is not None or spec.unk_token is not None:
         raise ValueError("merges across words need merges of different ranks and no unk_token; leave these out")
@@ -328,7 +334,7 @@ def check_events(spec: TokenizerSpec) -> None:
 
     Raises:
         TypeError: for events of another type.
-        ValueError: for events that `timeline` refuses, and settings that they cannot be used with.
+        ValueError: for events that `follow_events` refuses, and settings that they cannot be used with.
 
     """
     from bpe.vocab.events import Events, follow_events
@@ -339,8 +345,10 @@ def check_events(spec: TokenizerSpec) -> None:
         raise TypeError(f"events is {describe(spec.events)}; it must be a bpe.vocab.events.Events or None")
     if spec.model != "byte" or spec.end_of_word is not None or spec.unk_token is not None or spec.drop_unknown:
         raise ValueError("PickyBPE needs a byte model without end_of_word, unk_token and drop_unknown; leave these out")
-    if spec.ignore_merges or spec.dropout or spec.merge_ranks is not None or spec.word_merges is not None:
-        raise ValueError("PickyBPE has no ignore_merges, dropout, merge_ranks and word_merges; leave these out")
+    if spec.ignore_merges or spec.dropout or spec.merge_ranks is not None or spec.n_merges_within_words is not None:
+        raise ValueError(
+            "PickyBPE has no ignore_merges, dropout, merge_ranks and n_merges_within_words; leave these out"
+        )
     if len(spec.merges) or spec.clip is not None:
         raise ValueError("PickyBPE has its merges in events, and no clip; leave merges and clip empty")
     follow_events(spec.events, spec.vocabulary)
@@ -369,7 +377,7 @@ def check_supported(spec: TokenizerSpec, operation: str, *, allow_across_words: 
 
     Always an error for PickyBPE; for BoundlessBPE unless `allow_across_words`.
     """
-    if spec.word_merges is not None and not allow_across_words:
+    if spec.n_merges_within_words is not None and not allow_across_words:
         raise ValueError(
             f"{operation} is defined for merges within words only, and this tokenizer has merges across words; "
             "`encode` and `tokens` give its result"
@@ -436,7 +444,7 @@ def _check_names(spec: TokenizerSpec) -> None:
         ]
     if not unknown_ids:
         ids = np.array(used_ids, dtype=np.int64)
-        unknown_ids = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
+        unknown_ids = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == UNUSED].tolist()
     if unknown_ids:
         raise ValueError(
             f"special_tokens, template or clip has the id {short_repr(unknown_ids[0])}, which is not in the "

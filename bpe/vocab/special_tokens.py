@@ -67,7 +67,10 @@ class _Search:
 
 
 class _Plan:
-    """How a set of names is sought. Each search is built when it is first needed."""
+    """How a set of names is sought.
+
+    Each search is named by the tokens sought and the text searched; it is built when it is first needed.
+    """
 
     def __init__(
         self,
@@ -86,28 +89,28 @@ class _Plan:
         self.few_names = tuple(names) if len(names) <= _MAX_SUBSTRING_NAMES else None
 
     @cached_property
-    def search(self) -> _Search:
+    def all_in_original(self) -> _Search:
         """The search for all names in the original text."""
         names = list(self._names)
         return _Search(names, names, self._ids, self._flags)
 
     @cached_property
-    def search_of_original(self) -> _Search | None:
+    def original_in_original(self) -> _Search | None:
         """The search for the names that are sought in the original text; None if there are none."""
         return self._make_search(self._names_in_original)
 
     @cached_property
-    def search_for_normalized_names(self) -> _Search | None:
+    def normalized_in_original(self) -> _Search | None:
         """The search, in the original text, for the names that are sought in the normalized text."""
         return self._make_search(self.names_in_normalized)
 
     def _make_search(self, names: frozenset[str]) -> _Search | None:
         if len(names) == len(self._names):
-            return self.search if names else None
+            return self.all_in_original if names else None
         return _Search(list(names), list(names), self._ids, self._flags) if names else None
 
     @cached_property
-    def search_of_normalized(self) -> _Search:
+    def normalized_in_normalized(self) -> _Search:
         """The search for the spellings of names in the normalized text."""
         name_of_spelling: dict[str, str] = {}
         for name in sorted(self.names_in_normalized, key=self._ids.__getitem__):
@@ -125,7 +128,7 @@ class SpecialTokens:
 
     __slots__ = (
         "_all_names", "_flags", "_is_exact_in_str", "_normalizer", "_plans", "_spellings", "_unions",
-        "always", "ids",
+        "always_names", "ids",
     )  # fmt: skip
 
     def __init__(
@@ -138,7 +141,7 @@ class SpecialTokens:
         self._all_names = frozenset(self.ids)
         flags = flags or {}
         #: The tokens that are matched in every text, allowed or not.
-        self.always = frozenset(name for name, token_flags in flags.items() if "ordinary" in token_flags)
+        self.always_names = frozenset(name for name, token_flags in flags.items() if "ordinary" in token_flags)
         matching_flags = {
             token_flags: token_flags & {"lstrip", "rstrip", "single_word"} for token_flags in set(flags.values())
         }
@@ -157,7 +160,7 @@ class SpecialTokens:
         names = "".join(self.ids)
         self._is_exact_in_str = names.isascii() or not any(char == "\ufffd" or char > "\uffff" for char in set(names))
         self._plans: dict[frozenset[str], _Plan] = {}
-        self._unions: dict[frozenset[str], frozenset[str]] = {}  # allowed names → these and `always`
+        self._unions: dict[frozenset[str], frozenset[str]] = {}  # allowed names → these and `always_names`
 
     def resolve_names(self, names: Allowed, argument: str) -> frozenset[str]:
         """Resolve the argument `allowed_special` or `disallowed_special` to names; "all" means all of them.
@@ -198,12 +201,12 @@ class SpecialTokens:
             return allowed, self._all_names - allowed if len(allowed) < len(self._all_names) else _EMPTY
         return allowed, self.resolve_names(disallowed_special, "disallowed_special")
 
-    def check_texts(
+    def resolve_and_check(
         self, texts: Iterable[TextLike], allowed_special: Allowed, disallowed_special: Allowed
     ) -> frozenset[str]:
         """Find the names to encode as tokens, after refusing texts with a disallowed one."""
         if allowed_special is disallowed_special is NO_NAMES:
-            return self.always
+            return self.always_names
         allowed, disallowed = self.resolve_policy(allowed_special, disallowed_special)
         if disallowed:
             for text in texts:
@@ -213,11 +216,11 @@ class SpecialTokens:
     def resolve_allowed(self, allowed_special: Allowed) -> frozenset[str]:
         """Find the names to encode as tokens: the allowed ones, and those that are matched in every text."""
         allowed = self.resolve_names(allowed_special, "allowed_special")
-        if not allowed or not self.always or allowed is self._all_names:
-            return allowed or self.always
+        if not allowed or not self.always_names or allowed is self._all_names:
+            return allowed or self.always_names
         union = self._unions.get(allowed)
         if union is None:
-            union = _remember(self._unions, allowed, allowed | self.always)
+            union = _remember(self._unions, allowed, allowed | self.always_names)
         return union
 
     def _get_plan(self, names: frozenset[str]) -> _Plan:
@@ -242,12 +245,12 @@ class SpecialTokens:
         if plan.names_in_normalized and self._normalizer is not None:
             return True
         if not isinstance(text, str):
-            return plan.search.finder.occurs(text)
+            return plan.all_in_original.finder.occurs(text)
         if not self._is_exact_in_str:
             return True
         if plan.few_names is not None:
             return any(name in text for name in plan.few_names)
-        finder = plan.search.finder
+        finder = plan.all_in_original.finder
         step = max(_STR_BLOCK_CHARS, 4 * finder.longest)
         return any(
             finder.occurs(to_bytes(text[start : start + step + finder.longest])) for start in range(0, len(text), step)
@@ -255,13 +258,13 @@ class SpecialTokens:
 
     def measure_longest(self, names: frozenset[str]) -> int:
         """Measure the longest of these names in bytes; 1 if there are none."""
-        return self._get_plan(names).search.finder.longest if names else 1
+        return self._get_plan(names).all_in_original.finder.longest if names else 1
 
     def find(self, data: Buffer, names: frozenset[str], start: int = 0) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, name) of each match of the names in a text from `start` on. Flags are ignored."""
         if not names:
             return
-        search = self._get_plan(names).search
+        search = self._get_plan(names).all_in_original
         matches = search.finder.find(data, start)
         if matches is not None:
             for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
@@ -271,7 +274,7 @@ class SpecialTokens:
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
         """Find the (starts, ends, ids) of these tokens, which must `need_one_search`, in a text; None without any."""
-        search = self._get_plan(names).search
+        search = self._get_plan(names).all_in_original
         matches = search.finder.find(data)
         return None if matches is None else (matches[0], matches[1], search.id_array[matches[2]])
 
@@ -283,36 +286,36 @@ class SpecialTokens:
         Those that are sought in normalized text are left to `split_normalized`; with `before_normalization`, they
         are sought in this text.
         """
-        for _, piece, special_id in self.split_with_starts(data, names, before_normalization):
-            yield piece, special_id
+        for _, stretch, special_id in self.split_with_starts(data, names, before_normalization):
+            yield stretch, special_id
 
     def split_with_starts(
         self, data: Bytes, names: frozenset[str], before_normalization: bool = False
     ) -> Iterator[tuple[int, Bytes, int | None]]:
-        """Yield each piece with its start.
+        """Yield each stretch with its start.
 
         If the white space that a match absorbed ("lstrip", "rstrip") contains the next token, the next match begins
         before the last one ends, as in `tokenizers`.
         """
         plan = self._get_plan(names)
-        pieces = self._split_at_matches(data, plan.search_of_original)
+        stretches = self._split_at_matches(data, plan.original_in_original)
         if not plan.names_in_normalized or (self._normalizer is not None and not before_normalization):
-            yield from pieces
+            yield from stretches
             return
-        for start, piece, special_id in pieces:
+        for start, stretch, special_id in stretches:
             if special_id is None:
-                for offset, subpiece, token_id in self._split_at_matches(piece, plan.search_for_normalized_names):
-                    yield start + offset, subpiece, token_id
+                for offset, part, token_id in self._split_at_matches(stretch, plan.normalized_in_original):
+                    yield start + offset, part, token_id
             else:
-                yield start, piece, special_id
+                yield start, stretch, special_id
 
     def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """Select those of these tokens that are sought in normalized text."""
         return self._get_plan(names).names_in_normalized if self._normalizer is not None else _EMPTY
 
     def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
-        """Cut the normalized text between the tokens that were found in the original text."""
-        yield from self._split_at_matches(data, self._get_plan(names).search_of_normalized)
+        """Split normalized text at those of these tokens that are sought in it."""
+        yield from self._split_at_matches(data, self._get_plan(names).normalized_in_normalized)
 
     def _split_at_matches(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         split_end, last_spaces = 0, (-1, -1)  # `last_spaces`: the last run of white space; no run is scanned twice

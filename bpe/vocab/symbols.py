@@ -31,8 +31,8 @@ def find_unk_id(spec: TokenizerSpec) -> int:
         if token == name:
             return token_id
     token_bytes = read_letters_or_utf8(spec.unk_token) if spec.model == "byte" else name
-    if token_bytes in spec.vocabulary.ids:
-        return spec.vocabulary.ids[token_bytes]
+    if token_bytes in spec.vocabulary.id_of_token:
+        return spec.vocabulary.id_of_token[token_bytes]
     raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
 
 
@@ -94,12 +94,9 @@ def build_symbol_tables(
     """
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     prefix = (spec.subword_prefix or "").encode() if prefixed else b""
-    has_chars, is_glued, blob = (
-        spec.model == "char",
-        spec.end_of_word_glued,
-        np.frombuffer(spec.vocabulary.blob, np.uint8),
-    )
-    max_bytes = (4 if has_chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
+    is_char_model, is_glued = spec.model == "char", spec.end_of_word_glued
+    blob = np.frombuffer(spec.vocabulary.blob, np.uint8)
+    max_bytes = (4 if is_char_model else 1) + len(mark) + len(prefix)  # bytes of a symbol
     ids, starts, lengths = _find_short_tokens(spec, max_bytes)
     mark_ids = ids[has_text_at(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not is_glued else []
     has_prefix = has_text_at(blob, starts, lengths, prefix)
@@ -110,9 +107,11 @@ def build_symbol_tables(
     elif mark and spec.ends_word is not None:
         is_last = spec.ends_word[ids]
         is_inner = ~is_last
-    inner_symbols = _decode_symbols(blob, ids[is_inner], starts[is_inner], lengths[is_inner], has_chars)
-    last_symbols = _decode_symbols(blob, ids[is_last], starts[is_last], lengths[is_last] - len(mark), has_chars)
-    size = 256 if not has_chars else 1 + max(int(codes.max(initial=0)) for codes, _ in (inner_symbols, last_symbols))
+    inner_symbols = _decode_symbols(blob, ids[is_inner], starts[is_inner], lengths[is_inner], is_char_model)
+    last_symbols = _decode_symbols(blob, ids[is_last], starts[is_last], lengths[is_last] - len(mark), is_char_model)
+    size = (
+        256 if not is_char_model else 1 + max(int(codes.max(initial=0)) for codes, _ in (inner_symbols, last_symbols))
+    )
     tables = []
     for codes, ids in (inner_symbols, last_symbols if is_glued else inner_symbols):
         table = np.full(size, NO_TOKEN, dtype=np.uint32)
@@ -142,11 +141,11 @@ def _decode_symbols(
     token_ids: NDArray[np.int64],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    has_chars: bool,
+    is_char_model: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find those of the tokens `token_ids` whose text is a single symbol: (bytes or code points, tokens)."""
     symbols = np.full(len(token_ids), -1, dtype=np.int64)
-    for size, lead, min_code, code_limit in _UTF8 if has_chars else ((1, 0, 0, 256),):
+    for size, lead, min_code, code_limit in _UTF8 if is_char_model else ((1, 0, 0, 256),):
         tokens = np.flatnonzero(lengths == size)
         tokens = tokens[blob[starts[tokens]] >= lead]
         codes = blob[starts[tokens]].astype(np.int64) - lead

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
-NONE, ORDINARY, SPECIAL = 0, 1, 2
+UNUSED, ORDINARY, SPECIAL = 0, 1, 2
 
 #: "No token" in tables of ids. The kernels use the same value (`bpe/base/_types.pxd`).
 NO_TOKEN = 0xFFFFFFFF
@@ -40,7 +40,7 @@ class Vocabulary:
     Attributes:
         blob: the bytes of all tokens in id order, as one bytes object.
         offsets: int64, shape (limit + 1,): token i is `blob[offsets[i]:offsets[i + 1]]`.
-        kinds: uint8, shape (limit,): NONE, ORDINARY or SPECIAL.
+        kinds: uint8, shape (limit,): UNUSED, ORDINARY or SPECIAL.
         limit: one more than the greatest id.
 
     Raises:
@@ -75,7 +75,7 @@ class Vocabulary:
             kinds[token_id] = kind
         self.blob = b"".join(token for _, (token, _) in sorted_entries)
         self._freeze(np.cumsum(lengths), kinds)
-        if len(self.ids) != int(np.count_nonzero(kinds == ORDINARY)):
+        if len(self.id_of_token) != int(np.count_nonzero(kinds == ORDINARY)):
             first_ids: dict[bytes, int] = {}
             for token_id, (token, kind) in sorted_entries:
                 if kind == ORDINARY and first_ids.setdefault(token, token_id) != token_id:
@@ -187,7 +187,7 @@ class Vocabulary:
         """Yield (id, bytes) of the tokens of a kind in id order, of `min_length` to `max_length` bytes; None means
         any.
         """
-        is_selected = self.kinds != NONE if kind is None else self.kinds == kind
+        is_selected = self.kinds != UNUSED if kind is None else self.kinds == kind
         if max_length is not None:
             is_selected = is_selected & (self.lengths >= min_length) & (self.lengths <= max_length)
         ids = np.flatnonzero(is_selected)
@@ -209,7 +209,7 @@ class Vocabulary:
         return {token: id_of_token[token] for token in tokens if token in id_of_token}
 
     @cached_property
-    def ids(self) -> dict[bytes, int]:
+    def id_of_token(self) -> dict[bytes, int]:
         """Bytes → id of the ordinary tokens."""
         return {token: token_id for token_id, token in self.items(ORDINARY)}
 

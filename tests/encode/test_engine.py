@@ -73,7 +73,7 @@ def naive(spec: TokenizerSpec, text: bytes) -> list[int]:
     ranks: dict[tuple[bytes, bytes], int] = {}
     for rank, (left, right) in enumerate(spec.merges.tolist()):
         ranks.setdefault((tokens[left], tokens[right]), rank)
-    id_of_token = spec.vocabulary.ids
+    id_of_token = spec.vocabulary.id_of_token
     ids: list[int] = []
     for piece in [text] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(text):
         if spec.ignore_merges and piece in id_of_token:
@@ -143,7 +143,7 @@ def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: boo
     encoder = Engine(spec)
     for text in data.draw(st.lists(texts_of(merges), max_size=4)):
         assert encoder.encode(text).tolist() == naive(spec, text)
-    for token in data.draw(st.lists(st.sampled_from(sorted(spec.vocabulary.ids)), max_size=4)):
+    for token in data.draw(st.lists(st.sampled_from(sorted(spec.vocabulary.id_of_token)), max_size=4)):
         assert encoder.encode(token).tolist() == naive(spec, token)
 
 
@@ -249,7 +249,7 @@ def test_long_words_of_a_character_model_equal_the_oracle(glued: bool) -> None:
         end_of_word_glued=glued,
         unk_token="<unk>",
     )
-    spelled = {token_id: token.decode() for token, token_id in tok.spec.vocabulary.ids.items()}
+    spelled = {token_id: token.decode() for token, token_id in tok.spec.vocabulary.id_of_token.items()}
     spelled[tok.token_id("<unk>")] = "<unk>"
     ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
     for letters in ("abcdeé漢", "abc?", "?", "a"):
@@ -273,7 +273,7 @@ def test_words_of_many_windows(mark: dict[str, Any], fuse: bool) -> None:
     words += [runs, "é" * 4095 + "?", *("ab" * 2048 + tail for tail in ("", "a", "é"))]
     actual = [Engine(spec).encode(word).tolist() for word in words]
     assert actual == [Engine(large).encode(word).tolist() for word in words]
-    spelled = {token_id: token.decode() for token, token_id in tok.spec.vocabulary.ids.items()}
+    spelled = {token_id: token.decode() for token, token_id in tok.spec.vocabulary.id_of_token.items()}
     ranks = {(spelled[left], spelled[right]): rank for rank, (left, right) in enumerate(tok.merges.tolist())}
     word = reference.char_word("ab" * 2048 + "a", mark.get("end_of_word"), "end_of_word_glued" in mark)
     assert fuse or tuple(spelled[token_id] for token_id in actual[-2]) == tuple(reference.encode_word(word, ranks))
@@ -344,7 +344,7 @@ def test_merges_and_whole_tokens_fill_the_filter_alike(hooks: Any) -> None:
     spec = merges.spec
     by_merges, by_tokens = SplitFilter(), SplitFilter()
     by_merges.add(list_merge_pairs(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets))
-    for token in spec.vocabulary.ids:
+    for token in spec.vocabulary.id_of_token:
         add_word(by_tokens, token)
     text = "吾輩は猫である無輩영관화에서を名".encode() * 2
     assert hooks.split_points(by_merges, text) == hooks.split_points(by_tokens, text) != []
@@ -493,7 +493,7 @@ def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str, ho
             after = hooks.cache_state(kernel)
             ids = {word: len(naive(spec, f" {word}".encode())) for word in set(words[:n])}
             entered = after["words"] + after["long"] - before["words"] - before["long"]
-            seeds = sum(f" {word}".encode() in spec.vocabulary.ids for word in ids)
+            seeds = sum(f" {word}".encode() in spec.vocabulary.id_of_token for word in ids)
             assert entered == len(ids) - seeds
             assert after["spilled"] - before["spilled"] == sum((n + 8) // 8 * 8 for n in ids.values() if n > 2)
     finally:

@@ -24,7 +24,7 @@ from bpe.errors import FormatError, check_choice, check_int, describe, short_rep
 from bpe.pretokenize.pipeline import Segment
 from bpe.text.letters import list_byte_alphabet, list_byte_letters, map_letters_to_bytes, spell_token_in_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
-from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED, Vocabulary
 
 # Text ---------------------------------------------------------------------------------------------------------------
 
@@ -202,8 +202,8 @@ def test_vocabulary_lookups() -> None:
     ]
     assert list(vocabulary.items()) == [(1, b"a"), (2, b"d"), (5, b"bc"), (9, b"<end>")]
     assert list(vocabulary.items(SPECIAL)) == [(9, b"<end>")]
-    assert vocabulary.ids == {b"a": 1, b"d": 2, b"bc": 5}
-    assert vocabulary.kinds.tolist() == [NONE, *[ORDINARY] * 2, NONE, NONE, ORDINARY, *[NONE] * 3, SPECIAL]
+    assert vocabulary.id_of_token == {b"a": 1, b"d": 2, b"bc": 5}
+    assert vocabulary.kinds.tolist() == [UNUSED, *[ORDINARY] * 2, UNUSED, UNUSED, ORDINARY, *[UNUSED] * 3, SPECIAL]
     assert vocabulary.lengths.tolist() == [0, 1, 1, 0, 0, 2, 0, 0, 0, 5]
     assert vocabulary.lengths.dtype == np.uint32
     assert vocabulary.offsets.dtype == np.int64
@@ -215,7 +215,7 @@ def test_vocabulary_lookups() -> None:
 
 
 def test_a_special_token_may_equal_an_ordinary_one() -> None:
-    assert Vocabulary([(0, b"a")], [(1, b"a")]).ids == {b"a": 0}
+    assert Vocabulary([(0, b"a")], [(1, b"a")]).id_of_token == {b"a": 0}
 
 
 def test_empty_vocabulary() -> None:

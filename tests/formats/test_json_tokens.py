@@ -386,5 +386,5 @@ def test_find_ids_returns_those_of_ordinary_tokens():
     vocabulary = bpe.Tokenizer(read(json.dumps(build_file()).encode())).spec.vocabulary
     tokens = {token for _, token in vocabulary.items(ORDINARY)}
     queries = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
-    assert vocabulary.find_ids(queries) == {token: vocabulary.ids[token] for token in queries & tokens}
+    assert vocabulary.find_ids(queries) == {token: vocabulary.id_of_token[token] for token in queries & tokens}
     assert vocabulary.find_ids(set()) == {}

@@ -281,7 +281,7 @@ def test_inconsistent_specs_are_not_written():
 
 
 def split_by_bpe(pretokenizer, text):
-    data = pretokenizer.put_prefix(text.encode())
+    data = pretokenizer.edit_for_scanner(text.encode())
     starts, ends = pretokenizer.find_spans_by_regex(data)
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 

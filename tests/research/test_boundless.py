@@ -128,7 +128,7 @@ def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[in
         threads=1 + seed % 2,
         on_merge=lambda step, left, right, token, count: counts.append(count),
     )
-    n = tok.spec.word_merges
+    n = tok.spec.n_merges_within_words
     assert merges_of(tok)[:n] == pairs(expected.word_merges)
     assert merges_of(tok)[n:] == pairs(expected.super_merges)
     assert counts[len(counts) - len(expected.super_merges) :] == [count for _, _, count in expected.super_merges]
@@ -168,7 +168,7 @@ def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -
     found = bpe.research.train_boundless(texts=texts, vocab_size=sizes, **options)
     for size, tok in zip(sizes, found, strict=True):
         expected = naive.train(documents, size, transition, is_eligible(PATTERNS[0]), (), 1, merges, refused)
-        n = tok.spec.word_merges
+        n = tok.spec.n_merges_within_words
         assert merges_of(tok)[:n] == pairs(expected.word_merges)
         assert merges_of(tok)[n:] == pairs(expected.super_merges)
         assert tok.spec.training is not None
@@ -195,7 +195,7 @@ def test_runs_are_counted_apart_for_their_words_only() -> None:
     texts = ["by the sea, by the way"] * 3
     first = bpe.count_words(texts=texts)
     words, few = (bpe.research.train_boundless(size, counts=first, vocab_size=size) for size in (268, 258))
-    assert words.spec.word_merges == len(words.merges)
+    assert words.spec.n_merges_within_words == len(words.merges)
     runs = bpe.research.count_runs(words, texts=texts)
     assert dict(runs.items()) == {b"by\xff the\xff sea\xff": 3, b" by\xff the\xff way\xff": 3}
     assert len(bpe.research.count_runs(few, texts=texts)) == 0
@@ -253,14 +253,14 @@ def tok() -> bpe.Tokenizer:
     rng = random.Random(7)
     texts = [text_of(rng, 60, WORDS) for _ in range(40)]
     trained = bpe.research.train_boundless(texts=texts, vocab_size=460, special_tokens=["<s>"])
-    assert len(trained.merges) - trained.spec.word_merges > 30
+    assert len(trained.merges) - trained.spec.n_merges_within_words > 30
     return trained
 
 
 @pytest.fixture(scope="module")
 def naive_model(tok: bpe.Tokenizer) -> naive.Trained:
     """Its merges for the naive encoder."""
-    merges, n = [(left, right, 0) for left, right in merges_of(tok)], tok.spec.word_merges
+    merges, n = [(left, right, 0) for left, right in merges_of(tok)], tok.spec.n_merges_within_words
     return naive.Trained(merges[:n], merges[n:])
 
 
@@ -312,7 +312,7 @@ def test_encoding_of_a_corpus(corpus: Callable[[str, int], bytes], tmp_path: Pat
     text = corpus("english", 60_000).decode()
     (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
     trained = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=1200)
-    merges, n = [(left, right, 0) for left, right in merges_of(trained)], trained.spec.word_merges
+    merges, n = [(left, right, 0) for left, right in merges_of(trained)], trained.spec.n_merges_within_words
     naive_model = naive.Trained(merges[:n], merges[n:])
     lines = text.splitlines(keepends=True)[:60]
     for line, ids in zip(lines, trained.encode_batch(lines), strict=True):
@@ -334,13 +334,13 @@ def test_saved_and_loaded(tok: bpe.Tokenizer, tmp_path: Path) -> None:
         assert back.encode("by the sea of the end").tolist() == tok.encode("by the sea of the end").tolist()
     with pytest.raises(Exception, match="variant"):
         tokenizers.Tokenizer.from_file(str(path))
-    assert tok != bpe.Tokenizer(replace(tok.spec, word_merges=None))
+    assert tok != bpe.Tokenizer(replace(tok.spec, n_merges_within_words=None))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"word_merges": -1}, "word_merges is -1; it must be from 0"),
+        ({"word_merges": -1}, r"word_merges in files\) is -1; it must be from 0"),
         ({"word_merges": "3"}, "it is '3'; it must be"),
         ({"word_merges": 10**6}, "it must be from 0 to the number of merges"),
         ({"word_merges": None}, "must be"),
@@ -363,7 +363,7 @@ def test_damaged_files(tok: bpe.Tokenizer, tmp_path: Path, change: dict[str, Any
 
 def test_supertokens_are_made_once_and_in_order(tok: bpe.Tokenizer) -> None:
     """A spec whose supertokens are made twice, or used before they are made, is refused."""
-    spec, n = tok.spec, tok.spec.word_merges
+    spec, n = tok.spec, tok.spec.n_merges_within_words
     order = np.r_[:n, len(spec.merges) - 1 : n - 1 : -1]
     with pytest.raises(ValueError, match="each must make a new token"):
         bpe.Tokenizer(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
@@ -375,24 +375,27 @@ def test_supertokens_are_made_once_and_in_order(tok: bpe.Tokenizer) -> None:
 
 def _without_a_word(spec: TokenizerSpec) -> TokenizerSpec:
     """The tokenizer without the merge that makes the first word of its first supertoken; all tokens stay."""
-    assert spec.word_merges is not None
-    kept = spec.merge_results != spec.merges[spec.word_merges, 0]
+    assert spec.n_merges_within_words is not None
+    kept = spec.merge_results != spec.merges[spec.n_merges_within_words, 0]
     return replace(
-        spec, merges=spec.merges[kept], merge_results=spec.merge_results[kept], word_merges=spec.word_merges - 1
+        spec,
+        merges=spec.merges[kept],
+        merge_results=spec.merge_results[kept],
+        n_merges_within_words=spec.n_merges_within_words - 1,
     )
 
 
 def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
     """Truncating and pruning keep the levels apart; what is not defined is refused."""
-    n = tok.spec.word_merges
+    n = tok.spec.n_merges_within_words
     words = tok.truncate_vocab(257 + n)[0]
-    assert words.spec.word_merges == n == len(words.merges)
+    assert words.spec.n_merges_within_words == n == len(words.merges)
     assert words.tokens("by the sea") == [b"by", b" the", b" sea"]
     shorter = tok.truncate_vocab(tok.vocab_size - 5)[0]
     assert merges_of(shorter) == merges_of(tok)[:-5]
     pruned, _ = tok.without_tokens([int(tok.spec.merge_results[n])])
     assert merges_of(pruned)[:n] == merges_of(tok)[:n]
-    assert pruned.spec.word_merges == n
+    assert pruned.spec.n_merges_within_words == n
     assert tok.unreachable().tolist() == []
     assert int(tok.spec.merge_results[n]) in bpe.Tokenizer(_without_a_word(tok.spec)).unreachable().tolist()
     with pytest.raises(ValueError, match="cannot be extended"):
@@ -402,7 +405,7 @@ def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
             call("by the sea")
     with pytest.raises(ValueError, match=r"dropout=0\.1"):
         tok.encode("by the sea", dropout=0.1)
-    with pytest.raises(ValueError, match="word_merges: "):
+    with pytest.raises(ValueError, match="n_merges_within_words: "):
         tok.save("out.tiktoken")
 
 
@@ -431,7 +434,7 @@ def test_ends_early_and_progress(caplog: pytest.LogCaptureFixture) -> None:
     assert tok.tokens("by the sea") == [b"by the sea"]
     assert tok.spec.training.merges == len(tok.merges)
     alone = bpe.research.train_boundless(texts=["abab", "12 12"], vocab_size=300)
-    assert alone.spec.word_merges == len(alone.merges)
+    assert alone.spec.n_merges_within_words == len(alone.merges)
     assert alone.tokens("abab abab") == [b"abab", b" ", b"abab"]
 
 

@@ -322,7 +322,7 @@ class Encoding:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
-        table = self._decoder.short_table
+        table = self._decoder.fast_table
         data = None if table is None else table.get_token(token)
         return self._find_bytes(token, "") if data is None else data
 
@@ -333,7 +333,7 @@ class Encoding:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
-        table = self._decoder.short_table
+        table = self._decoder.fast_table
         parts = table.tokens(tokens) if type(tokens) is list and table is not None else None
         return [self._find_bytes(token, "") for token in tokens] if parts is None else parts
 
@@ -411,7 +411,7 @@ class Encoding:
     @cached_property
     def _mergeable_ranks(self) -> dict[bytes, int]:
         """The tokens that are not special → id, in the order of ids."""
-        return dict(self._tokenizer.spec.vocabulary.ids)
+        return dict(self._tokenizer.spec.vocabulary.id_of_token)
 
     # Private, as in tiktoken ------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ cdef class FileMapping:
     The caller checks that the file has them: reading beyond its end kills the process.
     """
     cdef void* memory                  # whole pages
-    cdef size_t length                 # of the pages up to the last byte
+    cdef size_t length                 # bytes of the pages up to the last byte
     cdef size_t lead                   # bytes of the first page before the first byte
 
     def __cinit__(self, int file, size_t start, size_t size):

@@ -12,8 +12,8 @@ cdef class Queues:
     """
     cdef int64_t leaves                # a power of two, more than the largest size
     cdef char[::1] tree                # node i has the children 2i and 2i + 1: whether a queue below it has items
-    cdef int64_t[::1] heads, tails     # of each size: the oldest and the newest item
-    cdef int64_t[::1] next             # of each item
+    cdef int64_t[::1] heads, tails     # the oldest and the newest item of each size
+    cdef int64_t[::1] next             # the item after each item
 
     def __cinit__(self, int64_t max_size, Py_ssize_t n):
         self.leaves = 1 << int(max_size).bit_length()

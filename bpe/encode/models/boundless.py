@@ -19,7 +19,7 @@ from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import BuiltKernel, build_kernel
 from bpe.merge._supermerge import SuperMerger
 from bpe.vocab.spec import TokenizerSpec, drop_merges_across_words
-from bpe.vocab.vocabulary import NONE, Vocabulary, join_slices
+from bpe.vocab.vocabulary import UNUSED, Vocabulary, join_slices
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,15 @@ class SecondIds:
         return start
 
 
-class WordMerger:
+class AcrossWordMerger:
     """The second level: merges of words that are one token each."""
 
     def __init__(self, spec: TokenizerSpec, second_ids: SecondIds) -> None:
-        assert spec.word_merges is not None
-        self._pairs, self._results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
+        assert spec.n_merges_within_words is not None
+        self._pairs, self._results = (
+            spec.merges[spec.n_merges_within_words :],
+            spec.merge_results[spec.n_merges_within_words :],
+        )
         self._second_ids = second_ids
         id_of_word = np.arange(spec.vocabulary.limit, dtype=np.int32)
         id_of_word[second_ids.tokens] = np.arange(len(second_ids.tokens), dtype=np.int32) + second_ids.first_id
@@ -82,10 +85,8 @@ class WordMerger:
         for (left, right), token in zip(self._pairs.tolist(), self._results.tolist(), strict=True):
             words_of_token[token] = [word for part in (left, right) for word in words_of_token.get(part, [part])]
         if words_of_token:
-            words, offsets = (
-                np.concatenate(list(words_of_token.values())),
-                compute_offsets([len(token_words) for token_words in words_of_token.values()]),
-            )
+            words = np.concatenate(list(words_of_token.values()))
+            offsets = compute_offsets([len(token_words) for token_words in words_of_token.values()])
             indices = np.searchsorted(self._second_ids.tokens, words).astype(np.uint32)
             ids = indices + np.uint32(self._second_ids.first_id)
             merged_ids, lengths = self._merger.merge(ids, offsets)
@@ -99,11 +100,13 @@ class WordMerger:
         return np.flatnonzero(is_unreachable)
 
 
-def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, SecondIds, WordMerger]:
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, SecondIds, AcrossWordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
-    single_words = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
+    single_words = np.setdiff1d(
+        spec.merges[spec.n_merges_within_words :], spec.merge_results[spec.n_merges_within_words :]
+    )
     built_kernel, second_ids = build_with_second_ids(spec, single_words, cache_memory)
-    return built_kernel, second_ids, WordMerger(spec, second_ids)
+    return built_kernel, second_ids, AcrossWordMerger(spec, second_ids)
 
 
 def build_with_second_ids(
@@ -117,7 +120,7 @@ def build_with_second_ids(
     extended_vocabulary = Vocabulary.from_arrays(
         vocabulary.blob + blob,
         np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
-        np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
+        np.concatenate((vocabulary.kinds, np.full(len(tokens), UNUSED, dtype=np.uint8))),
     )
     built_kernel = build_kernel(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
     kernel, second_ids = built_kernel.kernel, SecondIds(built_kernel.kernel, first_id, tokens.astype(np.uint32))

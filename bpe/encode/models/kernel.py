@@ -61,7 +61,7 @@ def build_kernel(
         mark_id=symbols.mark_id,
         unk_id=get_unk_id(spec),
         fuse_unk=spec.fuse_unk,
-        chars=spec.model == "char",
+        is_char_model=spec.model == "char",
         first_ids=symbols.first_ids,
         only_ids=symbols.only_ids,
         byte_ids=symbols.byte_ids,

@@ -22,7 +22,7 @@ from bpe.vocab.vocabulary import ORDINARY, join_slices
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.encode.models.boundless import SecondIds, WordMerger
+    from bpe.encode.models.boundless import AcrossWordMerger, SecondIds
     from bpe.encode.models.picky import EventTables
 
 
@@ -33,14 +33,14 @@ class ModelParts:
     Attributes:
         built_kernel: the kernel, and what it was made of.
         second_ids: the tokens that have another id where a whole pretoken is that token; None if there are none.
-        word_merger: the step on ids that merges words; None if all merges are within words.
+        across_word_merger: the step on ids that merges words; None if all merges are within words.
         events: the merges and deletions of a PickyBPE model; None for any other.
 
     """
 
     built_kernel: BuiltKernel
     second_ids: SecondIds | None = None
-    word_merger: WordMerger | None = None
+    across_word_merger: AcrossWordMerger | None = None
     events: EventTables | None = None
 
 
@@ -48,11 +48,11 @@ def build_model(
     spec: TokenizerSpec, whole_words: Sequence[tuple[bytes, int]] = (), cache_memory: int = CACHE_MEMORY
 ) -> ModelParts:
     """Build the model of a tokenizer; the arguments are those of `Engine`."""
-    if spec.word_merges is not None:
+    if spec.n_merges_within_words is not None:
         from bpe.encode.models.boundless import build_boundless
 
-        built_kernel, second_ids, word_merger = build_boundless(spec, cache_memory)
-        return ModelParts(built_kernel, second_ids, word_merger)
+        built_kernel, second_ids, across_word_merger = build_boundless(spec, cache_memory)
+        return ModelParts(built_kernel, second_ids, across_word_merger)
     if spec.events is not None:
         from bpe.encode.models.picky import build_picky
 

@@ -22,7 +22,7 @@ from bpe.merge._replay import EventMerger
 from bpe.merge.tables import EventList, MergeList, SymbolTables
 from bpe.vocab.events import follow_events
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NO_TOKEN, NONE, Vocabulary
+from bpe.vocab.vocabulary import NO_TOKEN, UNUSED, Vocabulary
 
 
 def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, EventTables]:
@@ -56,7 +56,7 @@ class EventTables:
             np.concatenate(
                 (vocabulary.offsets[:-1], vocabulary.offsets[-1] + compute_offsets(list(map(len, deleted_tokens))))
             ),
-            np.concatenate((vocabulary.kinds, np.full(len(deleted_tokens), NONE, dtype=np.uint8))),
+            np.concatenate((vocabulary.kinds, np.full(len(deleted_tokens), UNUSED, dtype=np.uint8))),
         )
 
     def make_merger(self, merges: MergeList, symbol_tables: SymbolTables) -> Merger:

@@ -33,7 +33,7 @@ def explain_different_ids(spec: TokenizerSpec, *, has_distinct_names: bool = Fal
     """
     if spec.clip is not None:
         return "it has the start and end token of CLIP's tokenize"
-    if spec.word_merges is not None:
+    if spec.n_merges_within_words is not None:
         return "it has merges across words (BoundlessBPE)"
     if spec.events is not None:
         return "it deletes tokens between merges (PickyBPE)"

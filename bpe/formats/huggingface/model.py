@@ -28,7 +28,7 @@ from bpe.formats.schema import (
 )
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.letters import list_byte_letters, map_letters_to_bytes, spell_token_in_letters
-from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_word_merges
+from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_merges_across_words
 from bpe.vocab.symbols import find_unk_id
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, Vocabulary
@@ -124,9 +124,10 @@ def read_model(
     if prefix is not None and symbol_type == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
-    end_of_word, is_glued = (
-        (fields["end_of_word"], fields["end_of_word_glued"]) if is_extension else _read_suffix(fields, symbol_type)
-    )
+    if is_extension:
+        end_of_word, is_glued = fields["end_of_word"], fields["end_of_word_glued"]
+    else:
+        end_of_word, is_glued = _read_suffix(fields, symbol_type)
     lists = (
         ParsedLists(fields["vocab"], fields["merges"], symbol_type, prefix or "")
         if list_spans is None
@@ -300,11 +301,11 @@ def _read_extension_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> Tok
         ends_word=ends_word,
         clip=None if clip is None else (clip[0], clip[1]),
         merge_ranks=None if ranks is None else np.array(ranks, dtype=np.int32),
-        word_merges=fields.get("word_merges"),
+        n_merges_within_words=fields.get("word_merges"),
         events=_read_events(fields["events"], spec.vocabulary) if "events" in fields else None,
     )
     with errors_at("model"):
-        check_word_merges(spec)
+        check_merges_across_words(spec)
         check_events(spec)
     return spec
 
@@ -325,7 +326,7 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
     """
     from bpe.vocab.events import Events
 
-    tokens = {spell_token_in_letters(token): token_id for token, token_id in vocabulary.ids.items()}
+    tokens = {spell_token_in_letters(token): token_id for token, token_id in vocabulary.id_of_token.items()}
     merges: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int]] = []
     n_deleted = 0
@@ -397,7 +398,7 @@ def _write_extension(spec: TokenizerSpec) -> dict[str, Any]:
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
             "with settings that `tokenizers` lacks"
         )
-    model_type = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
+    model_type = "bpe.BPE" if spec.n_merges_within_words is None else "bpe.BoundlessBPE"
     unknown_symbols = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
     optional_fields = {  # fields that are left out where they have no value
         "byte_fallback": spec.byte_fallback or None,
@@ -415,7 +416,7 @@ def _write_extension(spec: TokenizerSpec) -> dict[str, Any]:
         "end_of_word_glued": spec.end_of_word_glued,
         "ends_word": list_irregular_word_ends(spec),
         "clip": None if spec.clip is None else list(spec.clip),
-        **({} if spec.word_merges is None else {"word_merges": int(spec.word_merges)}),
+        **({} if spec.n_merges_within_words is None else {"word_merges": int(spec.n_merges_within_words)}),
         **({} if spec.events is None else {"events": _write_events(spec.events, spec.vocabulary)}),
         "merge_ranks": None if spec.merge_ranks is None else spec.merge_ranks.tolist(),
     }

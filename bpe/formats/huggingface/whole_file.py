@@ -39,7 +39,7 @@ from bpe.formats.huggingface.steps import (
 from bpe.formats.schema import UNSUPPORTED, Field, accept_any, parse_json, read_fields, refuse
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 #: The values of the fields of added tokens, in the order in which `tokenizers` writes them.
@@ -217,7 +217,7 @@ def _check_merges(spec: TokenizerSpec, is_extension: bool) -> None:
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
     is_known = np.append(
-        vocabulary.kinds == ORDINARY if is_extension or spec.model == "byte" else vocabulary.kinds != NONE, False
+        vocabulary.kinds == ORDINARY if is_extension or spec.model == "byte" else vocabulary.kinds != UNUSED, False
     )
     ids = np.stack((left, right, result))
     out_of_range = (ids < 0) | (ids >= vocabulary.limit)

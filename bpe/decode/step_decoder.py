@@ -90,7 +90,7 @@ def read_byte(token: str) -> int | None:
     return None if match is None else int(match[1], 16)
 
 
-class ChainDecoder:
+class StepDecoder:
     """Decodes ids by a tokenizer's decoder steps. Immutable, so a copy is the same object."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
@@ -115,11 +115,11 @@ class ChainDecoder:
         self.strip_steps: list[DecodeStrip] = strip_steps
         self._table = self._build_token_table() if self.decodes_by_token else None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ChainDecoder:
+    def __deepcopy__(self, memo: dict[int, Any]) -> StepDecoder:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ChainDecoder, (self._spec,)
+        return StepDecoder, (self._spec,)
 
     def _build_token_table(self) -> TokenTable | None:
         """Build a table of the bytes of tokens within a text; None if the text of some token is empty."""
@@ -185,12 +185,12 @@ class ChainDecoder:
                 pass  # byte tokens that are not UTF-8
         return decode_strings(self.steps, [self._strings[token_id] or "" for token_id in ids.tolist()])
 
-    def stream(self) -> ChainStream:
+    def stream(self) -> StepStream:
         """Make a decoder of ids that arrive one by one."""
-        return ChainStream(self)
+        return StepStream(self)
 
 
-class ChainStream:
+class StepStream:
     """Decodes ids that arrive one by one, and returns text as soon as no later id can change it.
 
     The last token is held back if it differs at the end of a text, and so are characters that may be stripped from the
@@ -198,9 +198,9 @@ class ChainStream:
     If the run of these tokens is not UTF-8, its bytes become U+FFFD, but for characters that have been returned.
     """
 
-    def __init__(self, chain: ChainDecoder) -> None:
-        self._chain = chain
-        self._holds_last_token = any(isinstance(step, Suffix) for step in chain.steps)
+    def __init__(self, decoder: StepDecoder) -> None:
+        self._decoder = decoder
+        self._holds_last_token = any(isinstance(step, Suffix) for step in decoder.steps)
         self.begin()
 
     def begin(self) -> None:
@@ -209,12 +209,12 @@ class ChainStream:
         self._n_tokens = 0
         self._run = b""  # byte tokens that are not yet a character
         self._run_is_invalid = False  # whether the run of byte tokens is not UTF-8
-        self._strip_streams = [_StripStream(step) for step in self._chain.strip_steps]
+        self._strip_streams = [_StripStream(step) for step in self._decoder.strip_steps]
 
     def push(self, tokens: Sequence[str]) -> str:
         """Add tokens; return the text that they complete."""
         self._held_tokens += tokens
-        if not self._chain.decodes_by_token:
+        if not self._decoder.decodes_by_token:
             return ""
         n_ready = len(self._held_tokens) - self._holds_last_token
         text = "".join(self._decode_token(token, False) for token in self._held_tokens[: max(n_ready, 0)])
@@ -223,8 +223,8 @@ class ChainStream:
 
     def flush(self) -> str:
         """End the text; return the rest of it."""
-        if not self._chain.decodes_by_token:
-            text = decode_strings(self._chain.steps, self._held_tokens)
+        if not self._decoder.decodes_by_token:
+            text = decode_strings(self._decoder.steps, self._held_tokens)
         else:
             text = "".join(
                 self._decode_token(token, i == len(self._held_tokens) - 1) for i, token in enumerate(self._held_tokens)
@@ -236,14 +236,14 @@ class ChainStream:
         return text
 
     def _decode_token(self, token: str, is_last: bool) -> str:
-        is_first, dummy_space = self._n_tokens == 0, self._chain.dummy_space
+        is_first, dummy_space = self._n_tokens == 0, self._decoder.dummy_space
         if is_first and token == SPACE and dummy_space is not None and dummy_space.each:
             return ""
         self._n_tokens += 1
-        byte = self._chain.find_token_byte(token, is_first, is_last)
+        byte = self._decoder.find_token_byte(token, is_first, is_last)
         if byte is not None:
             return self._add_byte(byte)
-        return self._end_run() + self._chain.apply_token_steps(token, is_first, is_last)
+        return self._end_run() + self._decoder.apply_token_steps(token, is_first, is_last)
 
     def _add_byte(self, byte: int) -> str:
         """Add a byte token; return the text that it completes."""
@@ -253,7 +253,7 @@ class ChainStream:
         try:
             text, n_used = codecs.utf_8_decode(self._run, "strict", False)
         except UnicodeDecodeError:
-            if not self._chain.by_character:
+            if not self._decoder.by_character:
                 self._run_is_invalid = True
                 return self._replace_run()
             text, n_used = codecs.utf_8_decode(self._run, "surrogateescape", False)
