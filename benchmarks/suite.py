@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import HERE, beginning, corpora, machine, middle
+from report import HERE, beginning, corpora, machine, middle, replace_table
 
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
@@ -100,6 +100,13 @@ RUNS = {
     ),
     "hard": Run(
         "bench_hard.py", "", "Encoding texts that are hard for an encoder.", ("english",), "--kind letters --size 1e5"
+    ),
+    "cores": Run(
+        "bench_cores.py",
+        "",
+        "Time by the number of threads, and the time that work holds the interpreter.",
+        ("english",),
+        "--times 2 --repeat 1",
     ),
 }
 
@@ -193,7 +200,7 @@ def table_of(chosen: str, rows: list[Row]) -> str:
     arguments: list[Any] = [rows]
     if chosen in ("latency", "decode"):
         arguments.append(argparse.Namespace(repeat=repeat, plot=None))
-    elif chosen not in ("train", "hard"):
+    elif chosen not in ("train", "hard", "cores"):
         arguments.append(repeat)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -302,16 +309,6 @@ def readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str
     return f"| {' | '.join(cells)} |"
 
 
-def into_readme(table: str) -> None:
-    """Replace the text between the two comments in README.md."""
-    text = README.read_text(encoding="utf-8")
-    before, begin, after_begin = text.partition("<!-- made by benchmarks/suite.py -->\n")
-    _, end, after = after_begin.partition("<!-- end -->\n")
-    if not begin or not end:
-        raise SystemExit("README.md lacks the comments that enclose its table")
-    README.write_text(before + begin + table + "\n" + end + after, encoding="utf-8")
-
-
 def main() -> None:
     """Parse the command line and run or report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -331,7 +328,7 @@ def main() -> None:
         return
     (RESULTS / "RESULTS.md").write_text(report(options.name), encoding="utf-8")
     if options.readme:
-        into_readme(readme_table(options.name))
+        replace_table(README, "benchmarks/suite.py", readme_table(options.name))
 
 
 if __name__ == "__main__":
