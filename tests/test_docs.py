@@ -346,6 +346,16 @@ def test_figures_are_those_of_the_named_run(suite: Any) -> None:
     assert readme.partition(BEGIN)[2].partition(END)[0] == suite.readme_table(name) + "\n"
 
 
+def test_tables_of_many_cores_are_those_of_the_stored_run(suite: Any) -> None:
+    stored = ROOT / "benchmarks" / "results" / "cores.json"
+    if not stored.exists():
+        pytest.skip("there is no run of bench_cores.py in benchmarks/results yet")
+    values = json.loads(stored.read_text())
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    tables = importlib.import_module("bench_cores").page_tables(values["rows"], values["machine"])
+    assert page.partition("<!-- made by benchmarks/bench_cores.py -->\n")[2].partition(END)[0] == tables + "\n"
+
+
 def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
     """A row shows each library's fastest way and the fastest other library, without measurements that timed out."""
     about = {"corpus": "english.txt", "vocab": "cl100k", "threads": 1, "bytes": 100_000_000, "version": "1.0"}
