@@ -195,7 +195,7 @@ def page_tables(rows: list[Row], about: str) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         report(rows, about)
-    return printed.getvalue().strip()
+    return printed.getvalue()
 
 
 def by_threads(rows: list[Row], name: str) -> dict[int, Row]:

@@ -24,6 +24,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import json
 import linecache
 import os
 import re
