@@ -2,11 +2,11 @@
 
 Everything else about the package (metadata, requirements, tools) is in pyproject.toml.
 
-Switches, each an environment variable set to 1; a changed switch recompiles everything:
+Switches, each an environment variable set to 1, or to what is named; a changed switch recompiles everything:
 
     BPE_DEBUG      bounds checks and wrap-around in the kernels, no optimization
     BPE_TRACE      line tracing, for coverage of the kernels (Cython.Coverage plugin)
-    BPE_SANITIZE   AddressSanitizer and UndefinedBehaviorSanitizer
+    BPE_SANITIZE   AddressSanitizer and UndefinedBehaviorSanitizer; "thread": ThreadSanitizer
     BPE_ANNOTATE   write an HTML page beside each kernel that scores its lines
 """
 
@@ -27,28 +27,28 @@ PACKAGE = Path("bpe")
 SHARED = "bpe.base._cyutility"
 #: What tests reach inside the kernels for, compiled for development only: (its name, its source).
 HOOKS = ("bpe._kernel_hooks", Path("tests/_kernel_hooks.pyx"))
-SWITCHES = {name: os.environ.get(f"BPE_{name}") == "1" for name in ("DEBUG", "TRACE", "SANITIZE", "ANNOTATE")}
+SWITCHES = {name: os.environ.get(f"BPE_{name}") == "1" for name in ("DEBUG", "TRACE", "ANNOTATE")}
+#: The sanitizers, as the compiler's option names them, or "".
+SANITIZERS = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("BPE_SANITIZE", ""), "")
 #: What the kernels in this folder were compiled with is noted here.
 SETTINGS_FILE = Path("build") / f"settings-{sysconfig.get_config_var('SOABI')}.txt"
 
 
 def compile_args() -> list[str]:
     """Flags for the C compiler, GCC or Clang. Line numbers (-g1) are for profilers; -g compiles a third slower."""
-    if SWITCHES["SANITIZE"]:
-        return ["-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
+    if SANITIZERS:
+        return ["-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZERS}"]
     if SWITCHES["DEBUG"]:
         return ["-O0", "-g"]
     return ["-O3", "-g1", "-Wall", "-Wextra", "-Wno-unused-function"]
 
 
-def generating() -> dict[str, bool]:
-    """The switches that change what Cython generates. A build for the sanitizers uses the C files that exist."""
-    return {name: on for name, on in SWITCHES.items() if name != "SANITIZE"}
-
-
 def settings() -> str:
-    """What decides the C files (first line) and the compiled code: when it changes, everything is compiled again."""
-    return f"Cython {Cython.__version__} {generating()}\n{compile_args()} CFLAGS={os.environ.get('CFLAGS', '')}\n"
+    """What decides the C files (first line) and the compiled code: when it changes, everything is compiled again.
+
+    A build for sanitizers uses the C files that exist.
+    """
+    return f"Cython {Cython.__version__} {SWITCHES}\n{compile_args()} CFLAGS={os.environ.get('CFLAGS', '')}\n"
 
 
 def kernels() -> list[Path]:
@@ -95,7 +95,7 @@ def extensions() -> list[Extension]:
                 include_dirs=[numpy.get_include(), "."],  # headers are included as "bpe/room/_name.h"
                 define_macros=macros,
                 extra_compile_args=compile_args(),
-                extra_link_args=["-fsanitize=address,undefined"] if SWITCHES["SANITIZE"] else [],
+                extra_link_args=[f"-fsanitize={SANITIZERS}"] if SANITIZERS else [],
                 depends=[source.as_posix() for source in (SETTINGS_FILE, *sorted(headers_of(path)))],
             )
             for path in kernels()
@@ -148,7 +148,7 @@ def generated() -> list[Extension]:
     modules: list[Extension] = cythonize(
         extensions(),
         nthreads=min(processors, 8) if processors > 1 else 0,
-        force=any(generating().values()) if before is None else not before.startswith(settings().split("\n")[0]),
+        force=any(SWITCHES.values()) if before is None else not before.startswith(settings().split("\n")[0]),
         annotate=SWITCHES["ANNOTATE"],
         show_all_warnings=False,
         compiler_directives={
@@ -165,7 +165,7 @@ def generated() -> list[Extension]:
     if before != settings():
         SETTINGS_FILE.parent.mkdir(exist_ok=True)
         SETTINGS_FILE.write_text(settings())
-        if before is None and not any(SWITCHES.values()):  # a new folder: nothing has changed
+        if before is None and not any(SWITCHES.values()) and not SANITIZERS:  # a new folder: nothing has changed
             os.utime(SETTINGS_FILE, (0, 0))
     return modules
 

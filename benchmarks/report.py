@@ -179,13 +179,18 @@ def median(rows: list[dict[str, Any]], field: str) -> float:
     return float(statistics.median(row[field] for row in rows))
 
 
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def describe_machine() -> str:
-    """Name the processor, the Python version and the system."""
+    """Name the processor, the number of cores, the Python version and the system."""
     cpu = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
     )
-    return f"{cpu}, Python {platform.python_version()}, {platform.system()}"
+    return f"{cpu}, {count_cores()} cores, Python {platform.python_version()}, {platform.system()}"
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -194,6 +199,16 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     print("|" + "---|" * len(head))
     for row in rows:
         print(f"| {' | '.join(map(str, row))} |")
+
+
+def replace_table(page: Path, maker: str, text: str) -> None:
+    """Replace what stands in a page between the comments that name its maker and the end."""
+    old = page.read_text(encoding="utf-8")
+    before, begin, after_begin = old.partition(f"<!-- made by {maker} -->\n")
+    _, end, after = after_begin.partition("<!-- end -->\n")
+    if not begin or not end:
+        raise SystemExit(f"{page.name} lacks the comments that enclose the table of {maker}")
+    page.write_text(before + begin + text + "\n" + end + after, encoding="utf-8")
 
 
 def save_measurements(path: Path | None, rows: list[dict[str, Any]]) -> None:

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import HERE, cut_file, describe_machine, find_corpora, median
+from report import HERE, cut_file, describe_machine, find_corpora, median, replace_table
 
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
@@ -100,6 +100,13 @@ RUNS = {
     ),
     "hard": Run(
         "bench_hard.py", "", "Encoding texts that are hard for an encoder.", ("english",), "--kind letters --size 1e5"
+    ),
+    "cores": Run(
+        "bench_cores.py",
+        "",
+        "Time by the number of threads, and the time that work holds the interpreter.",
+        ("english",),
+        "--times 2 --repeat 1",
     ),
 }
 
@@ -195,7 +202,7 @@ def format_table(benchmark_name: str, rows: list[Row]) -> str:
     arguments: list[Any] = [rows]
     if benchmark_name in ("latency", "decode"):
         arguments.append(argparse.Namespace(repeat=repeat, plot=None))
-    elif benchmark_name not in ("train", "hard"):
+    elif benchmark_name not in ("train", "hard", "cores"):
         arguments.append(repeat)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -305,16 +312,6 @@ def format_readme_row(figure: Figure, rows: list[Row], versions: dict[str, str])
     return f"| {' | '.join(cells)} |"
 
 
-def replace_readme_table(table: str) -> None:
-    """Replace the text between the two comments in README.md."""
-    text = README.read_text(encoding="utf-8")
-    before, begin, after_begin = text.partition("<!-- made by benchmarks/suite.py -->\n")
-    _, end, after = after_begin.partition("<!-- end -->\n")
-    if not begin or not end:
-        raise SystemExit("README.md lacks the comments that enclose its table")
-    README.write_text(before + begin + table + "\n" + end + after, encoding="utf-8")
-
-
 def main() -> None:
     """Parse the command line and run or report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -334,7 +331,7 @@ def main() -> None:
         return
     (RESULTS / "RESULTS.md").write_text(report(options.name), encoding="utf-8")
     if options.readme:
-        replace_readme_table(format_readme_table(options.name))
+        replace_table(README, "benchmarks/suite.py", format_readme_table(options.name))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import json
 import linecache
 import os
 import re
@@ -344,6 +345,16 @@ def test_figures_are_those_of_the_named_run(suite: Any) -> None:
     assert text == suite.report(name)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.partition(BEGIN)[2].partition(END)[0] == suite.format_readme_table(name) + "\n"
+
+
+def test_tables_of_many_cores_are_those_of_the_stored_run(suite: Any) -> None:
+    stored = ROOT / "benchmarks" / "results" / "cores.json"
+    if not stored.exists():
+        pytest.skip("there is no run of bench_cores.py in benchmarks/results yet")
+    values = json.loads(stored.read_text())
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    tables = importlib.import_module("bench_cores").page_tables(values["rows"], values["machine"])
+    assert page.partition("<!-- made by benchmarks/bench_cores.py -->\n")[2].partition(END)[0] == tables + "\n"
 
 
 def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:

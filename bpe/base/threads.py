@@ -99,7 +99,8 @@ def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads
     """Yield `work(part)` for each part as it completes, from this thread and `threads - 1` others.
 
     A free thread takes the next part, so any thread may iterate `parts`, under a lock. Of several exceptions, that of
-    the first part is raised, or of the first block where parts share a reader (`_find_first_error`). This thread works too, because one that only waited would still compete for a core.
+    the first part is raised, or of the first block where parts share a reader (`_find_first_error`). This thread works
+    too, because one that only waited would still compete for a core.
     """
     lock = Lock()
     numbered_parts = enumerate(parts)
