@@ -12,6 +12,8 @@ used by the thread that has taken it, while others take the next ones:
     thread A                                 |read and use block 0              |block 3 ...
     thread B                                                  |read and use block 1 ...
 
+Blocks of JSON Lines are whole lines, which the thread that has read them replaces by the texts of the records.
+
 A file is closed when all its blocks were read; it is an error if it has been changed by then.
 """
 
@@ -20,13 +22,14 @@ import os
 import numpy as np
 
 from bpe.base._aho_corasick cimport Finder
+from bpe.base._json cimport JsonReader, next_byte
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 from posix.unistd cimport close, pread
 
 cdef extern from "bpe/corpus/_open_file.h" nogil:
@@ -38,6 +41,9 @@ cdef enum:
     SPLIT_CONTEXT = 8         # bytes before a split point that decide whether it is one
     SIGNATURE_BYTES = 16      # that are checked without Python code
     SAMPLE_BYTES = 4096       # that `check_first_bytes` gets
+    RECORD_PADDING = 8        # bytes after the texts of records that may be written
+
+cdef const char* UTF8_BOM = b"\xef\xbb\xbf"
 
 #: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
 KERNEL_READ_BYTES = 1 << 18
@@ -47,6 +53,7 @@ cdef class FileBlock:
     """A thread's buffer for one block after the other."""
 
     def __dealloc__(self):
+        free(self.lines)
         free(self.starts)
         free(self.sizes)
         free(self.matches.rows)
@@ -62,6 +69,8 @@ cdef class FileBlock:
         """Find the documents: between separators; with `keep` each separator ends one, and none is empty."""
         cdef bint keep = reader.keep
         cdef Py_ssize_t start = 0, i
+        if reader.field is not None:                       # `read` has found them
+            return 0
         self.n_documents = 0
         self.matches.n = 0
         if reader.separator_finder is not None:
@@ -96,14 +105,14 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.documents()
         return Block(
-            text, starts, ends, self.source, self.offset, keep_separators=reader.keep, size=self.n,
+            text, starts, ends, self.source, self.offset, keep_separators=reader.keep, size=self.size,
             begins=self.begins, ends_document=self.ends_document, checked=not reader.checked,
         )
 
     @property
     def source(self):
         """The name of the block's file, for errors."""
-        return self.reader.names[self.file_number]
+        return "" if self.reader is None else self.reader.names[self.file_number]
 
 
 cdef class FileReader:
@@ -120,12 +129,16 @@ cdef class FileReader:
         check_first_bytes: called as check(first_bytes, name) for a file that may not be text, before its first block
             is used; None for no check.
         note_state: called as note(name, (size, modified)) when a file is opened; None if no file is opened twice.
+        field: the field that holds the text, for JSON Lines, with `separators` of a newline that is kept; else None.
+        parse_line: called as parse(line, number of the file, offset) for a line that the kernel cannot read; returns
+            its text.
 
     """
 
     def __cinit__(
         self, list names not None, Py_ssize_t first_file, list separators, bint keep, list strings, bint checked,
         bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES, check_first_bytes=None, note_state=None,
+        FieldPath field=None, parse_line=None,
     ):
         from bpe.corpus import reading
 
@@ -141,7 +154,8 @@ cdef class FileReader:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_state = check_first_bytes, note_state
-        self.encoded_names = [os.fsencode(name) for name in names]
+        self.field, self.parse_line = field, parse_line
+        self.encoded_names = list(map(os.fsencode, names))
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]
@@ -192,8 +206,9 @@ cdef class FileReader:
             if self.file == NULL:
                 open_next(self)
             file = self.file
-            end = find_block_end(self, last, context)
+            end = find_block_end(self, find_last_line if self.field is not None else last, context)
             block.n, block.offset = end - self.offset, self.offset
+            block.size = block.n
             block.file, block.file_number, block.index = file, self.file_number, self.n_blocks
             block.begins, block.ends_document = self.begins, end == file.size or ends_with_separator(self, end)
             self.begins = block.ends_document
@@ -214,17 +229,23 @@ cdef class FileReader:
         """Read a block that `give_out` has given out; its file is closed if it is the last one.
 
         Raises:
-            FormatError: for the first block of a file that is not text.
+            FormatError: for the first block of a file that is not text; for a bad record.
             OSError: for a file that cannot be read, got shorter or was changed.
 
         """
         cdef OpenFile* file = block.file
-        block.reserve(max(block.n, self.step), 0)
-        fill(self, file, block.data, block.n, block.offset)
-        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(block.data, block.n):
+        cdef byte_t* text
+        block.reserve(max(block.n, self.step) + (0 if self.field is None else RECORD_PADDING), 0)
+        text = block.data
+        if self.field is not None:
+            text = block.lines = <byte_t*>grow_array(block.lines, &block.lines_capacity, block.n, 1)
+        fill(self, file, text, block.n, block.offset)
+        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(text, block.n):
             with gil:
                 self.check_first_bytes(os.pread(file.descriptor, SAMPLE_BYTES, 0), block.source)
         end_read(self, file)
+        if self.field is not None:
+            read_records(self, block)
         return 0
 
 
@@ -411,3 +432,51 @@ cdef Py_ssize_t find_split(
         if not reader.unsplittable_finder.crosses_in(text, limit, end):
             return limit
     return 0
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+cdef Py_ssize_t find_last_line(void* context, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """Find the last start of a line after `start`, or at `end`; `start` if there is none."""
+    while end > start and text[end - 1] != c"\n":
+        end -= 1
+    return end
+
+
+cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
+    """Make the text of a block and its documents from its lines, whose blank ones are left out."""
+    cdef JsonReader json = JsonReader(block.lines, block.lines + block.size, c" ")
+    cdef const byte_t* line
+    cdef bint is_valid = is_utf8(block.lines, block.size)
+    cdef Py_ssize_t n
+    block.n = block.n_documents = 0
+    if block.offset == 0 and block.size >= 3 and memcmp(json.at, UTF8_BOM, 3) == 0:
+        json.at += 3
+    while json.at < json.end:
+        n = reader.field.read_record(&json, block.data + block.n) if is_valid else -1
+        if n < 0:
+            line = json.at
+            if next_byte(&json) == c"\n" or json.at == json.end:
+                json.at += json.at < json.end
+                continue
+            json.at = line
+            with gil:
+                n = parse_line(reader, block, &json)
+        block.add(block.n, block.n + n)
+        block.n += n
+    return 0
+
+
+cdef Py_ssize_t parse_line(FileReader reader, FileBlock block, JsonReader* json) except -1:
+    """Take a line that Python code reads; the size of its text, which is written after the block's."""
+    cdef Py_ssize_t offset = block.offset + (json.at - block.lines)
+    cdef const byte_t* end = <const byte_t*>memchr(json.at, c"\n", json.end - json.at)
+    cdef bytes line, text
+    line = json.at[: (json.end if end == NULL else end) - json.at]
+    text = reader.parse_line(line, block.file_number, offset)
+    if len(text) > len(line):
+        raise ValueError(f"the text of a line of {len(line)} bytes has {len(text)}; it must not be longer")
+    memcpy(block.data + block.n, <const byte_t*>text, len(text))
+    json.at = json.end if end == NULL else end + 1
+    return len(text)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import escape, find_utf8_error, to_bytes, unescape
-from bpe.corpus._json_fields import read_fields
+from bpe.corpus._json_fields import FieldPath, read_fields
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.reading import TextBlock
@@ -71,7 +71,7 @@ def _read_fields(
     data, end = block.text, len(block.text)
     buffer: Any = data.obj
     is_utf8 = find_utf8_error(data) is None
-    names = [key.encode("utf-8", "surrogatepass") for key in keys]
+    names = _encode_keys(keys)
     offsets, ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
     position = len(UTF8_BOM) if block.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
     written = lines = 0
@@ -93,6 +93,25 @@ def _read_fields(
         position += len(line) + 1
         lines += 1
     return np.frombuffer(offsets, dtype=np.int64), lines
+
+
+def make_field_path(field: str) -> FieldPath:
+    """Make the path that the kernel reads a field by."""
+    return FieldPath(_encode_keys(field.split(".")))
+
+
+def _encode_keys(keys: list[str]) -> list[bytes]:
+    return [key.encode("utf-8", "surrogatepass") for key in keys]
+
+
+def parse_line(line: bytes, context: RecordContext) -> bytes:
+    """Read the field of the line that a part of a file begins with.
+
+    Raises:
+        FormatError: for a bad record.
+
+    """
+    return _parse_line(line, context.field.split("."), context, 0) or b""
 
 
 def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:

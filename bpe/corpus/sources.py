@@ -513,12 +513,10 @@ class Sources:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
-    def _read_records(self, unit: Unit, shared: ReadState) -> Iterator[Block]:
-        """Read the documents of a unit that is no text, in blocks."""
-        file = self.files[unit.file]
-        shared.skipped = self.skipped
-        context = RecordContext(
-            file,
+    def _make_context(self, unit: Unit, shared: ReadState) -> RecordContext:
+        """Make what the readers of records need to know about a unit."""
+        return RecordContext(
+            self.files[unit.file],
             file_index=unit.file,
             start=unit.start,
             end=unit.end,
@@ -528,6 +526,12 @@ class Sources:
             encoding_errors=self.encoding_errors,
             shared=shared,
         )
+
+    def _read_records(self, unit: Unit, shared: ReadState) -> Iterator[Block]:
+        """Read the documents of a unit that is no text, in blocks."""
+        file = self.files[unit.file]
+        shared.skipped = self.skipped
+        context = self._make_context(unit, shared)
         if file.format == "jsonl":
             from bpe.corpus.jsonl import read_blocks
         elif file.format in ("csv", "tsv"):
@@ -574,27 +578,43 @@ class Sources:
                 )
 
     def _count_units_for_kernel(self, units: list[Unit], first: int, shared: ReadState) -> int:
-        """Count the units from one on that one `FileReader` may read: whole files of text, one after the other."""
-        if shared.unsplittable is None or self.encoding_errors == "replace":
+        """Count the units from one on that one `FileReader` may read: whole files of text or JSON Lines, in order."""
+        first_format, strict = self.files[units[first].file].format, self.encoding_errors == "strict"
+        is_possible = (
+            self.encoding_errors != "replace"
+            if first_format == "text"
+            else first_format == "jsonl" and strict and self._bad.raises
+        )
+        if shared.unsplittable is None or not is_possible:
             return 0
         index, shift = first, units[first].file - first
         while index < len(units):
             unit, file = units[index], self.files[units[index].file]
             is_next = unit.file == index + shift and unit.start == 0 and unit.end is None
-            if not is_next or file.format != "text" or not file.seekable or not file.size:
+            if not is_next or file.format != first_format or not file.seekable or not file.size:
                 break
             index += 1
         return index - first
+
+    def _make_line_options(self, units: list[Unit], shared: ReadState) -> dict[str, Any]:
+        """Make the arguments of a `FileReader` that are for JSON Lines."""
+        from bpe.corpus.jsonl import make_field_path, parse_line
+
+        def parse(line: bytes, number: int, offset: int) -> bytes:
+            return parse_line(line, self._make_context(Unit(units[number].file, offset, None, None), shared))
+
+        return {"field": make_field_path(self.field), "parse_line": parse}
 
     def _make_reader(
         self, units: list[Unit], shared: ReadState, *, has_repeats: bool
     ) -> Generator[FileReader, None, None]:
         """Yield a reader of files until it is finished; `has_repeats`: whether a file is read more than once."""
-        strict = self.encoding_errors == "strict"
+        strict, has_records = self.encoding_errors == "strict", self.files[units[0].file].format != "text"
 
         def check_first_bytes(first_bytes: bytes, name: str) -> None:
             check_text(first_bytes[:SIGNATURE_BYTES], name)
-            warn_about_text(first_bytes, name, self._expected)
+            if not has_records:
+                warn_about_text(first_bytes, name, self._expected)
 
         def note_state(name: str, state: tuple[int, int]) -> None:
             if shared.states.setdefault(name, state) != state:
@@ -603,14 +623,15 @@ class Sources:
         reader = FileReader(
             [self.files[unit.file].name for unit in units],
             units[0].file,
-            separators=self.separators,
-            keep=self.keep_separator,
-            strings=shared.unsplittable or [],
-            checked=strict,
+            separators=[b"\n"] if has_records else self.separators,
+            keep=has_records or self.keep_separator,
+            strings=[] if has_records else shared.unsplittable or [],
+            checked=strict and not has_records,
             separator_ends=self.separator_ends,
             step=shared.step,
             check_first_bytes=check_first_bytes if strict else None,
             note_state=note_state if has_repeats else None,
+            **(self._make_line_options(units, shared) if has_records else {}),
         )
         try:
             while not reader.finished:

@@ -172,7 +172,7 @@ cdef class WordTable:
                         position + (<uint64_t>block.file_number << FILE_POSITION_BITS) + <uint64_t>block.offset,
                     )
                 self.count_batch(&batch)
-                n_read += block.n
+                n_read += block.size
         self.check_overflow()
         return n_read
 

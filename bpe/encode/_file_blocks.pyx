@@ -337,7 +337,7 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, row
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins, ends=text.ends_document, n_bytes=0,
-            size=text.n,
+            size=text.size,
         )
         for i in range(text.n_documents):
             record.n_bytes += text.sizes[i]
