@@ -25,7 +25,6 @@ from bpe.corpus.blocks import Position
 from bpe.encode import blocks as encoding
 from bpe.errors import FormatError
 
-
 BYTES = bpe.train(texts=["low"], vocab_size=257)
 
 
