@@ -22,7 +22,6 @@ from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.reading import TextBlock
 from bpe.corpus.records import RecordContext
-from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, short_repr
 
 _SPACE = b" \t\r"
@@ -45,9 +44,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     """
     keys, n_lines = context.field.split("."), 0
     buffers = context.shared.buffers
-    with open_stream(
-        context.file, context.start, context.end, context.encoding_errors, context.shared.states
-    ) as stream:
+    with context.open_stream() as stream:
         for lines in context.read_lines(stream):
             data = buffers.take(len(lines.text) + _PADDING_BYTES)
             ends, n_read = _read_fields(lines, data, keys, context, n_lines)

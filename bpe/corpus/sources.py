@@ -6,7 +6,7 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
@@ -403,23 +403,24 @@ class Sources:
         drops_invalid = self._bad.on_error == "skip" and self.encoding_errors == "strict"
         has_repeats = len({self.files[unit.file].name for unit in units}) < len(units)
         n_done = 0
-        while n_done < len(units):
-            n_by_kernel = 0 if drops_invalid or skip else self._count_units_for_kernel(units, n_done, shared)
-            if n_by_kernel:
-                yield from self._make_reader(units[n_done : n_done + n_by_kernel], shared, has_repeats=has_repeats)
-                n_done += n_by_kernel
-                continue
-            unit, n_done = units[n_done], n_done + 1
-            blocks: Iterator[Any]
-            if self.files[unit.file].format == "text":
-                blocks = self._read_text(unit, shared, whole_documents=drops_invalid)
-                if self._closes_documents(unit):
-                    blocks = _close_documents(blocks)
-                blocks = _drop_invalid(blocks, self._bad) if drops_invalid else blocks
-            else:
-                blocks = self._read_records(unit, shared)
-            yield from _skip_documents(blocks, skip, start) if skip else blocks
-            skip = 0
+        with self._open_next_files(units, threads, shared):
+            while n_done < len(units):
+                n_by_kernel = 0 if drops_invalid or skip else self._count_units_for_kernel(units, n_done, shared)
+                if n_by_kernel:
+                    yield from self._make_reader(units[n_done : n_done + n_by_kernel], shared, has_repeats=has_repeats)
+                    n_done += n_by_kernel
+                    continue
+                unit, n_done = units[n_done], n_done + 1
+                blocks: Iterator[Any]
+                if self.files[unit.file].format == "text":
+                    blocks = self._read_text(unit, shared, whole_documents=drops_invalid)
+                    if self._closes_documents(unit):
+                        blocks = _close_documents(blocks)
+                    blocks = _drop_invalid(blocks, self._bad) if drops_invalid else blocks
+                else:
+                    blocks = self._read_records(unit, shared)
+                yield from _skip_documents(blocks, skip, start) if skip else blocks
+                skip = 0
 
     def whole_documents(
         self, start: Position | None = None
@@ -509,6 +510,24 @@ class Sources:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
+    @contextmanager
+    def _open_next_files(self, units: list[Unit], threads: int, shared: ReadState) -> Iterator[None]:
+        """Let compressed files be read before it is their turn; at the end they are closed."""
+        files = [(unit.file, self.files[unit.file]) for unit in units if (unit.start, unit.end) == (0, None)]
+        compressed_files = [
+            (index, file)
+            for index, file in files
+            if file.kind == "file" and file.compression is not None and file.format not in ("parquet", "arrow")
+        ]
+        if threads == 1 or len(compressed_files) < 2:
+            yield
+            return
+        from bpe.corpus.streams import NextFiles
+
+        shared.next_files = NextFiles(compressed_files, threads, self.encoding_errors, shared.states)
+        with closing(shared.next_files):
+            yield
+
     def _closes_documents(self, unit: Unit) -> bool:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
@@ -542,11 +561,9 @@ class Sources:
 
     def _read_text(self, unit: Unit, shared: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
-        from bpe.corpus.streams import open_stream
-
         file = self.files[unit.file]
         keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
-        with open_stream(file, unit.start, unit.end, errors, shared.states) as stream:
+        with shared.open_stream(unit.file, file, unit.start, unit.end, errors) as stream:
             cut = shared.cut
             if whole_documents or (cut is None and self._closes_documents(unit)):
                 cut = make_document_cut(separators, keep)
