@@ -129,16 +129,12 @@ cdef class FileReader:
         check_first_bytes: called as check(first_bytes, name) for a file that may not be text, before its first block
             is used; None for no check.
         note_state: called as note(name, (size, modified)) when a file is opened; None if no file is opened twice.
-        field: the field that holds the text, for JSON Lines, with `separators` of a newline that is kept; else None.
-        parse_line: called as parse(line, number of the file, offset) for a line that the kernel cannot read; returns
-            its text.
 
     """
 
     def __cinit__(
         self, list names not None, Py_ssize_t first_file, list separators, bint keep, list strings, bint checked,
         bint separator_ends=False, Py_ssize_t step=KERNEL_READ_BYTES, check_first_bytes=None, note_state=None,
-        FieldPath field=None, parse_line=None,
     ):
         from bpe.corpus import reading
 
@@ -154,7 +150,6 @@ cdef class FileReader:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_state = check_first_bytes, note_state
-        self.field, self.parse_line = field, parse_line
         self.encoded_names = list(map(os.fsencode, names))
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
@@ -165,6 +160,17 @@ cdef class FileReader:
         self.close()
         free(self.paths)
         free(self.window)
+
+    def set_field(self, FieldPath field not None, parse_line):
+        """Read the files as JSON Lines, before any block is taken; the separator must be a newline that is kept.
+
+        Args:
+            field: what holds the text.
+            parse_line: called as parse(line, number of the file, offset) for a line that the kernel cannot read;
+                returns its text, which is not longer.
+
+        """
+        self.field, self.parse_line = field, parse_line
 
     def close(self):
         """Close the files that are open after an error, while no thread reads."""

@@ -613,14 +613,14 @@ class Sources:
             index += 1
         return index - first
 
-    def _make_line_options(self, units: list[Unit], shared: ReadState) -> dict[str, Any]:
-        """Make the arguments of a `FileReader` that are for JSON Lines."""
+    def _set_field(self, reader: FileReader, units: list[Unit], shared: ReadState) -> None:
+        """Have a reader read JSON Lines."""
         from bpe.corpus.jsonl import make_field_path, parse_line
 
         def parse(line: bytes, number: int, offset: int) -> bytes:
             return parse_line(line, self._make_context(Unit(units[number].file, offset, None, None), shared))
 
-        return {"field": make_field_path(self.field), "parse_line": parse}
+        reader.set_field(make_field_path(self.field), parse)
 
     def _make_reader(
         self, units: list[Unit], shared: ReadState, *, has_repeats: bool
@@ -648,8 +648,9 @@ class Sources:
             step=shared.step,
             check_first_bytes=check_first_bytes if strict else None,
             note_state=note_state if has_repeats else None,
-            **(self._make_line_options(units, shared) if has_records else {}),
         )
+        if has_records:
+            self._set_field(reader, units, shared)
         try:
             while not reader.finished:
                 yield reader
