@@ -4,6 +4,7 @@ cimport cython
 
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._types cimport byte_t
+from bpe.corpus._json_fields cimport FieldPath
 from libc.stdint cimport int64_t
 
 #: Called as find_last(context, text, low, end): the last position greater than `low` where `text[:end]` may be split
@@ -29,6 +30,9 @@ cdef class FileBlock:
     cdef Py_ssize_t capacity           # bytes of the buffer
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
+    cdef Py_ssize_t size               # bytes of the file that it is read from
+    cdef byte_t* lines                 # of records, before their texts are read
+    cdef size_t lines_capacity
     cdef readonly Py_ssize_t index     # among the blocks of its reader
     cdef readonly bint begins_document          # with a new document rather than the rest of one
     cdef readonly bint ends_document   # the last document ends with the block
@@ -62,6 +66,8 @@ cdef class FileReader:
     cdef const char* separator
     cdef Finder unsplittable_finder    # finds strings that must not be cut
     cdef object check_first_bytes, note_state
+    cdef FieldPath field               # of JSON Lines that has the text; None for files of text
+    cdef object parse_line
     # State that threads share, under this lock, which is never acquired while holding the GIL.
     cdef cython.pythread_type_lock lock
     cdef OpenFile* open_files

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
+from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Block
 
 KERNEL_READ_BYTES: int
@@ -43,4 +44,5 @@ class FileReader:
         check_first_bytes: Callable[[bytes, str], object] | None = ...,
         note_state: Callable[[str, tuple[int, int]], Any] | None = ...,
     ) -> Self: ...
+    def set_field(self, field: FieldPath, parse_line: Callable[[bytes, int, int], bytes]) -> None: ...
     def close(self) -> None: ...

@@ -12,6 +12,8 @@ used by the thread that has taken it, while others take the next ones:
     thread A                                 |read and use block 0              |block 3 ...
     thread B                                                  |read and use block 1 ...
 
+Blocks of JSON Lines are whole lines, which the thread that has read them replaces by the texts of the records.
+
 A file is closed when all its blocks were read; it is an error if it has been changed by then. After an error no more
 blocks are given out, and files are closed as soon as no thread reads them. Errors have the number of their block
 (`block_of_reader`), since which thread's is the first depends on chance.
@@ -23,13 +25,14 @@ import numpy as np
 
 from bpe.base._aho_corasick cimport Finder
 from bpe.base._atomic cimport load, store
+from bpe.base._json cimport JsonReader, next_byte
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 from posix.unistd cimport close, pread
 
 cdef extern from "bpe/corpus/_open_file.h" nogil:
@@ -42,6 +45,9 @@ cdef enum:
     SPLIT_CONTEXT = 8         # bytes before a split point that decide whether it is one
     SIGNATURE_BYTES = 16      # that are checked without Python code
     SAMPLE_BYTES = 4096       # that `check_first_bytes` gets
+    RECORD_PADDING = 8        # bytes after the texts of records that may be written
+
+cdef const char* UTF8_BOM = b"\xef\xbb\xbf"
 
 #: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
 KERNEL_READ_BYTES = 1 << 18
@@ -51,6 +57,7 @@ cdef class FileBlock:
     """A thread's buffer for one block after the other."""
 
     def __dealloc__(self):
+        free(self.lines)
         free(self.starts)
         free(self.sizes)
         free(self.matches.rows)
@@ -66,6 +73,8 @@ cdef class FileBlock:
         """Find the documents: between separators; with `keep_separator` each separator ends one, and none is empty."""
         cdef bint keep_separator = reader.keep_separator
         cdef Py_ssize_t start = 0, i
+        if reader.field is not None:                       # `read` has found them
+            return 0
         self.n_documents = 0
         self.matches.n = 0
         if reader.separator_finder is not None:
@@ -100,7 +109,7 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.get_documents()
         return Block(
-            text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, size=self.n,
+            text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, size=self.size,
             begins_document=self.begins_document, ends_document=self.ends_document, is_checked=not reader.requires_utf8,
         )
 
@@ -109,7 +118,7 @@ cdef class FileBlock:
         """The name of the block's file, for errors."""
         if self.reader is None:
             raise ValueError("the block was not read by a FileReader")
-        return self.reader.names[self.file_number]
+        return "" if self.reader is None else self.reader.names[self.file_number]
 
 
 cdef class FileReader:
@@ -159,6 +168,17 @@ cdef class FileReader:
         free(self.paths)
         free(self.window)
 
+    def set_field(self, FieldPath field not None, parse_line):
+        """Read the files as JSON Lines, before any block is taken; the separator must be a newline that is kept.
+
+        Args:
+            field: what holds the text.
+            parse_line: called as parse(line, number of the file, offset) for a line that the kernel cannot read;
+                returns its text, which is not longer.
+
+        """
+        self.field, self.parse_line = field, parse_line
+
     def close(self):
         """Close the files that are open after an error, while no thread reads."""
         cdef OpenFile* file
@@ -205,8 +225,9 @@ cdef class FileReader:
             if self.file == NULL:
                 open_next(self)
             file = self.file
-            end = find_block_end(self, find_last, context)
+            end = find_block_end(self, find_last_line if self.field is not None else find_last, context)
             block.n, block.offset = end - self.offset, self.offset
+            block.size = block.n
             block.file, block.file_number, block.index = file, self.file_number, self.n_blocks
             block.begins_document = self.begins_document
             self.begins_document = block.ends_document = end == file.size or ends_with_separator(self, end)
@@ -227,25 +248,31 @@ cdef class FileReader:
         """Read a block that `give_out` has given out; its file is closed if it is the last one.
 
         Raises:
-            FormatError: for the first block of a file that is not text.
+            FormatError: for the first block of a file that is not text; for a bad record.
             OSError: for a file that cannot be read, got shorter or was changed.
 
         """
         cdef OpenFile* file = block.file
+        cdef byte_t* text
         cdef Py_ssize_t n_read
         cdef int code
-        block.reserve(max(block.n, self.block_bytes), 0)
-        n_read = fill(file, block.data, block.n, block.offset)
+        block.reserve(max(block.n, self.block_bytes) + (0 if self.field is None else RECORD_PADDING), 0)
+        text = block.data
+        if self.field is not None:
+            text = block.lines = <byte_t*>grow_array(block.lines, &block.lines_capacity, block.n, 1)
+        n_read = fill(file, text, block.n, block.offset)
         code = errno
         if n_read < block.n:
             with gil:
                 raise_for_read(self, block, file, code, block.offset + n_read)
-        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(block.data, block.n):
+        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(text, block.n):
             with gil:
                 check_beginning(self, block)
         if end_read(self, file):
             with gil:
                 raise_for_change(self, block)
+        if self.field is not None:
+            read_records(self, block)
         return 0
 
 
@@ -491,3 +518,54 @@ cdef Py_ssize_t find_split(
         if not reader.unsplittable_finder.crosses_in(text, limit, end):
             return limit
     return 0
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+cdef Py_ssize_t find_last_line(void* context, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """Find the last start of a line after `start`, or at `end`; `start` if there is none."""
+    while end > start and text[end - 1] != c"\n":
+        end -= 1
+    return end
+
+
+cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
+    """Make the text of a block and its documents from its lines, whose blank ones are left out."""
+    cdef JsonReader json = JsonReader(block.lines, block.lines + block.size, c" ")
+    cdef const byte_t* line
+    cdef bint is_valid = is_utf8(block.lines, block.size)
+    cdef Py_ssize_t n
+    block.n = block.n_documents = 0
+    if block.offset == 0 and block.size >= 3 and memcmp(json.at, UTF8_BOM, 3) == 0:
+        json.at += 3
+    while json.at < json.end:
+        n = reader.field.read_record(&json, block.data + block.n) if is_valid else -1
+        if n < 0:
+            line = json.at
+            if next_byte(&json) == c"\n" or json.at == json.end:
+                json.at += json.at < json.end
+                continue
+            json.at = line
+            with gil:
+                n = parse_line(reader, block, &json)
+        block.add_document(block.n, block.n + n)
+        block.n += n
+    return 0
+
+
+cdef Py_ssize_t parse_line(FileReader reader, FileBlock block, JsonReader* json) except -1:
+    """Take a line that Python code reads; the size of its text, which is written after the block's."""
+    cdef Py_ssize_t offset = block.offset + (json.at - block.lines)
+    cdef const byte_t* end = <const byte_t*>memchr(json.at, c"\n", json.end - json.at)
+    cdef bytes line, text
+    line = json.at[: (json.end if end == NULL else end) - json.at]
+    try:
+        text = reader.parse_line(line, block.file_number, offset)
+    except Exception as error:
+        fail(reader, block, NULL, error)
+    if len(text) > len(line):
+        raise ValueError(f"the text of a line of {len(line)} bytes has {len(text)}; it must not be longer")
+    memcpy(block.data + block.n, <const byte_t*>text, len(text))
+    json.at = json.end if end == NULL else end + 1
+    return len(text)

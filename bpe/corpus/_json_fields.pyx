@@ -11,15 +11,38 @@ from bpe.base._types cimport byte_t
 from libc.stdint cimport int64_t
 from libc.string cimport memchr, memcmp
 
-cdef enum:
-    MAX_KEYS = 16            # nested fields that lead to the text
-
 cdef struct Field:            # the wanted field
+    const Path* path
     byte_t* out               # where its text is written; needs 8 bytes more than the input has
-    const byte_t* keys[MAX_KEYS]
-    Py_ssize_t sizes[MAX_KEYS]
-    int n_keys
     bint was_read             # whether its text was read
+
+
+cdef class FieldPath:
+    """The names that lead to a field, bytes, from the outermost; any number of threads may read with one."""
+
+    def __cinit__(self, names):
+        cdef Py_ssize_t i
+        cdef bytes name
+        self.names = list(names)
+        self.path.n = len(self.names) if len(self.names) <= MAX_NAMES else 0
+        for i in range(self.path.n):
+            name = self.names[i]
+            self.path.names[i], self.path.sizes[i] = name, len(name)
+
+    cdef Py_ssize_t read_record(self, JsonReader* reader, byte_t* out) noexcept nogil:
+        """Take a line of UTF-8, and write the field to `out`; its size, or -1 for an unusual line, which is not taken.
+
+        The output needs 8 bytes more than the line has.
+        """
+        cdef const byte_t* line = reader.at
+        cdef Field field = Field(path=&self.path, out=out, was_read=False)
+        if (
+            self.path.n and read_object(reader, &field, 0) and field.was_read
+            and (accept(reader, c"\n") or reader.at == reader.end)
+        ):
+            return field.out - out
+        reader.at = line
+        return -1
 
 
 cdef bint read_object(JsonReader* reader, Field* field, int level) noexcept nogil:
@@ -39,6 +62,7 @@ cdef bint read_object(JsonReader* reader, Field* field, int level) noexcept nogi
 
 cdef bint read_member(JsonReader* reader, Field* field, int level) noexcept nogil:
     """Take a member of an object; False if it is invalid, or the wanted one and not what it must be."""
+    cdef const Path* path = field.path
     cdef const byte_t* name
     cdef Py_ssize_t size
     cdef bint is_wanted
@@ -47,14 +71,14 @@ cdef bint read_member(JsonReader* reader, Field* field, int level) noexcept nogi
     name = reader.at
     if read_string(reader, NULL) < 0:
         return False
-    is_wanted = reader.at - 1 - name == field.sizes[level] and memcmp(name, field.keys[level], field.sizes[level]) == 0
+    is_wanted = reader.at - 1 - name == path.sizes[level] and memcmp(name, path.names[level], path.sizes[level]) == 0
     if not accept(reader, c":"):
         return False
     if memchr(name, c"\\", reader.at - name) != NULL:
         return False                                       # perhaps the wanted name, with an escape
     if not is_wanted:
         return skip_value(reader, level + 1)
-    if level + 1 < field.n_keys:
+    if level + 1 < path.n:
         return not field.was_read and read_object(reader, field, level + 1)
     if field.was_read or not accept(reader, c'"'):
         return False
@@ -84,36 +108,22 @@ def read_fields(
         (the start of the first line that was not read, or `end`; the bytes in `out`; the number of texts).
 
     """
+    cdef FieldPath path = FieldPath(keys)
     cdef JsonReader reader
-    cdef Field field
-    cdef const byte_t* line
-    cdef byte_t* base
-    cdef Py_ssize_t n = 0, i, capacity = ends.shape[0]
-    cdef bytes key
+    cdef Py_ssize_t n = 0, size = 0, capacity = ends.shape[0]
     if not 0 <= start <= end <= text.shape[0] or not 0 <= n_written <= out.shape[0] - (end - start) - 8:
         raise ValueError(
             f"text[{start}:{end}] of {text.shape[0]} bytes goes to out[{n_written}:] of {out.shape[0]}; it must fit"
         )
-    if not 0 < len(keys) <= MAX_KEYS or start == end:
+    if start == end:
         return start, n_written, 0
-    for i in range(len(keys)):
-        key = keys[i]
-        field.keys[i], field.sizes[i] = key, len(key)
-    field.n_keys = len(keys)
     with nogil:
-        base = &out[0]
         reader = JsonReader(&text[0] + start, &text[0] + end, c" ")
-        field.out = base + n_written
         while n < capacity and reader.at < reader.end:
-            line = reader.at
-            field.was_read = False
-            if not (
-                read_object(&reader, &field, 0) and field.was_read
-                and (accept(&reader, c"\n") or reader.at == reader.end)
-            ):
-                reader.at, field.out = line, base + n_written
+            size = path.read_record(&reader, &out[0] + n_written)
+            if size < 0:
                 break
-            n_written = field.out - base
+            n_written += size
             ends[n] = n_written
             n += 1
     return reader.at - &text[0], n_written, n

@@ -156,7 +156,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
             raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
         with open_stream(file, states=states) as stream:
             names = _read_header(_Lines(context, stream), context, dialect)
-    with open_stream(file, context.start, context.end, context.encoding_errors, states) as stream:
+    with context.open_stream() as stream:
         lines = _Lines(context, stream)
         columns = _read_header(lines, context, dialect) if names is None else names
         if columns is not None:

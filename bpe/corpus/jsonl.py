@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import escape, find_utf8_error, to_bytes, unescape
-from bpe.corpus._json_fields import read_fields
+from bpe.corpus._json_fields import FieldPath, read_fields
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.reading import TextBlock
 from bpe.corpus.records import RecordContext
-from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, short_repr
 
 _SPACE = b" \t\r"
@@ -45,9 +44,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     """
     keys, n_lines = context.field.split("."), 0
     buffers = context.state.buffers
-    with open_stream(
-        context.file, context.start, context.end, context.encoding_errors, context.state.file_states
-    ) as stream:
+    with context.open_stream() as stream:
         for lines in context.read_lines(stream):
             data = buffers.take(len(lines.text) + _PADDING_BYTES)
             ends, n_read = _read_fields(lines, data, keys, context, n_lines)
@@ -71,7 +68,7 @@ def _read_fields(
     data, end = block.text, len(block.text)
     buffer: Any = data.obj
     is_utf8 = find_utf8_error(data) is None
-    names = [key.encode("utf-8", "surrogatepass") for key in keys]
+    names = _encode_keys(keys)
     offsets, text_ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
     position = len(UTF8_BOM) if block.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
     n_written = n_lines = 0
@@ -93,6 +90,25 @@ def _read_fields(
         position += len(line) + 1
         n_lines += 1
     return np.frombuffer(offsets, dtype=np.int64), n_lines
+
+
+def make_field_path(field: str) -> FieldPath:
+    """Make the path that the kernel reads a field by."""
+    return FieldPath(_encode_keys(field.split(".")))
+
+
+def _encode_keys(keys: list[str]) -> list[bytes]:
+    return [key.encode("utf-8", "surrogatepass") for key in keys]
+
+
+def parse_line(line: bytes, context: RecordContext) -> bytes:
+    """Read the field of the line that a part of a file begins with.
+
+    Raises:
+        FormatError: for a bad record.
+
+    """
+    return _parse_line(line, context.field.split("."), context, 0) or b""
 
 
 def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:

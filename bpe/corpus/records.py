@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from bpe.errors import FormatError
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
+    from bpe.corpus.streams import NextFiles
 
 OnError = Literal["raise", "skip"]
 #: How quotation marks are read: as those of fields, unless they seem to be text in TSV; as those of fields; as text.
@@ -84,6 +86,7 @@ class ReadState:
         file_states: what the files were when they were first opened: the size, and the time of the last change.
         unclaimed_bytes: the bytes on disk that were read for blocks without documents; the next block adds them.
         n_bad_records: the number of bad records before the records that are read now.
+        next_files: the compressed files that are read before it is their turn; None if there are none.
 
     """
 
@@ -95,6 +98,18 @@ class ReadState:
     file_states: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed_bytes: int = 0
     n_bad_records: int = 0
+    next_files: NextFiles | None = None
+
+    def open_stream(
+        self, index: int, file: SourceFile, start: int, end: int | None, errors: EncodingErrors
+    ) -> AbstractContextManager[Stream]:
+        """Open a file, whose index among the sources is given, as `streams.open_stream` does."""
+        from bpe.corpus.streams import open_stream
+
+        opened = (
+            self.next_files.open_stream(index) if self.next_files is not None and (start, end) == (0, None) else None
+        )
+        return open_stream(file, start, end, errors, self.file_states) if opened is None else opened
 
     def claim_bytes(self, more: int = 0) -> int:
         """Return `more` and the bytes that no block has claimed."""
@@ -132,6 +147,10 @@ class RecordContext:
     def source(self) -> str:
         """The name of the file, for errors."""
         return self.file.name
+
+    def open_stream(self) -> AbstractContextManager[Stream]:
+        """Open the part of the file."""
+        return self.state.open_stream(self.file_index, self.file, self.start, self.end, self.encoding_errors)
 
     def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
         """Yield blocks of whole lines."""

@@ -6,7 +6,7 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
@@ -407,25 +407,26 @@ class Sources:
         drops_invalid = self._bad_records.on_error == "skip" and self.encoding_errors == "strict"
         has_repeats = len({self.files[unit.file_index].name for unit in units}) < len(units)
         n_done = 0
-        while n_done < len(units):
-            n_by_kernel = (
-                0 if drops_invalid or documents_to_skip else self._count_units_for_kernel(units, n_done, state)
-            )
-            if n_by_kernel:
-                yield from self._make_reader(units[n_done : n_done + n_by_kernel], state, has_repeats=has_repeats)
-                n_done += n_by_kernel
-                continue
-            unit, n_done = units[n_done], n_done + 1
-            blocks: Iterator[Any]
-            if self.files[unit.file_index].format == "text":
-                blocks = self._read_text(unit, state, whole_documents=drops_invalid)
-                if self._drops_trailing_document(unit):
-                    blocks = _drop_trailing_documents(blocks)
-                blocks = _drop_invalid(blocks, self._bad_records) if drops_invalid else blocks
-            else:
-                blocks = self._read_records(unit, state)
-            yield from _skip_documents(blocks, documents_to_skip, start) if documents_to_skip else blocks
-            documents_to_skip = 0
+        with self._open_next_files(units, threads, state):
+            while n_done < len(units):
+                n_by_kernel = (
+                    0 if drops_invalid or documents_to_skip else self._count_units_for_kernel(units, n_done, state)
+                )
+                if n_by_kernel:
+                    yield from self._make_reader(units[n_done : n_done + n_by_kernel], state, has_repeats=has_repeats)
+                    n_done += n_by_kernel
+                    continue
+                unit, n_done = units[n_done], n_done + 1
+                blocks: Iterator[Any]
+                if self.files[unit.file_index].format == "text":
+                    blocks = self._read_text(unit, state, whole_documents=drops_invalid)
+                    if self._drops_trailing_document(unit):
+                        blocks = _drop_trailing_documents(blocks)
+                    blocks = _drop_invalid(blocks, self._bad_records) if drops_invalid else blocks
+                else:
+                    blocks = self._read_records(unit, state)
+                yield from _skip_documents(blocks, documents_to_skip, start) if documents_to_skip else blocks
+                documents_to_skip = 0
 
     def whole_documents(
         self, start: Position | None = None
@@ -521,16 +522,34 @@ class Sources:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
+    @contextmanager
+    def _open_next_files(self, units: list[Unit], threads: int, state: ReadState) -> Iterator[None]:
+        """Let compressed files be read before it is their turn; at the end they are closed."""
+        files = [
+            (unit.file_index, self.files[unit.file_index]) for unit in units if (unit.start, unit.end) == (0, None)
+        ]
+        compressed_files = [
+            (index, file)
+            for index, file in files
+            if file.kind == "file" and file.compression is not None and file.format not in ("parquet", "arrow")
+        ]
+        if threads == 1 or len(compressed_files) < 2:
+            yield
+            return
+        from bpe.corpus.streams import NextFiles
+
+        state.next_files = NextFiles(compressed_files, threads, self.encoding_errors, state.file_states)
+        with closing(state.next_files):
+            yield
+
     def _drops_trailing_document(self, unit: Unit) -> bool:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
-    def _read_records(self, unit: Unit, state: ReadState) -> Iterator[Block]:
-        """Read the documents of a unit that is no text, in blocks."""
-        file = self.files[unit.file_index]
-        state.n_bad_records = self.skipped
-        context = RecordContext(
-            file,
+    def _make_context(self, unit: Unit, state: ReadState) -> RecordContext:
+        """Make what the readers of records need to know about a unit."""
+        return RecordContext(
+            self.files[unit.file_index],
             file_index=unit.file_index,
             start=unit.start,
             end=unit.end,
@@ -540,6 +559,12 @@ class Sources:
             encoding_errors=self.encoding_errors,
             state=state,
         )
+
+    def _read_records(self, unit: Unit, state: ReadState) -> Iterator[Block]:
+        """Read the documents of a unit that is no text, in blocks."""
+        file = self.files[unit.file_index]
+        state.n_bad_records = self.skipped
+        context = self._make_context(unit, state)
         if file.format == "jsonl":
             from bpe.corpus.jsonl import read_blocks
         elif file.format in ("csv", "tsv"):
@@ -550,11 +575,9 @@ class Sources:
 
     def _read_text(self, unit: Unit, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
-        from bpe.corpus.streams import open_stream
-
         file = self.files[unit.file_index]
         keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
-        with open_stream(file, unit.start, unit.end, errors, state.file_states) as stream:
+        with state.open_stream(unit.file_index, file, unit.start, unit.end, errors) as stream:
             find_block_end = state.find_block_end
             if whole_documents or (find_block_end is None and self._drops_trailing_document(unit)):
                 find_block_end = make_document_end_finder(separators, keep_separator)
@@ -586,27 +609,43 @@ class Sources:
                 )
 
     def _count_units_for_kernel(self, units: list[Unit], first: int, state: ReadState) -> int:
-        """Count the units from one on that one `FileReader` may read: whole files of text, one after the other."""
-        if state.unsplittable is None or self.encoding_errors == "replace":
+        """Count the units from one on that one `FileReader` may read: whole files of text or JSON Lines, in order."""
+        first_format, strict = self.files[units[first].file_index].format, self.encoding_errors == "strict"
+        is_possible = (
+            self.encoding_errors != "replace"
+            if first_format == "text"
+            else first_format == "jsonl" and strict and self._bad_records.raises
+        )
+        if state.unsplittable is None or not is_possible:
             return 0
         index, shift = first, units[first].file_index - first
         while index < len(units):
             unit, file = units[index], self.files[units[index].file_index]
             is_next = unit.file_index == index + shift and unit.start == 0 and unit.end is None
-            if not is_next or file.format != "text" or not file.seekable or not file.size:
+            if not is_next or file.format != first_format or not file.seekable or not file.size:
                 break
             index += 1
         return index - first
+
+    def _set_field(self, reader: FileReader, units: list[Unit], state: ReadState) -> None:
+        """Have a reader read JSON Lines."""
+        from bpe.corpus.jsonl import make_field_path, parse_line
+
+        def parse(line: bytes, number: int, offset: int) -> bytes:
+            return parse_line(line, self._make_context(Unit(units[number].file_index, offset, None, None), state))
+
+        reader.set_field(make_field_path(self.field), parse)
 
     def _make_reader(
         self, units: list[Unit], state: ReadState, *, has_repeats: bool
     ) -> Generator[FileReader, None, None]:
         """Yield a reader of files until it is finished; `has_repeats`: whether a file is read more than once."""
-        strict = self.encoding_errors == "strict"
+        strict, has_records = self.encoding_errors == "strict", self.files[units[0].file_index].format != "text"
 
         def check_first_bytes(first_bytes: bytes, name: str) -> None:
             check_text(first_bytes[:SIGNATURE_BYTES], name)
-            warn_about_text(first_bytes, name, self._expected)
+            if not has_records:
+                warn_about_text(first_bytes, name, self._expected)
 
         def note_state(name: str, file_state: tuple[int, int]) -> None:
             if state.file_states.setdefault(name, file_state) != file_state:
@@ -615,15 +654,17 @@ class Sources:
         reader = FileReader(
             [self.files[unit.file_index].name for unit in units],
             units[0].file_index,
-            separators=self.separators,
-            keep_separator=self.keep_separator,
-            strings=state.unsplittable or [],
-            requires_utf8=strict,
+            separators=[b"\n"] if has_records else self.separators,
+            keep_separator=has_records or self.keep_separator,
+            strings=[] if has_records else state.unsplittable or [],
+            requires_utf8=strict and not has_records,
             separator_ends=self.separator_ends,
             block_bytes=state.block_bytes,
             check_first_bytes=check_first_bytes if strict else None,
             note_state=note_state if has_repeats else None,
         )
+        if has_records:
+            self._set_field(reader, units, state)
         try:
             while not reader.finished:
                 yield reader

@@ -1,16 +1,17 @@
 """Opening the text of a file, whatever holds it: regular files, pipes, standard input, remote and compressed files.
 
 Of compressed data, every member, frame or stream is read, not only the first. A compressed or remote file is read by a
-thread ahead of the caller. A pipe is read in the caller's thread only, since Ctrl-C interrupts no other thread that
-waits for one.
+thread ahead of the caller; for several threads, so are the compressed files after it (`NextFiles`). A pipe is read in
+the caller's thread only, since Ctrl-C interrupts no other thread that waits for one.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -40,6 +41,10 @@ class _ChunkStream(Stream):
         self._chunks, self._bytes_left = chunks, end
         self._chunk = memoryview(b"")
         self._bytes_taken = self._bytes_counted = 0
+
+    def start(self) -> None:
+        """Start the thread that reads ahead, before anything else is read."""
+        next(self._chunks)  # the empty one
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer with what is left of a chunk."""
@@ -112,7 +117,7 @@ def open_stream(
                 return
         chunks = decompress(raw, compression, file.name) if compression is not None else _read_chunks(raw)
         if file.kind in ("file", "remote"):
-            chunks = read_ahead(chunks, _measure, READ_AHEAD_BYTES)
+            chunks = read_ahead(_begin_empty(chunks), _measure, READ_AHEAD_BYTES)
         stack.enter_context(closing(chunks))
         yield _ChunkStream(chunks, file.name, start, end)
 
@@ -189,6 +194,67 @@ def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
         while count := stream.readinto(buffer[:bytes_left]):
             text, bytes_left = (text + bytes(buffer[:count]))[-size:], bytes_left - count
     return b"" if bytes_left else text
+
+
+def _begin_empty(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
+    """Yield an empty chunk, which is there at once, before the others."""
+    yield b"", 0
+    yield from chunks
+
+
+class NextFiles:
+    """Compressed files that are opened, and read by threads of their own, before it is their turn.
+
+    Args:
+        files: regular files that will be read as a whole, with their indices, in order.
+        n: how many are read at once, the present one included.
+        errors, states: as for `open_stream`.
+
+    """
+
+    def __init__(
+        self, files: Iterable[tuple[int, SourceFile]], n: int, errors: EncodingErrors, states: FileStates
+    ) -> None:
+        self._files, self._n, self._errors, self._states = deque(files), n, errors, states
+        self._opened: deque[tuple[int, ExitStack, Stream]] = deque()
+
+    def open_stream(self, index: int) -> AbstractContextManager[Stream] | None:
+        """Return a file that was opened, or None; start to read those after it."""
+        found = None
+        while self._opened and self._opened[0][0] <= index:
+            opened_index, stack, stream = self._opened.popleft()
+            if opened_index == index:
+                found = _hold(stack, stream)
+            else:
+                _abandon(stack)
+        while self._files and self._files[0][0] <= index:
+            self._files.popleft()
+        while self._files and len(self._opened) < self._n - 1:
+            self._open(*self._files.popleft())
+        return found
+
+    def _open(self, index: int, file: SourceFile) -> None:
+        with ExitStack() as stack, suppress(OSError):  # which is raised again when it is the file's turn
+            stream = stack.enter_context(open_stream(file, 0, None, self._errors, self._states))
+            assert isinstance(stream, _ChunkStream)
+            stream.start()
+            self._opened.append((index, stack.pop_all(), stream))
+
+    def close(self) -> None:
+        """Close the files that were opened before their turn."""
+        while self._opened:
+            _abandon(self._opened.popleft()[1])
+
+
+@contextmanager
+def _hold(stack: ExitStack, stream: Stream) -> Iterator[Stream]:
+    with stack:
+        yield stream
+
+
+def _abandon(stack: ExitStack) -> None:
+    """Leave a stack as an error does, so that a file that was not read is not compared."""
+    stack.__exit__(GeneratorExit, GeneratorExit(), None)
 
 
 def _measure(chunk: Chunk) -> int:

@@ -134,7 +134,7 @@ cdef class WordTable:
                         corpus_position + (<uint64_t>block.file_number << FILE_POSITION_BITS) + <uint64_t>block.offset,
                     )
                 self.count_batch(&batch)
-                n_read += block.n
+                n_read += block.size
                 if read_clock() >= end_time or measure_words(&self.words) > max_memory:
                     break
         self.check_overflow()

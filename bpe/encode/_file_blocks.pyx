@@ -332,7 +332,7 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, row
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
-            size=text.n, file=text.reader.first_file + text.file_number, first_start=-1,
+            size=text.size, file=text.reader.first_file + text.file_number, first_start=-1,
         )
         if (not text.begins_document) < text.n_documents:
             record.first_start = text.offset + text.starts[not text.begins_document]

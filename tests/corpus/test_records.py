@@ -22,7 +22,10 @@ import bpe
 from bpe.corpus import jsonl as jsonl_module
 from bpe.corpus import reading
 from bpe.corpus.blocks import Position
+from bpe.encode import blocks as encoding
 from bpe.errors import FormatError
+
+BYTES = bpe.train(texts=["low"], vocab_size=257)
 
 
 @pytest.fixture
@@ -86,6 +89,11 @@ def test_bad_json_lines(
         bpe.FormatError, match=rf'a\.jsonl{ending}, line 3: {BAD_LINES[bad]}.*; correct it, .*on_error="skip"'
     ):
         read(bpe.Sources(path))
+    for threads in (1, 2):
+        with pytest.raises(bpe.FormatError, match=rf"a\.jsonl{ending}, line {'[35]' if threads > 1 else 3}: "):
+            bpe.count_words(files=path, threads=threads)
+        with pytest.raises(bpe.FormatError, match=rf"a\.jsonl{ending}, line 3: {BAD_LINES[bad]}"):
+            BYTES.encode_files(path, threads=threads)
     skipping = bpe.Sources(path, on_error="skip")
     assert read(skipping) == ["low", "lower"]
     assert skipping.skipped == 2
@@ -122,8 +130,8 @@ def test_json_lines_equal_the_naive_twin(
     """Also without the kernel: the documents do not depend on which lines it reads."""
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + b"\n".join(lines))
-    expected, bad = [], 0
-    for line in lines:
+    expected, bad, first_bad = [], 0, 0
+    for number, line in enumerate(lines, 1):
         if not line.strip(b" \t\r"):
             continue
         try:
@@ -133,13 +141,46 @@ def test_json_lines_equal_the_naive_twin(
         if isinstance(value, str):
             expected.append(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         else:
-            bad += 1
+            bad, first_bad = bad + 1, first_bad or number
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
         for kernel in (jsonl_module.read_fields, reads_nothing):
             patch.setattr(jsonl_module, "read_fields", kernel)
             found = bpe.Sources(path, on_error="skip")
             assert (read(found), found.skipped) == (expected, bad)
+        patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
+        for threads in (1, 3):
+            if bad:
+                with pytest.raises(bpe.FormatError, match=f"line {first_bad}: "):
+                    BYTES.encode_files([path, path], threads=threads)
+                continue
+            batch = BYTES.encode_files([path, path], threads=threads)
+            assert [BYTES.decode(ids) for ids in batch.to_list()] == expected * 2
+
+
+def test_json_lines_of_several_files_and_formats(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads take lines of any file; special tokens, ids around documents, positions and counts are as in memory."""
+    monkeypatch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
+    texts = [f'low{"er" * (i % 5)}<|end|>\n"{i}é" est' for i in range(60)]
+    paths = [write(tmp_path / f"{i}.jsonl{'.gz' * (i == 3)}", texts[10 * i : 10 * i + 10]) for i in range(6)]
+    paths.insert(2, write(tmp_path / "a.txt", ["low", "est"]))
+    (tmp_path / "empty.jsonl").write_bytes(b"\n \r\n")
+    paths.insert(4, tmp_path / "empty.jsonl")
+    tok = bpe.train(texts=texts, vocab_size=300, special_tokens=["<|end|>"])
+    everything = [*texts[:20], "low|est", *texts[20:]]
+    for options in ({}, {"allowed_special": "all"}, {"allowed_special": "all", "append": "<|end|>"}):
+        expected = [
+            tok.encode(text, allowed_special=options.get("allowed_special", ())).tolist()
+            + [tok.special_tokens["<|end|>"]] * ("append" in options)
+            for text in everything
+        ]
+        for threads in (1, 2, 5):
+            assert tok.encode_files(paths, threads=threads, **options).to_list() == expected  # type: ignore[arg-type]
+    with pytest.raises(bpe.FormatError, match=r"0\.jsonl.*<\|end\|>"):
+        tok.encode_files(paths, threads=2, disallowed_special="all")
+    for threads in (1, 2, 5):
+        counts = bpe.count_words(files=paths, threads=threads)
+        assert list(counts.items()) == list(bpe.count_words(texts=everything).items())
 
 
 def test_blank_lines_take_no_memory(tmp_path: Path) -> None:

@@ -558,3 +558,33 @@ def test_a_forked_child_is_refused_the_parents_blocks(tmp_path: Path) -> None:
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     blocks.close()
+
+
+@pytest.mark.parametrize("kind", ["txt", "jsonl", "csv"])
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_compressed_files_that_are_read_before_their_turn(kind: str, ending: str, tmp_path: Path) -> None:
+    """The documents, the file of an error, and that no file or thread is left, do not depend on the threads."""
+    texts = [[f"low {i} {j}" * 50 for j in range(200)] for i in range(7)]
+    paths = [write(tmp_path / f"{i}.{kind}{ending}", file_texts) for i, file_texts in enumerate(texts)]
+    paths[3:3] = [write(tmp_path / f"plain.{kind}", ["est"]), paths[1]]
+    tok = bpe.train(texts=["low"], vocab_size=257)
+    expected = tok.encode_files(bpe.Sources(paths, separator="|" if kind == "txt" else None), threads=1)
+    counts = bpe.count_words(files=paths, threads=1)
+    for threads in (2, 4, 20):
+        batch = tok.encode_files(bpe.Sources(paths, separator="|" if kind == "txt" else None), threads=threads)
+        assert batch.to_list() == expected.to_list()
+        assert list(bpe.count_words(files=paths, threads=threads).items()) == list(counts.items())
+    n_threads, n_open = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    sources = bpe.Sources(paths)
+    paths[-1].write_bytes(paths[-1].read_bytes()[:-40])
+    paths[-2].unlink()
+    for threads in (1, 2, 4):
+        with pytest.raises(FileNotFoundError, match=rf"5\.{kind}"):
+            tok.encode_files(sources, threads=threads)
+    paths[2].write_bytes(paths[2].read_bytes()[:-40])
+    for threads in (1, 2, 4, 20):
+        with pytest.raises(bpe.FormatError, match=rf"2\.{kind}.*(damaged|ends early)"):
+            tok.encode_files(sources, threads=threads)
+        with closing(sources.blocks(None, threads)) as blocks:
+            next(blocks)
+    assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (n_threads, n_open)
