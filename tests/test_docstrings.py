@@ -87,7 +87,7 @@ SUFFIXES = {
 #: Names of other libraries, and those that stand for many.
 OTHER_NAMES = {
     "BPE_ANNOTATE", "BPE_DEBUG", "BPE_SANITIZE", "BPE_TRACE", "KW_ONLY", "_educational", "_encode_unstable_native",
-    "FIRST_SEEN_PER_BLOCK", "bytes_to_unicode",
+    "bytes_to_unicode",
     "fancy_regex", "find_NAME_end", "from_NAME", "ignore_index", "name_interval", "named_x", "parse_special",
     "process_offsets", "transform_range", "unicode_normalization_alignments",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from bpe.base._pages cimport grow_zeroed, release, trim_heap, allocate_zeroed
 from bpe.base._types cimport byte_t, count_t
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.pretokenize._char_masks cimport Cursor
-from bpe.pretokenize._safe_points cimport find_last_split_point
+from bpe.pretokenize._safe_points cimport find_last_pretoken_split
 from bpe.pretokenize._scanner cimport MIN_ROOM, open_cursor, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -55,7 +55,7 @@ cdef inline size_t measure_words(const Words* words) noexcept nogil:
 
 
 cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
-    return find_last_split_point((<int*>scanner)[0], text, low, end)
+    return find_last_pretoken_split((<int*>scanner)[0], text, low, end)
 
 
 cdef class WordTable:

@@ -38,7 +38,7 @@ from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._high_merges cimport UNIT_BREAK
 from bpe.merge._merger cimport Merger
 from bpe.merge._token_tree cimport TokenTree
-from bpe.pretokenize._safe_points cimport find_next_split_point, find_last_split_point
+from bpe.pretokenize._safe_points cimport find_next_pretoken_split, find_last_pretoken_split
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
@@ -215,7 +215,7 @@ cdef class Encoder:
             split = find_first_unjoined(splits, text, pos, search_end)
             if split < search_end:
                 return split
-        return find_next_split_point(self.scanner, text, pos, end)
+        return find_next_pretoken_split(self.scanner, text, pos, end)
 
     def find_last_split(self, const byte_t[::1] text, Py_ssize_t start):
         """Find the last position after `start` where a text may be split, whatever follows it; else `start`."""
@@ -235,7 +235,7 @@ cdef class Encoder:
             split = find_last_unjoined(splits, text, search_start, end)
             if split > search_start:
                 return split
-        split = find_last_split_point(self.scanner, text, start, end)
+        split = find_last_pretoken_split(self.scanner, text, start, end)
         if split <= start and splits != NULL:
             split = find_last_unjoined(splits, text, start, end)
         return split

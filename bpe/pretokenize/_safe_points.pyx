@@ -22,7 +22,7 @@ cdef enum:
     STEP_POSITIONS = 64       # positions that are rejected at once where split points are far apart
 
 
-cdef Py_ssize_t find_next_split_point(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_next_pretoken_split(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the first safe split point at or after `pos`, 0 excluded; `end` if there is none."""
     if scanner == WHOLE_TEXT:
         return end
@@ -37,17 +37,17 @@ cdef Py_ssize_t find_next_split_point(int scanner, const byte_t* text, Py_ssize_
 
 
 def find_next(int scanner, const byte_t[::1] text, Py_ssize_t pos):
-    """Call `find_next_split_point` for a text from Python; the text's length if there is none."""
+    """Call `find_next_pretoken_split` for a text from Python; the text's length if there is none."""
     cdef Py_ssize_t end = text.shape[0]
     if pos >= end:
         return end
     pos = max(pos, <Py_ssize_t>0)
     with nogil:
-        pos = find_next_split_point(scanner, &text[0], pos, end)
+        pos = find_next_pretoken_split(scanner, &text[0], pos, end)
     return pos
 
 
-cdef Py_ssize_t find_last_split_point(int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_last_pretoken_split(int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
     """Return the last safe split point after `start`, whatever text follows `end`; `start` if there is none."""
     cdef Py_ssize_t pos = end
     if scanner == WHOLE_TEXT:
@@ -69,13 +69,13 @@ cdef Py_ssize_t find_last_split_point(int scanner, const byte_t* text, Py_ssize_
 
 
 def find_last(int scanner, const byte_t[::1] text, Py_ssize_t start):
-    """Call `find_last_split_point` for a text from Python."""
+    """Call `find_last_pretoken_split` for a text from Python."""
     cdef Py_ssize_t end = text.shape[0]
     start = max(start, <Py_ssize_t>0)
     if end <= start:
         return start
     with nogil:
-        start = find_last_split_point(scanner, &text[0], start, end)
+        start = find_last_pretoken_split(scanner, &text[0], start, end)
     return start
 
 
