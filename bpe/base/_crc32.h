@@ -47,14 +47,12 @@ static uint32_t bpe_crc32_go_on_plain(uint32_t crc, const uint8_t *data, size_t 
 }
 
 #ifdef BPE_X86
-#define BPE_TARGET_CRC32 __attribute__((target("pclmul,sse4.1")))
-
 /* Multiply both halves of a by a power of x each, and add b. */
-BPE_TARGET_CRC32 static inline __m128i bpe_crc32_fold(__m128i a, __m128i powers, __m128i b) {
+BPE_TARGET_PCLMUL static inline __m128i bpe_crc32_fold(__m128i a, __m128i powers, __m128i b) {
     return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(a, powers, 0x00), _mm_clmulepi64_si128(a, powers, 0x11)), b);
 }
 
-BPE_TARGET_CRC32 static uint32_t bpe_crc32_go_on_multiply(uint32_t crc, const uint8_t *data, size_t n) {
+BPE_TARGET_PCLMUL static uint32_t bpe_crc32_go_on_multiply(uint32_t crc, const uint8_t *data, size_t n) {
     const __m128i by_512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4), by_128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
     __m128i sums[4];
     uint8_t rest[16];
@@ -75,7 +73,7 @@ BPE_TARGET_CRC32 static uint32_t bpe_crc32_go_on_multiply(uint32_t crc, const ui
 /* Return the CRC of what was before, and n bytes more. */
 static uint32_t bpe_crc32(uint32_t before, const uint8_t *data, size_t n, int level) {
 #ifdef BPE_X86
-    if (level > 0 && __builtin_cpu_supports("pclmul")) return ~bpe_crc32_go_on_multiply(~before, data, n);
+    if (level >= 2 && __builtin_cpu_supports("pclmul")) return ~bpe_crc32_go_on_multiply(~before, data, n);
 #endif
     (void)level;
     return ~bpe_crc32_go_on_plain(~before, data, n);

@@ -13,6 +13,8 @@
 #define BPE_TARGET_AVX2 __attribute__((target(BPE_AVX2_FEATURES)))
 #define BPE_TARGET_AVX512 \
     __attribute__((target(BPE_AVX2_FEATURES ",avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")))
+/* Only where __builtin_cpu_supports("pclmul"), beside AVX2's level: no level requires it. */
+#define BPE_TARGET_PCLMUL __attribute__((target(BPE_AVX2_FEATURES ",pclmul")))
 #define BPE_BEST(level, plain, avx2, avx512) ((level) >= 3 ? (avx512) : (level) >= 2 ? (avx2) : (plain))
 #else
 #define BPE_TARGET_AVX2

@@ -22,7 +22,9 @@ cdef enum:
     STEP_POSITIONS = 64       # positions that are rejected at once where split points are far apart
 
 
-cdef Py_ssize_t find_next_pretoken_split(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_next_pretoken_split(
+    int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
     """Return the first safe split point at or after `pos`, 0 excluded; `end` if there is none."""
     if scanner == WHOLE_TEXT:
         return end
@@ -47,7 +49,9 @@ def find_next(int scanner, const byte_t[::1] text, Py_ssize_t pos):
     return pos
 
 
-cdef Py_ssize_t find_last_pretoken_split(int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_last_pretoken_split(
+    int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end
+) noexcept nogil:
     """Return the last safe split point after `start`, whatever text follows `end`; `start` if there is none."""
     cdef Py_ssize_t pos = end
     if scanner == WHOLE_TEXT:

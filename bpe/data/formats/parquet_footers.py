@@ -6,7 +6,7 @@
 pyarrow writes one row group after the other, and so with one thread. A footer lists the row groups, with the offsets of
 their pages in the file, in Thrift's compact protocol; what this module need not know of it is copied as it is.
 
-Sources: `parquet.thrift` of parquet-format; `thrift-compact-protocol.md` of Apache Thrift.
+Sources: parquet-format (its file parquet.thrift), and Apache Thrift's page on the compact protocol.
 """
 
 from __future__ import annotations

@@ -124,10 +124,7 @@ def read_model(
     if prefix is not None and symbol_type == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
-    if is_extension:
-        end_of_word, is_glued = fields["end_of_word"], fields["end_of_word_glued"]
-    else:
-        end_of_word, is_glued = _read_suffix(fields, symbol_type)
+    end_of_word, is_glued = _read_suffix(fields, is_extension, symbol_type)
     lists = (
         ParsedLists(fields["vocab"], fields["merges"], symbol_type, prefix or "")
         if list_spans is None
@@ -168,8 +165,10 @@ def read_model(
     return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_extension))
 
 
-def _read_suffix(fields: dict[str, Any], symbol_type: Model) -> tuple[str | None, bool]:
-    """Read the end-of-word mark: returns it and True, or None and False. A suffix is always part of the last symbol."""
+def _read_suffix(fields: dict[str, Any], is_extension: bool, symbol_type: Model) -> tuple[str | None, bool]:
+    """Read the end-of-word mark, or None, and whether it is part of the last symbol, as a suffix always is."""
+    if is_extension:
+        return fields["end_of_word"], fields["end_of_word_glued"]
     suffix = fields["end_of_word_suffix"]
     try:
         return None if suffix is None else read_spelling(symbol_type, suffix).decode(), suffix is not None
