@@ -35,13 +35,13 @@ from measure_cores import SEPARATOR, TASKS
 from report import (
     HERE,
     at_least,
-    cut_file,
     count_cores,
-    find_corpora,
-    save_measurements,
+    cut_file,
     describe_machine,
-    replace_table,
+    find_corpora,
     print_table,
+    replace_table,
+    save_measurements,
     write_vocabularies,
 )  # fmt: skip
 
