@@ -1,3 +1,5 @@
+from typing import final
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
@@ -5,6 +7,7 @@ from typing_extensions import Self
 from bpe.base._buffers import Buffer
 from bpe.corpus._file_reader import FileReader
 
+@final
 class WordTable:
     def __new__(cls, slots: int = 0) -> Self: ...
     @property

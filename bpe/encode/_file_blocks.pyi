@@ -10,8 +10,7 @@ from bpe.base._buffers import Buffer
 from bpe.encode._batch import EncodeJob, ThreadBuffers
 from bpe.encode._encoder import Encoder
 
-class BlockBuffers(ThreadBuffers):
-    def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+class BlockBuffers(ThreadBuffers): ...
 
 class SpecialRows:
     def __new__(
