@@ -90,7 +90,7 @@ def test_bad_json_lines(
     ):
         read(bpe.Sources(path))
     for threads in (1, 2):
-        with pytest.raises(bpe.FormatError, match=rf"a\.jsonl{ending}, line {'[35]' if threads > 1 else 3}: "):
+        with pytest.raises(bpe.FormatError, match=rf"a\.jsonl{ending}, line 3: "):
             bpe.count_words(files=path, threads=threads)
         with pytest.raises(bpe.FormatError, match=rf"a\.jsonl{ending}, line 3: {BAD_LINES[bad]}"):
             BYTES.encode_files(path, threads=threads)
