@@ -178,16 +178,11 @@ def compute(_: Inputs, threads: int) -> Call:
 
 
 def hash_buffers(buffers: Iterable[Any]) -> str:
-    """One hash of several buffers."""
-    try:
-        import xxhash
-
-        state: Any = xxhash.xxh3_64()
-    except ModuleNotFoundError:
-        state = hashlib.blake2b(digest_size=8)
+    """Hash several buffers, one after the other."""
+    state = hashlib.blake2b(digest_size=8)
     for buffer in buffers:
         state.update(buffer)
-    return str(state.hexdigest())
+    return state.hexdigest()
 
 
 def ids_digest(ids: Any) -> str:
