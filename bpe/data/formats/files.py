@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Arrays are converted and read in pieces of this many bytes, which stay in the processor's cache.
 PIECE_BYTES = 1 << 19
-#: Each time a file has grown by this many bytes, the system is told to write them to the disk, so that the wait at its
+#: Each time a file has grown by this many bytes, the system begins to write them to the disk, so that the wait at its
 #: end is short.
 SYNC_BYTES = 16 << 20
 _NO_HELPERS = Team(1)
