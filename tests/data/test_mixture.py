@@ -81,7 +81,7 @@ def test_shares_are_exact() -> None:
     assert divide_round([1, 1, 1], 3).tolist() == [5462, 5461, 5461]
     assert divide_round([0.7, 0.2, 0.1], 3).tolist() == [11469, 3277, 1638]
     mixture = Mixture([dataset(0, 9000), dataset(20_000, 9000)], [0.9, 0.1])
-    owners, _ = mixture.find_datasets(np.arange(ROUND))
+    owners, _ = mixture.sources(np.arange(ROUND))
     assert abs(np.bincount(owners) / ROUND - [0.9, 0.1]).max() < 1 / ROUND
 
 

@@ -101,14 +101,14 @@ class Mixture(Rows):
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """Read the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
-        owners, row_numbers = self.find_datasets(numbers)
+        owners, row_numbers = self.sources(numbers)
         parts, rows = [], []
         for owner in dict.fromkeys(owners.tolist()):
             rows.append(np.flatnonzero(owners == owner))
             parts.append(self.datasets[owner].read(row_numbers[rows[-1]]))
         return join_batches(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
 
-    def find_datasets(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the dataset of each of the rows with these numbers, and the row in its own sequence of epochs."""
         rounds, positions = np.divmod(numbers, ROUND)
         owners, rows_before = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
