@@ -140,15 +140,15 @@ cdef class FileReader:
 
     def __cinit__(
         self, list names not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
-        bint requires_utf8, bint separator_ends=False,
-        Py_ssize_t block_bytes=KERNEL_READ_BYTES, check_first_bytes=None, note_state=None,
+        bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
+        check_first_bytes=None, note_state=None,
     ):
         from bpe.corpus import reading
 
         cdef Py_ssize_t i
         check_lock(&self.lock)
         self.names, self.first_file, self.n_files = list(names), first_file, len(names)
-        self.block_bytes = min(reading.MAX_READ, block_bytes)                # MAX_READ is less in tests
+        self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
         self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
         self.separator_ends = separator_ends
@@ -342,16 +342,16 @@ cdef object make_read_error(FileReader reader, OpenFile* file, int code, Py_ssiz
 
 cdef int raise_for_window(FileReader reader, int code, Py_ssize_t end) except -1:
     """Raise OSError for the current file, which cannot be read or ends early, while holding the lock."""
-    error = make_read_error(reader, reader.file, code, end)
-    error.block_of_reader = id(reader), reader.n_blocks
-    store(&reader.is_finished, 1)
-    close_unused(reader)
-    raise error
+    return fail_locked(reader, make_read_error(reader, reader.file, code, end))
 
 
 cdef int raise_for_open(FileReader reader, int code) except -1:
     """Raise OSError for the next file, which cannot be opened, while holding the lock."""
-    error = OSError(code, os.strerror(code), reader.names[reader.file_number])
+    return fail_locked(reader, OSError(code, os.strerror(code), reader.names[reader.file_number]))
+
+
+cdef int fail_locked(FileReader reader, error) except -1:
+    """Raise the error of the next block, and stop the reader, while holding the lock."""
     error.block_of_reader = id(reader), reader.n_blocks
     store(&reader.is_finished, 1)
     close_unused(reader)

@@ -234,7 +234,7 @@ def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> S
     if not stat.S_ISREG(status.st_mode):
         check_device(name)
         return SourceFile(name, file_format, None, None, "pipe")
-    first_bytes = _read_first_bytes(name) if file_format in LINE_FORMATS else _read_first_bytes(name, 0)
+    first_bytes = _read_first_bytes(name, SAMPLE_BYTES if file_format in LINE_FORMATS else 0)
     if named_compression is None and b"\0" not in first_bytes and not may_begin_otherwise(first_bytes):
         return SourceFile(name, file_format, None, status.st_size, "file")  # nearly all texts
     compression = find_compression(first_bytes)
@@ -253,7 +253,7 @@ def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> S
     return SourceFile(name, file_format, named_compression, status.st_size, "file")
 
 
-def _read_first_bytes(name: str, size: int = SAMPLE_BYTES) -> bytes:
+def _read_first_bytes(name: str, size: int) -> bytes:
     """Read what `check_text` needs. A file that cannot be read is an error before any is read."""
     descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     try:

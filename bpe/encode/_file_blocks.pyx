@@ -77,10 +77,10 @@ cdef class BlockBuffers(ThreadBuffers):
     cdef RowArrays own_rows                # of a block with other rows than its documents
     cdef int64_t* first_rows               # of each document of such a block, and `n` of its rows
     cdef size_t first_rows_capacity
-    cdef MatchList specials                     # found in a document
+    cdef MatchList specials                # found in a document
     cdef Py_ssize_t number                 # of the current block
-    cdef bint is_encoding                  # it, so that the workspace is in use
-    cdef tuple owners                      # objects that they point into, if Python code has prepared them
+    cdef bint is_encoding                  # the current block, so that the workspace is in use
+    cdef tuple owners                      # objects that the rows point into, if Python code has prepared them
     cdef object context, lengths
     cdef Record* records
     cdef Py_ssize_t n_records

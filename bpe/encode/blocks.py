@@ -59,7 +59,15 @@ def encode_sources(
     with closing(corpus.blocks(find_block_end, threads, unsplittable=unsplittable)) as blocks:
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = encode_blocks(
-            engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead, out=out
+            engine,
+            blocks,
+            threads,
+            size,
+            allowed,
+            disallowed=disallowed,
+            bos_eos=bos_eos,
+            ahead=ahead,
+            out=None if ahead else out,  # several calls would each write to its beginning
         )
         return BlockIds.join(list(parts))
 

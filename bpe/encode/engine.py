@@ -405,7 +405,7 @@ class Engine:
 
     def select_output(self, out: NDArray[Any] | None) -> NDArray[Any] | None:
         """Return an array if a job can write the ids to it, in place of a new one; else None."""
-        is_writable = out is not None and out.flags.c_contiguous and self.parts.across_word_merger is None
+        is_writable = out is not None and out.flags.carray and self.parts.across_word_merger is None
         return out if is_writable else None
 
     def _run_job(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:

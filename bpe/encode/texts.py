@@ -176,7 +176,7 @@ def check_out(out: object, limit: int) -> None:
 
 def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
     """Write the ids of a batch to the beginning of `out`; a batch with these ids."""
-    if out is None or batch.ids.base is out:  # written there already
+    if out is None or np.may_share_memory(batch.ids, out):  # written there already
         return batch
     if len(batch.ids) > len(out):
         raise make_room_error(len(out), len(batch.ids))

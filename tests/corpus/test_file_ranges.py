@@ -14,9 +14,11 @@ import random
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bpe
@@ -270,3 +272,40 @@ def test_the_error_of_the_first_file_is_raised(call: Any, threads: int, tmp_path
     shutil.copy(paths[0], paths[2])
     with pytest.raises(bpe.FormatError, match=r"3\.txt"):
         call(paths, threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_a_pipe_that_is_read_in_several_parts_is_written_to_an_array(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "READ_AHEAD_BYTES", 500)
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT * 30)
+    expected = TOKENIZER.encode_files([path, path]).ids
+    for dtype in (np.uint32, np.uint16):
+        # The array is part of another one, which is not where the ids begin.
+        out = np.zeros(len(expected) + 9, dtype=dtype)[4:]
+        batch = call_with_change([path], lambda _: None, partial(encode_pipe_into, out), threads)
+        assert batch.ids.tolist() == [*TOKENIZER.encode(TEXT * 20).tolist(), *TOKENIZER.encode(TEXT * 30).tolist()]
+        assert np.shares_memory(batch.ids, out)
+
+
+def encode_pipe_into(out: Any, paths: list[Path], threads: int) -> bpe.TokenBatch:
+    return TOKENIZER.encode_files(paths, threads=threads, out=out)
+
+
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_array_that_is_not_aligned_or_has_gaps_gets_the_ids(threads: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT * 30)
+    expected = TOKENIZER.encode_files(path).ids
+    size = len(expected)
+    unaligned = np.frombuffer(bytearray(4 * size + 1), dtype=np.uint8)[1:].view(np.uint32)
+    for out in (unaligned, np.zeros(2 * size, dtype=np.uint32)[::2], np.zeros(size, dtype=np.uint16)):
+        assert TOKENIZER.encode_files(path, threads=threads, out=out).ids.tolist() == expected.tolist()
+        assert out.tolist() == expected.tolist()
+    with pytest.raises(ValueError, match=f"out has room for 5 ids, and there are {size}"):
+        TOKENIZER.encode_files(path, threads=threads, out=np.zeros(5, dtype=np.uint32))
