@@ -34,7 +34,7 @@ cdef class FileBlock:
     cdef byte_t* lines                 # of records, before their texts are read
     cdef size_t lines_capacity
     cdef readonly Py_ssize_t index     # among the blocks of its reader
-    cdef readonly bint begins_document          # with a new document rather than the rest of one
+    cdef readonly bint begins_document  # with a new document rather than the rest of one
     cdef readonly bint ends_document   # the last document ends with the block
     cdef FileReader reader             # where it comes from
     cdef OpenFile* file                # until it is read
@@ -43,7 +43,7 @@ cdef class FileBlock:
     cdef int64_t* sizes                # in bytes
     cdef Py_ssize_t n_documents
     cdef size_t starts_capacity, sizes_capacity
-    cdef MatchList matches                  # of separators
+    cdef MatchList matches             # of separators
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil
     cdef int split(self, FileReader reader) except -1 nogil
@@ -56,7 +56,7 @@ cdef class FileReader:
     cdef const char** paths            # of `encoded_names`
     cdef readonly Py_ssize_t n_files
     cdef Py_ssize_t first_file         # the index of the first file among the sources
-    cdef Py_ssize_t block_bytes               # bytes to read at once
+    cdef Py_ssize_t block_bytes        # bytes to read at once
     cdef list separators
     cdef bint keep_separator
     cdef bint separator_ends           # a separator at the end starts no empty document
@@ -76,7 +76,7 @@ cdef class FileReader:
     cdef Py_ssize_t offset             # of the next block in it
     cdef readonly Py_ssize_t n_blocks  # that were given out
     cdef Py_ssize_t is_finished        # 1 when all blocks were, or after an error; read without the lock
-    cdef bint begins_document                   # the next block, with a new document
+    cdef bint begins_document          # the next block, with a new document
     cdef byte_t* window                # the text before a block's end
     cdef Py_ssize_t window_start       # its offset in the file
     cdef size_t window_capacity

@@ -12,7 +12,7 @@ from bpe.encode._encoder import Encoder
 
 class BlockBuffers(ThreadBuffers): ...
 
-class SpecialRows:
+class SpecialItems:
     def __new__(
         cls,
         allowed: Finder | None,
@@ -28,9 +28,9 @@ class BlockJob(EncodeJob):
         encoder: Encoder,
         threads: int,
         blocks: Iterator[Any],
-        prepare_rows: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
+        prepare_items: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
         finish_block: Callable[[Any, NDArray[np.int64], int], Any],
-        specials: SpecialRows,
+        specials: SpecialItems,
         n_bytes: int,
         max_bytes: int,
         out: NDArray[Any] | None = ...,

@@ -4,10 +4,10 @@ A block is read by the thread that encodes it, so that the text is in that core'
 time and numbered in that order, which is the order of the ids. Those of a `FileReader` need no Python code and no GIL,
 unless they hold bytes that are not UTF-8, disallowed special tokens or unknown symbols, for the error.
 
-A block has *documents*, and these have *rows*: texts, and ids before, between and after them:
+A block has *documents*, and these have *items*: texts, and ids before, between and after them:
 
     documents   |low<|sep|>er      |est        |
-    rows        |low|<|sep|>|er|eos|est|eos    |
+    items       |low|<|sep|>|er|eos|est|eos    |
 """
 
 import numpy as np
@@ -31,15 +31,15 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 
-cdef struct Rows:             # of a block
+cdef struct BlockItems:       # of a block
     const byte_t* text
     Py_ssize_t size           # of the text
     Py_ssize_t n
-    const int64_t* starts     # of the rows in the text; of a row without text, its id
+    const int64_t* starts     # of the items in the text; of an item without text, its id
     const int64_t* sizes      # in bytes; -1 for an id
-    int64_t* lengths          # OUT: ids of each row
+    int64_t* lengths          # OUT: ids of each item
 
-cdef struct RowArrays:        # memory for rows
+cdef struct ItemArrays:       # memory for items
     int64_t* starts
     int64_t* sizes
     int64_t* lengths
@@ -73,14 +73,14 @@ cdef class BlockBuffers(ThreadBuffers):
 
     cdef FileBlock text                    # the current block, if a `FileReader` has read it
     cdef object block                      # otherwise the current block; else None
-    cdef Rows rows
-    cdef RowArrays own_rows                # of a block with other rows than its documents
-    cdef int64_t* first_rows               # of each document of such a block, and `n` of its rows
-    cdef size_t first_rows_capacity
+    cdef BlockItems items
+    cdef ItemArrays own_items              # of a block with other items than its documents
+    cdef int64_t* first_items              # of each document of such a block, and `n` of its items
+    cdef size_t first_items_capacity
     cdef MatchList specials                # found in a document
     cdef Py_ssize_t number                 # of the current block
     cdef bint is_encoding                  # the current block, so that the workspace is in use
-    cdef tuple owners                      # objects that the rows point into, if Python code has prepared them
+    cdef tuple owners                      # objects that the items point into, if Python code has prepared them
     cdef object context, lengths
     cdef Record* records
     cdef Py_ssize_t n_records
@@ -95,10 +95,10 @@ cdef class BlockBuffers(ThreadBuffers):
     def __dealloc__(self):
         free(self.records)
         free(self.counts)
-        free(self.own_rows.starts)
-        free(self.own_rows.sizes)
-        free(self.own_rows.lengths)
-        free(self.first_rows)
+        free(self.own_items.starts)
+        free(self.own_items.sizes)
+        free(self.own_items.lengths)
+        free(self.first_items)
         free(self.specials.rows)
 
     cdef int64_t* reserve_counts(self, Py_ssize_t n) except NULL nogil:
@@ -106,15 +106,15 @@ cdef class BlockBuffers(ThreadBuffers):
         self.counts = <int64_t*>grow_array(self.counts, &self.counts_capacity, self.n_counts + n + 1, sizeof(int64_t))
         return self.counts + self.n_counts
 
-    cdef int add_row(self, int64_t start, int64_t size) except -1 nogil:
-        """Add a row of the current block: a text, or an id of size -1; an id that is NO_TOKEN adds none."""
-        cdef RowArrays* rows = &self.own_rows
+    cdef int add_item(self, int64_t start, int64_t size) except -1 nogil:
+        """Add an item of the current block: a text, or an id of size -1; an id that is NO_TOKEN adds none."""
+        cdef ItemArrays* items = &self.own_items
         if size < 0 and start == NO_TOKEN:
             return 0
-        rows.starts = <int64_t*>grow_array(rows.starts, &rows.starts_capacity, rows.n + 1, sizeof(int64_t))
-        rows.sizes = <int64_t*>grow_array(rows.sizes, &rows.sizes_capacity, rows.n + 1, sizeof(int64_t))
-        rows.starts[rows.n], rows.sizes[rows.n] = start, size
-        rows.n += 1
+        items.starts = <int64_t*>grow_array(items.starts, &items.starts_capacity, items.n + 1, sizeof(int64_t))
+        items.sizes = <int64_t*>grow_array(items.sizes, &items.sizes_capacity, items.n + 1, sizeof(int64_t))
+        items.starts[items.n], items.sizes[items.n] = start, size
+        items.n += 1
         return 0
 
     cdef int add(self, Record record) except -1 nogil:
@@ -126,8 +126,8 @@ cdef class BlockBuffers(ThreadBuffers):
         return 0
 
 
-cdef class SpecialRows:
-    """The rows of documents in which special tokens may be: which to find, which to leave to Python code.
+cdef class SpecialItems:
+    """The items of documents in which special tokens may be: which to find, which to leave to Python code.
 
     Args:
         allowed: finds the tokens to encode as ids, which are `ids`; None if there are none.
@@ -144,29 +144,29 @@ cdef class SpecialRows:
         self.allowed, self.ids, self.disallowed = allowed, ids, disallowed
         self.bos, self.eos = NO_TOKEN if bos is None else bos, NO_TOKEN if eos is None else eos
 
-    cdef bint adds_rows(self) noexcept nogil:
-        """Whether documents may have other rows than their text."""
+    cdef bint adds_items(self) noexcept nogil:
+        """Whether documents may have other items than their text."""
         return self.allowed is not None or self.bos != NO_TOKEN or self.eos != NO_TOKEN
 
-    cdef int add_rows(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
-        """Add the rows of the documents of the current block."""
+    cdef int add_items(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
+        """Add the items of the documents of the current block."""
         cdef Py_ssize_t i, n = text.n_documents
-        buffers.own_rows.n = 0
-        buffers.first_rows = <int64_t*>grow_array(
-            buffers.first_rows, &buffers.first_rows_capacity, n + 1, sizeof(int64_t)
+        buffers.own_items.n = 0
+        buffers.first_items = <int64_t*>grow_array(
+            buffers.first_items, &buffers.first_items_capacity, n + 1, sizeof(int64_t)
         )
         for i in range(n):
-            buffers.first_rows[i] = buffers.own_rows.n
+            buffers.first_items[i] = buffers.own_items.n
             if i or text.begins_document:
-                buffers.add_row(self.bos, -1)
-            self.add_text_rows(buffers, text.starts[i], text.starts[i] + text.sizes[i])
+                buffers.add_item(self.bos, -1)
+            self.add_text_items(buffers, text.starts[i], text.starts[i] + text.sizes[i])
             if i < n - 1 or text.ends_document:
-                buffers.add_row(self.eos, -1)
-        buffers.first_rows[n] = buffers.own_rows.n
+                buffers.add_item(self.eos, -1)
+        buffers.first_items[n] = buffers.own_items.n
         return 0
 
-    cdef int add_text_rows(self, BlockBuffers buffers, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-        """Add the rows of a document: the special tokens in it, and the text between them."""
+    cdef int add_text_items(self, BlockBuffers buffers, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        """Add the items of a document: the special tokens in it, and the text between them."""
         cdef MatchList* found = &buffers.specials
         cdef Py_ssize_t i, text_start = start
         found.n = 0
@@ -174,11 +174,11 @@ cdef class SpecialRows:
             self.allowed.leftmost_longest(buffers.text.data, start, end, found)
         for i in range(found.n):
             if text_start < found.rows[i].start:
-                buffers.add_row(text_start, found.rows[i].start - text_start)
-            buffers.add_row(self.ids[found.rows[i].string_index], -1)
+                buffers.add_item(text_start, found.rows[i].start - text_start)
+            buffers.add_item(self.ids[found.rows[i].string_index], -1)
             text_start = found.rows[i].end
         if text_start < end or start == end:
-            buffers.add_row(text_start, end - text_start)
+            buffers.add_item(text_start, end - text_start)
         return 0
 
 
@@ -189,22 +189,22 @@ cdef class BlockJob(EncodeJob):
         encoder, threads: as for any job.
         blocks: an iterator of blocks and of `FileReader`s, advanced by one thread at a time. A reader comes again until
             it is finished.
-        prepare_rows: called as prepare_rows(block) in the thread that encodes it; returns (buffer, starts, sizes,
-            context). Row i is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both
+        prepare_items: called as prepare_items(block) in the thread that encodes it; returns (buffer, starts, sizes,
+            context). Item i is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both
             are int64.
         finish_block: called as finish_block(context, lengths, first_unknown) after a block is encoded, with the int64
-            number of ids of each row, and the first row with a symbol that has no id, or -1; returns a `BlockIds`,
+            number of ids of each item, and the first item with a symbol that has no id, or -1; returns a `BlockIds`,
             whose ids are not used.
-        specials: a `SpecialRows`, which makes the same rows of a reader's block.
+        specials: a `SpecialItems`, which makes the same items of a reader's block.
         n_bytes: the amount of text, about.
         max_bytes: the bytes after which no more blocks are taken.
         out: the array to write the ids to, as for `OrderedIds`; None for a new one.
 
     """
 
-    cdef object blocks, prepare_rows, finish_block
+    cdef object blocks, prepare_items, finish_block
     cdef FileReader reader                 # the current one, or None
-    cdef SpecialRows specials
+    cdef SpecialItems specials
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
     cdef Py_ssize_t max_bytes, n_bytes_taken
     cdef Py_ssize_t is_over                # 1 when no more blocks are taken; read without a lock
@@ -212,12 +212,12 @@ cdef class BlockJob(EncodeJob):
     cdef dict errors                       # by number
 
     def __cinit__(
-        self, encoder, threads, blocks, prepare_rows, finish_block, SpecialRows specials not None, Py_ssize_t n_bytes,
+        self, encoder, threads, blocks, prepare_items, finish_block, SpecialItems specials not None, Py_ssize_t n_bytes,
         Py_ssize_t max_bytes, out=None,
     ):
         check_lock(&self.reading)
         self.blocks, self.specials = blocks, specials
-        self.prepare_rows, self.finish_block = prepare_rows, finish_block
+        self.prepare_items, self.finish_block = prepare_items, finish_block
         self.n_bytes, self.max_bytes = n_bytes, max_bytes
         self.all_buffers, self.errors = [], {}
         self.n_parts = 1
@@ -304,8 +304,8 @@ cdef class BlockJob(EncodeJob):
         return True
 
     cdef bint prepare_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
-        """Read a reader's block and prepare its rows; False if Python code has to do that."""
-        cdef RowArrays* own = &buffers.own_rows
+        """Read a reader's block and prepare its items; False if Python code has to do that."""
+        cdef ItemArrays* own = &buffers.own_items
         if buffers.block is not None:
             return False
         text.reader.read(text)
@@ -314,22 +314,22 @@ cdef class BlockJob(EncodeJob):
         if self.specials.disallowed is not None and self.specials.disallowed.occurs_in(text.data, text.n):
             return False
         text.split(text.reader)
-        buffers.rows = Rows(
+        buffers.items = BlockItems(
             text=text.data, size=text.capacity, n=text.n_documents, starts=text.starts, sizes=text.sizes, lengths=NULL
         )
-        if self.specials.adds_rows():
-            self.specials.add_rows(buffers, text)
+        if self.specials.adds_items():
+            self.specials.add_items(buffers, text)
             own.lengths = <int64_t*>grow_array(own.lengths, &own.lengths_capacity, own.n + 1, sizeof(int64_t))
-            buffers.rows.n, buffers.rows.starts, buffers.rows.sizes = own.n, own.starts, own.sizes
-            buffers.rows.lengths = own.lengths
+            buffers.items.n, buffers.items.starts, buffers.items.sizes = own.n, own.starts, own.sizes
+            buffers.items.lengths = own.lengths
         else:
-            buffers.rows.lengths = buffers.reserve_counts(text.n_documents)
+            buffers.items.lengths = buffers.reserve_counts(text.n_documents)
         return True
 
     cdef int record_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
         """Record an encoded block that `prepare_text` has prepared."""
         cdef int64_t* counts = buffers.reserve_counts(text.n_documents)
-        cdef Py_ssize_t i, row
+        cdef Py_ssize_t i, item
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
             size=text.size, file=text.reader.first_file + text.file_number, first_start=-1,
@@ -338,34 +338,34 @@ cdef class BlockJob(EncodeJob):
             record.first_start = text.offset + text.starts[not text.begins_document]
         for i in range(text.n_documents):
             record.n_bytes += text.sizes[i]
-            if buffers.rows.lengths != counts:
+            if buffers.items.lengths != counts:
                 counts[i] = 0
-                for row in range(buffers.first_rows[i], buffers.first_rows[i + 1]):
-                    counts[i] += buffers.rows.lengths[row]
+                for item in range(buffers.first_items[i], buffers.first_items[i + 1]):
+                    counts[i] += buffers.items.lengths[item]
         return buffers.add(record)
 
     cdef int prepare_block(self, BlockBuffers buffers) except -1:
-        """Prepare the rows of a block in Python."""
+        """Prepare the items of a block in Python."""
         cdef const byte_t[::1] text
         cdef const int64_t[::1] starts, sizes
         cdef int64_t[::1] lengths
         cdef Py_ssize_t i, n
-        text, starts, sizes, context = self.prepare_rows(
+        text, starts, sizes, context = self.prepare_items(
             buffers.text.block() if buffers.block is None else buffers.block
         )
         n = min(starts.shape[0], sizes.shape[0])
         for i in range(n):
             if sizes[i] >= 0 and not 0 <= starts[i] <= text.shape[0] - sizes[i]:
-                raise ValueError(f"row {i} is not within its block of {text.shape[0]} bytes")
+                raise ValueError(f"item {i} is not within its block of {text.shape[0]} bytes")
         length_array = np.empty(n, dtype=np.int64)
         lengths = length_array
         buffers.owners = (text, starts, sizes)
         buffers.context, buffers.lengths = context, length_array
-        buffers.rows = Rows(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
+        buffers.items = BlockItems(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
         if text.shape[0]:
-            buffers.rows.text = &text[0]
+            buffers.items.text = &text[0]
         if n:
-            buffers.rows.starts, buffers.rows.sizes, buffers.rows.lengths = &starts[0], &sizes[0], &lengths[0]
+            buffers.items.starts, buffers.items.sizes, buffers.items.lengths = &starts[0], &sizes[0], &lengths[0]
         return 0
 
     cdef int record_block(self, BlockBuffers buffers, Py_ssize_t first_unknown) except -1:
@@ -387,20 +387,20 @@ cdef class BlockJob(EncodeJob):
 
     cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
         """Encode a block."""
-        cdef Rows* rows = &(<BlockBuffers>buffers).rows
+        cdef BlockItems* items = &(<BlockBuffers>buffers).items
         cdef Fragment* fragments = buffers.fragments
         cdef Py_ssize_t i, n, first = 0
-        while first < rows.n:
-            n = min(rows.n - first, <Py_ssize_t>MAX_FRAGMENTS)
+        while first < items.n:
+            n = min(items.n - first, <Py_ssize_t>MAX_FRAGMENTS)
             for i in range(n):
-                fragments[i].size = rows.sizes[first + i]
+                fragments[i].size = items.sizes[first + i]
                 if fragments[i].size < 0:
-                    fragments[i].text, fragments[i].token = NULL, <token_t>rows.starts[first + i]
+                    fragments[i].text, fragments[i].token = NULL, <token_t>items.starts[first + i]
                 else:
-                    fragments[i].text = rows.text + rows.starts[first + i]
+                    fragments[i].text = items.text + items.starts[first + i]
             feed_fragments(space.feed, fragments, n, self.encoder.scanner)
-            space.feed.in_one_buffer, space.feed.readable = True, rows.text + rows.size
-            self.encoder.encode_feed(space, rows.lengths + first)
+            space.feed.in_one_buffer, space.feed.readable = True, items.text + items.size
+            self.encoder.encode_feed(space, items.lengths + first)
             if space.unknown_fragment >= 0:
                 space.unknown_fragment += first
                 return space.unknown_fragment

@@ -21,7 +21,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
 from bpe.batch import TokenBatch
-from bpe.encode._file_blocks import BlockJob, SpecialRows
+from bpe.encode._file_blocks import BlockJob, SpecialItems
 from bpe.encode.engine import NO_BOS_EOS, BosEos, Engine, join_ids
 from bpe.errors import as_format_error
 from bpe.vocab.special_tokens import Allowed
@@ -146,7 +146,7 @@ def encode_next_blocks(
             blocks,
             preparer.prepare,
             preparer.finish,
-            preparer.make_special_rows(),
+            preparer.make_special_items(),
             n_bytes,
             max_bytes,
             engine.select_output(out),
@@ -248,10 +248,10 @@ class _BlockPreparer:
         self._engine, self._specials = engine, engine.specials
         self._allowed, self._disallowed, self._bos_eos = allowed, disallowed, bos_eos
 
-    def make_special_rows(self) -> SpecialRows:
+    def make_special_items(self) -> SpecialItems:
         """Make what divides a reader's blocks as `prepare` does."""
         allowed, disallowed = sorted(self._allowed), sorted(self._disallowed)
-        return SpecialRows(
+        return SpecialItems(
             Finder([name.encode() for name in allowed]) if allowed else None,
             np.array([self._specials.ids[name] for name in allowed], dtype=np.int64),
             Finder([name.encode() for name in disallowed]) if disallowed else None,
