@@ -23,7 +23,7 @@ import numpy as np
 from bpe.base._memory cimport check_allocated, grow_array, prefetch
 from bpe.base._team cimport Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
-from bpe.training._loop cimport Learner
+from bpe.training._loop cimport MergeLoop
 from bpe.training._pair_heap cimport push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, hash_pair, subtract_pair_count
 from bpe.training._symbol_array cimport find_count_class, write_symbols
@@ -60,7 +60,7 @@ cdef int compare_positions(const void* a, const void* b) noexcept nogil:
     return (<const cell_t*>a)[0] > (<const cell_t*>b)[0] or -((<const cell_t*>a)[0] < (<const cell_t*>b)[0])
 
 
-cdef class PickyLearner(Learner):
+cdef class PickyTrainer(MergeLoop):
     """The state of one training, which `bpe/training/trainer.py` drives as it does a `Trainer`."""
 
     cdef token_t* first_cells         # the cells of `state.symbols`
@@ -76,7 +76,7 @@ cdef class PickyLearner(Learner):
     cdef size_t n_nodes
     cdef size_t nodes_capacity
     cdef uint32_t free_node           # the first of a list of nodes that are free
-    cdef cell_t* work_positions    # the positions of the pair or token at work, ascending
+    cdef cell_t* work_positions       # the positions of the pair or token at work, ascending
     cdef size_t work_capacity
     cdef token_t* parts               # the parts of the token at work, in its split
     cdef size_t parts_capacity
@@ -117,15 +117,15 @@ cdef class PickyLearner(Learner):
             self.count_pairs()
 
     cdef int count_pairs(self) except -1 nogil:
-        cdef size_t p, k = 0
+        cdef size_t p, count_class = 0
         cdef token_t token
         cdef count_t count
         for p in range(1, self.state.symbols.n):
             token = self.first_cells[p]
             if token == NO_TOKEN:
                 continue
-            k = find_count_class(&self.state.symbols, <cell_t>p, k)
-            count = self.state.symbols.counts[k]
+            count_class = find_count_class(&self.state.symbols, <cell_t>p, count_class)
+            count = self.state.symbols.counts[count_class]
             self.token_states[token].count += count
             if self.first_cells[p + 1] != NO_TOKEN:
                 self.add_pair_at(token, self.first_cells[p + 1], count, p)
@@ -260,7 +260,7 @@ cdef class PickyLearner(Learner):
     cdef count_t merge_everywhere(self, uint32_t pair_id, token_t c) except -1 nogil:
         """Merge a pair wherever it is, from left to right; returns how many occurrences of c that makes."""
         cdef token_t a = self.state.pairs.items[pair_id].left, b = self.state.pairs.items[pair_id].right
-        cdef size_t i, p, k = 0, n = self.take_positions(&self.pair_states[pair_id].positions)
+        cdef size_t i, p, count_class = 0, n = self.take_positions(&self.pair_states[pair_id].positions)
         cdef count_t n_merged = 0, count
         for i in range(n):
             p = self.work_positions[min(i + PREFETCH_DISTANCE, n - 1)]
@@ -268,8 +268,8 @@ cdef class PickyLearner(Learner):
             prefetch(&self.last_cells[p - 1])
             p = self.work_positions[i]
             if self.first_cells[p] == a and self.first_cells[p + self.state.tokens.width[a]] == b:
-                k = find_count_class(&self.state.symbols, <cell_t>p, k)
-                count = self.state.symbols.counts[k]
+                count_class = find_count_class(&self.state.symbols, <cell_t>p, count_class)
+                count = self.state.symbols.counts[count_class]
                 self.merge_at(p, a, b, c, count)
                 n_merged += count
         self.token_states[a].count -= n_merged
@@ -323,7 +323,7 @@ cdef class PickyLearner(Learner):
     cdef count_t delete_if_used_up(self, token_t token, count_t n_merged) except -1 nogil:
         """Delete a token if the merge took enough of it; returns by how many tokens the corpus becomes longer."""
         cdef TokenState* state = &self.token_states[token]
-        cdef size_t i, n, k = 0, n_parts
+        cdef size_t i, n, count_class = 0, n_parts
         cdef count_t count, n_added
         cdef count_t[2] row
         if state.left == NO_TOKEN or <double>n_merged / <double>(n_merged + state.count) < self.threshold:
@@ -337,8 +337,8 @@ cdef class PickyLearner(Learner):
         n_parts = self.find_parts(token)
         for i in range(n):
             if self.first_cells[self.work_positions[i]] == token:
-                k = find_count_class(&self.state.symbols, self.work_positions[i], k)
-                self.split_at(self.work_positions[i], token, n_parts, self.state.symbols.counts[k])
+                count_class = find_count_class(&self.state.symbols, self.work_positions[i], count_class)
+                self.split_at(self.work_positions[i], token, n_parts, self.state.symbols.counts[count_class])
         count = state.count
         n_added = count * <count_t>(n_parts - 1)
         state.count = 0

@@ -21,7 +21,7 @@ from bpe.base.memory_limits import format_bytes, measure_memory
 from bpe.base.progress import progress_note
 from bpe.count.word_counts import WordCounts
 from bpe.errors import pluralize, short_repr
-from bpe.research._picky import PickyLearner
+from bpe.research._picky import PickyTrainer
 from bpe.research.parity import is_positive
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CorpusOptions, TrainConfig
@@ -111,7 +111,7 @@ def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
         vocab_limit = choose_vocab_limit(initial, config)
         if job.max_memory is not None:
             _check_memory(words, job.max_memory)
-        learner = PickyLearner(words, initial, config, threshold)
+        learner = PickyTrainer(words, initial, config, threshold)
         del words
     run_merges(learner, config, vocab_limit, checkpoint, n_words)
     return [(_make_spec(counts, config, learner), make_record(learner, n_words, start_time, bytes_and_tokens, config))]
@@ -127,7 +127,7 @@ def _check_memory(words: WordArrays, max_memory: int) -> None:
         )
 
 
-def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> TokenizerSpec:
+def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyTrainer) -> TokenizerSpec:
     """Make the tokenizer that a kernel has learned; tokens are numbered in their order, without the deleted ones."""
     blob, offsets, is_deleted = learner.list_tokens()
     n_kept_before, n_deleted_before = np.cumsum(~is_deleted), np.cumsum(is_deleted, dtype=np.int64)

@@ -28,7 +28,7 @@ cdef struct MergeRow:
     count_t removed           # by how many tokens the corpus shrank
 
 
-cdef class Learner:
+cdef class MergeLoop:
     cdef TrainingState state
     cdef Heap heap
     cdef TieContext tie_context

@@ -3,7 +3,7 @@ from numpy.typing import NDArray
 
 from bpe.base._team import Team
 
-class Learner:
+class MergeLoop:
     teams: tuple[Team, ...]
     stop_reason: int
     def run(self, max_merges: int, max_tokens: int) -> list[tuple[int, int, int, int]]: ...

@@ -1,7 +1,7 @@
 """What every loop of training does: take the best pair from the queue, find its token, have it merged, record it.
 
-`Learner` is the base of `Trainer` (`_trainer.pyx`) and of `PickyLearner` (`bpe/research/_picky.pyx`). It decides ties,
-asks the rules and the veto, remembers what they refuse, and says why the training stopped.
+`MergeLoop` is the base of `Trainer` (`_trainer.pyx`) and of `PickyTrainer` (`bpe/research/_picky.pyx`). It decides
+ties, asks the rules and the veto, remembers what they refuse, and says why the training stopped.
 
 The queue is lazy: an entry remembers the count that its pair had when it was pushed. A popped entry with the right
 count is the best pair; one whose pair has become rarer goes back with its present count. Whoever makes a pair more
@@ -54,7 +54,7 @@ cdef bint is_greater(const void* context, const Entry* a, const Entry* b) noexce
 
 # The loop -------------------------------------------------------------------------------------------------------------
 
-cdef class Learner:
+cdef class MergeLoop:
     """Learns merges one by one. Subclasses write the symbols, count the pairs, and make each `merge`."""
 
     def __cinit__(self):

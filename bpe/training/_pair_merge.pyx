@@ -24,8 +24,8 @@ walk writes the lists of the new pairs that are tracked, and is left out where t
 A long list is divided at word starts and walked by several threads: occurrences in different words are independent.
 Each thread adds up by itself; the sums are added in the order of the parts, and the new lists are in that order, too.
 
-No two merges spell the same string: an occurrence of a token's string that is about to become one token has had no
-merge across its ends, so what happened inside is what happens to the string alone, and that is always the same.
+Two merges never make tokens that spell the same string: before a string becomes one token, no merge has crossed its
+ends, so the merges inside depend on the string alone and are the same wherever it occurs.
 
 Cost: linear in the pair's occurrences, or in all cells for a pair without a list.
 """
@@ -57,7 +57,7 @@ cdef struct Merge:            # the pair (a, b) becomes c
     uint32_t width_a
     uint32_t width
     size_t merged_until       # where the last occurrence that was merged ends
-    size_t k                  # the class of that occurrence
+    size_t count_class        # the class of that occurrence
     bint is_last_pair_counted  # without overlaps: whether the last pair (c, c) of the present run of c counts
 
 cdef struct MergeWalk:        # a merge at all occurrences of a pair, done in parts
@@ -184,9 +184,9 @@ cdef size_t merge_positions(
     id_t* cells, const Symbols* symbols, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
 ) noexcept nogil:
     """Merge at those of n ascending positions that are not stale, and move these to the front; returns their number."""
-    cdef size_t i, n_live = 0, position, middle, end, k = merge.k
-    cdef size_t class_end = symbols.starts[k + 1], merged_until = merge.merged_until
-    cdef count_t count = symbols.counts[k]
+    cdef size_t i, n_live = 0, position, middle, end, count_class = merge.count_class
+    cdef size_t class_end = symbols.starts[count_class + 1], merged_until = merge.merged_until
+    cdef count_t count = symbols.counts[count_class]
     cdef id_t a = <id_t>merge.a, b = <id_t>merge.b, c = <id_t>merge.c, none = <id_t>NO_TOKEN, left, right
     for i in range(n):
         prefetch(&cells[positions[min(i + PREFETCH_DISTANCE, n - 1)]])
@@ -197,8 +197,8 @@ cdef size_t merge_positions(
         positions[n_live] = <cell_t>position
         n_live += 1
         if position >= class_end:
-            k = find_count_class(symbols, <cell_t>position, k)
-            class_end, count = symbols.starts[k + 1], symbols.counts[k]
+            count_class = find_count_class(symbols, <cell_t>position, count_class)
+            class_end, count = symbols.starts[count_class + 1], symbols.counts[count_class]
         end = position + merge.width
         left, right = cells[position - 1], cells[end]
         cells[middle] = none
@@ -212,7 +212,7 @@ cdef size_t merge_positions(
         merged_until = end
         if right != none and not (right == a and cells[end + merge.width_a] == b):
             add_neighbour(neighbours, RIGHT, right, 1, count)
-    merge.k, merge.merged_until = k, merged_until
+    merge.count_class, merge.merged_until = count_class, merged_until
     return n_live
 
 
@@ -263,11 +263,11 @@ cdef size_t merge_and_count(
 ) noexcept nogil:
     """Merge at n positions, and add up what pairs (a, a), some of which overlap, and counts without overlaps need."""
     cdef const Symbols* symbols = &state.symbols
-    cdef size_t i, k = 0, n_live = merge_positions(cells, symbols, merge, neighbours, positions, n)
+    cdef size_t i, count_class = 0, n_live = merge_positions(cells, symbols, merge, neighbours, positions, n)
     if merge.a == merge.b:
         for i in range(n_live):
-            k = find_count_class(symbols, positions[i], k)
-            neighbours.removed += symbols.counts[k]
+            count_class = find_count_class(symbols, positions[i], count_class)
+            neighbours.removed += symbols.counts[count_class]
     if state.policy.count_non_overlapping:
         count_overlaps(cells, state, merge, neighbours, positions, n_live)
     return n_live
@@ -459,7 +459,7 @@ cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, 
     cdef int part, parts = 1
     merge.a, merge.b, merge.c = pair.left, pair.right, merged
     merge.width_a, merge.width = width[pair.left], width[pair.left] + width[pair.right]
-    merge.merged_until, merge.k, merge.is_last_pair_counted = 0, 0, False
+    merge.merged_until, merge.count_class, merge.is_last_pair_counted = 0, 0, False
     width[merged] = merge.width
     walk.state, walk.positions, walk.writes_lists = state, NULL, False
     if pair.list_start != NO_LIST:

@@ -56,7 +56,7 @@ cdef struct PairBlock:        # pairs of neighbours on their way to the table
 cdef struct CellReader:
     size_t index
     size_t end                # where its part ends
-    size_t k                  # its class
+    size_t count_class        # its class
     size_t last_counted       # the last pair of equal tokens that adds to its count
 
 cdef enum Walk:               # what a walk over all cells does
@@ -260,15 +260,15 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
     """
     cdef const Symbols* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
-    cdef size_t k = find_count_class(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
+    cdef size_t count_class = find_count_class(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
     cdef count_t count
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
     cdef Tally* table = job.tables[part]
     cdef Tally* tally
     cdef size_t last_counted = 0
     while i < end:
-        count = symbols.counts[k]
-        for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
+        count = symbols.counts[count_class]
+        for i in range(i, min(end, <size_t>symbols.starts[count_class + 1])):
             right = cells[i]
             if left != none and right != none:
                 tally = &table[left * n_tokens + right]
@@ -277,7 +277,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
                     tally.count += count
             left = right
         i += 1
-        k += 1
+        count_class += 1
 
 
 cdef void list_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
@@ -374,15 +374,15 @@ cdef void filter_cells(const id_t* cells, Recount* job, int part) noexcept nogil
     """Add the count of every pair of a part to its sum in a filter; sums stay at the greatest number that fits."""
     cdef const Symbols* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
-    cdef size_t k = find_count_class(symbols, <cell_t>i, 0), mask = job.n_sums - 1
+    cdef size_t count_class = find_count_class(symbols, <cell_t>i, 0), mask = job.n_sums - 1
     cdef uint32_t count, total
     cdef uint32_t* sums = <uint32_t*>job.state.pool.cells + part * job.n_sums
     cdef uint32_t* sum_slot
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
     memset(sums, 0, job.n_sums * sizeof(uint32_t))
     while i < end:
-        count = <uint32_t>min(symbols.counts[k], <count_t>0xFFFFFFFF)
-        for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
+        count = <uint32_t>min(symbols.counts[count_class], <count_t>0xFFFFFFFF)
+        for i in range(i, min(end, <size_t>symbols.starts[count_class + 1])):
             right = cells[i]
             if left != none and right != none:
                 sum_slot = &sums[hash_pair(left, right) >> 40 & mask]
@@ -390,7 +390,7 @@ cdef void filter_cells(const id_t* cells, Recount* job, int part) noexcept nogil
                 sum_slot[0] = total if total >= count else <uint32_t>0xFFFFFFFF
             left = right
         i += 1
-        k += 1
+        count_class += 1
 
 
 cdef uint64_t* make_filter(Recount* job, Team team) except NULL nogil:
@@ -428,7 +428,7 @@ cdef CellReader begin_reading(const Recount* job, int part) noexcept nogil:
     cdef const Symbols* symbols = &job.state.symbols
     cdef CellReader reader
     reader.index, reader.end = find_part_start(symbols, part, job.parts), find_part_start(symbols, part + 1, job.parts)
-    reader.k, reader.last_counted = find_count_class(symbols, <cell_t>reader.index, 0), 0
+    reader.count_class, reader.last_counted = find_count_class(symbols, <cell_t>reader.index, 0), 0
     return reader
 
 
@@ -447,12 +447,13 @@ cdef void read_block(
             pair_hash = hash_pair(left, right)
             bit = pair_hash >> 40 & mask
             if filter_bits[bit >> 6] >> (bit & 63) & 1:
-                if i >= symbols.starts[reader.k + 1]:
-                    reader.k = find_count_class(symbols, <cell_t>i, reader.k)
+                if i >= symbols.starts[reader.count_class + 1]:
+                    reader.count_class = find_count_class(symbols, <cell_t>i, reader.count_class)
                 block.positions[n] = <cell_t>(i - 1)
                 block.hashes[n] = pair_hash
                 block.counts[n] = (
-                    symbols.counts[reader.k] if left != right or adds_to_count(job, i, &reader.last_counted) else 0
+                    symbols.counts[reader.count_class]
+                    if left != right or adds_to_count(job, i, &reader.last_counted) else 0
                 )
                 prefetch_pair(table, pair_hash)
                 n += 1

@@ -66,7 +66,7 @@ cdef enum:
     FORGET_EVERY = 1 << 16    # cells between two times that the pages of a mapped file are let go
     PREFETCH_DISTANCE = 16    # words between the one that is prefetched and the one that is written
 
-cdef enum SymbolKind:           # what the bytes of a word are
+cdef enum SymbolKind:         # what the bytes of a word are
     BYTES = 0                 # its symbols
     CHARS = 1                 # its symbols in UTF-8
     TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
@@ -78,7 +78,7 @@ cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
     size_t mapped             # the bytes of the blob if it is a file that is mapped for reading, else 0
     SymbolKind symbol_kind
     const uint32_t* inner_tokens  # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
-    const uint32_t* last_tokens  # the same at the end of a word
+    const uint32_t* last_tokens   # the same at the end of a word
     size_t n_symbols          # the length of both
     size_t n_tokens           # what is not below this is no token
     uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
@@ -228,12 +228,12 @@ cdef int walk_words(void* data, int part) except -1 nogil:
 cdef int join_classes(Layout* layout) except -1 nogil:
     """Add up the cells of all parts, and allocate them; neighbours of equal counts share a class, also across parts."""
     cdef const Symbols* counted
-    cdef size_t k, n = 1
+    cdef size_t count_class, n = 1
     cdef int part
     for part in range(layout.parts):
         counted = &layout.counted[part]
-        for k in range(counted.n_classes):
-            add_class(layout.symbols, n + counted.starts[k], counted.counts[k])
+        for count_class in range(counted.n_classes):
+            add_class(layout.symbols, n + counted.starts[count_class], counted.counts[count_class])
         layout.begins[part] = n
         n += counted.n
     return open_cells(layout.symbols, n)
@@ -274,7 +274,7 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by
     is_encoded = initial.symbol_kind == TOKENS
     has_tables = inner_tokens is not None, last_tokens is not None
     if initial.symbol_kind not in (BYTES, CHARS, TOKENS) or has_tables != (not is_encoded, not is_encoded):
-        raise ValueError(f"spelling is {initial.symbol_kind}; bytes and characters need tables, tokens have none")
+        raise ValueError(f"symbol_kind is {initial.symbol_kind}; bytes and characters need tables, tokens have none")
     check_offsets(offsets, counts.shape[0], blob.shape[0])
     if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
         raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
@@ -310,10 +310,10 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil:
 
 cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) noexcept nogil:
     """Make every token one cell, and drop words that are one token, and classes without words."""
-    cdef size_t k, r, end, word, begin, w = 1, n_kept = 0
+    cdef size_t count_class, r, end, word, begin, w = 1, n_kept = 0
     cdef id_t token
-    for k in range(symbols.n_classes):
-        r, end, begin = symbols.starts[k], symbols.starts[k + 1], w
+    for count_class in range(symbols.n_classes):
+        r, end, begin = symbols.starts[count_class], symbols.starts[count_class + 1], w
         while r < end:
             word = w
             token = cells[r]
@@ -329,7 +329,7 @@ cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) no
                 cells[w] = <id_t>NO_TOKEN
                 w += 1
         if w > begin:
-            symbols.starts[n_kept], symbols.counts[n_kept] = <cell_t>begin, symbols.counts[k]
+            symbols.starts[n_kept], symbols.counts[n_kept] = <cell_t>begin, symbols.counts[count_class]
             n_kept += 1
     symbols.starts[n_kept] = <cell_t>w
     symbols.n_classes = n_kept

@@ -3,11 +3,11 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._team import Team
-from bpe.training._loop import Learner
+from bpe.training._loop import MergeLoop
 from bpe.training.config import TrainConfig
 from bpe.training.kernel_input import InitialTokens, WordArrays
 
-class Trainer(Learner):
+class Trainer(MergeLoop):
     team: Team
     epochs: int
     def __new__(

@@ -16,7 +16,7 @@ from bpe.base._memory cimport check_allocated, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
-from bpe.training._loop cimport BY_FIRST, Learner
+from bpe.training._loop cimport BY_FIRST, MergeLoop
 from bpe.training._pair_heap cimport Entry, heapify, push
 from bpe.training._pair_merge cimport SPARE_CELLS, Pool, merge_pair
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, hash_pair
@@ -27,7 +27,7 @@ from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 
 
-cdef class Trainer(Learner):
+cdef class Trainer(MergeLoop):
     """The state of one training. Built by `bpe/training/trainer.py`, which checks everything first.
 
     The words' arrays are read by the constructor only: the caller may free them then. To extend a vocabulary, give the
@@ -138,7 +138,7 @@ cdef class Trainer(Learner):
             if self.needs_recount():
                 self.plan.ceiling = INT64_MAX
                 self.next_epoch()
-            pair_id = Learner.pop_best_pair(self)
+            pair_id = MergeLoop.pop_best_pair(self)
             if pair_id != NO_PAIR or self.state.policy.threshold <= self.plan.floor:
                 return pair_id
             self.plan.ceiling = self.state.policy.threshold - 1

@@ -29,7 +29,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, UNUSED, Vocabulary
 
-#: `MergeLearner.stop` where no pair is left, or only pairs below min_frequency; 0 while training goes on.
+#: `MergeLearner.stop_reason` where no pair is left, or only pairs below min_frequency; 0 while training goes on.
 NO_PAIRS, ONLY_RARE_PAIRS = 1, 2
 STOP_REASONS = {NO_PAIRS: "no pairs left", ONLY_RARE_PAIRS: "min_frequency"}
 #: The kernel learns up to this many merges per call. With more than MANY_WORDS words it starts with one, and doubles
