@@ -7,7 +7,7 @@ from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
 from bpe.corpus._json_fields import FieldPath
-from bpe.corpus.blocks import Block
+from bpe.corpus.blocks import Block, Position
 
 KERNEL_READ_BYTES: int
 
@@ -30,7 +30,7 @@ class FileReader:
     @property
     def finished(self) -> bool: ...
     @property
-    def position(self) -> tuple[int, int]: ...
+    def resume_position(self) -> Position: ...
     def __new__(
         cls,
         names: list[str],

@@ -110,7 +110,7 @@ cdef class FileBlock:
         text, starts, ends = self.get_documents()
         return Block(
             text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, size=self.size,
-            begins_document=self.begins_document, ends_document=self.ends_document, is_checked=not reader.requires_utf8,
+            begins_document=self.begins_document, ends_document=self.ends_document, must_be_utf8=reader.requires_utf8,
         )
 
     @property
@@ -195,9 +195,11 @@ cdef class FileReader:
         return bool(load(&self.is_finished))
 
     @property
-    def position(self):
-        """Where the next block begins, while no thread reads: the index of the file among the sources, the offset."""
-        return self.first_file + self.file_number, self.offset
+    def resume_position(self):
+        """The `Position` where the next block begins, while no thread reads."""
+        from bpe.corpus.blocks import Position
+
+        return Position(self.first_file + self.file_number, self.offset)
 
     cdef bint take_block(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block, from any number of threads, and check it; False if there is none.

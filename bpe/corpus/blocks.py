@@ -62,11 +62,11 @@ class Block:
         size: of a file: the bytes on disk that were read for this block.
         begins_document: of a file: whether the block starts with a new document rather than the rest of one.
         ends_document: of a file: whether the last document ends with the block.
-        is_checked: whether the text is known to be UTF-8, or need not be.
+        must_be_utf8: whether `check` is to refuse a text that is not UTF-8.
         buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
         file_index: of `Sources`: the index of the file.
-        position, documents_to_skip: the offset and the documents of `resume_position`; set by `Sources` only.
-        n_bad_records: of `Sources`: how many bad records had been left out when reading came to `position`.
+        resume_offset, documents_to_skip: the offset and the documents of `resume_position`; set by `Sources` only.
+        n_bad_records: of `Sources`: how many bad records had been left out when reading came to `resume_offset`.
         first_row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
 
     """
@@ -81,10 +81,10 @@ class Block:
     size: int = 0
     begins_document: bool = True
     ends_document: bool = True
-    is_checked: bool = True
+    must_be_utf8: bool = False
     buffers: BufferPool | None = None
     file_index: int = 0
-    position: int = 0
+    resume_offset: int = 0
     documents_to_skip: int = 0
     n_bad_records: int = 0
     first_row: int | None = None
@@ -92,7 +92,7 @@ class Block:
     @property
     def resume_position(self) -> Position:
         """The position where this block begins; there is none where it continues a document."""
-        return Position(self.file_index, self.position, self.documents_to_skip)
+        return Position(self.file_index, self.resume_offset, self.documents_to_skip)
 
     def find_documents(self, keep_empty: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the starts and ends of the documents in `text`: two int64 arrays; empty ones only with `keep_empty`."""
@@ -102,7 +102,7 @@ class Block:
 
     def check(self) -> None:
         """Raise FormatError, with the position in the file, for text that must be UTF-8 and is not."""
-        if self.is_checked:
+        if not self.must_be_utf8:
             return
         assert isinstance(self.text, memoryview)
         if self.first_row is None:

@@ -71,7 +71,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
                             block,
                             size=state.claim_bytes(),
                             file_index=context.file_index,
-                            position=part_index,
+                            resume_offset=part_index,
                             documents_to_skip=n_documents_before,
                             n_bad_records=n_bad_records,
                         )
@@ -272,7 +272,7 @@ def _check_block(block: Block, context: RecordContext, row: int) -> Block:
     if context.encoding_errors == "bytes":
         return block
     if context.encoding_errors == "strict" and context.bad_records.raises:
-        return replace(block, is_checked=False, first_row=row + 1)
+        return replace(block, must_be_utf8=True, first_row=row + 1)
     if find_invalid_document(block.text, block.starts, block.ends) is None:
         return block
     pairs = list(zip(block.starts.tolist(), block.ends.tolist(), strict=True))

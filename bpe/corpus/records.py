@@ -196,7 +196,7 @@ class RecordContext:
             size=state.claim_bytes(size),
             buffers=buffers,
             file_index=self.file_index,
-            position=position,
+            resume_offset=position,
             n_bad_records=n_bad_records,
         )
 

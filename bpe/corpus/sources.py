@@ -602,10 +602,10 @@ class Sources:
                     size=block.size,
                     begins_document=block.begins_document,
                     ends_document=block.ends_document,
-                    is_checked=errors != "strict",
+                    must_be_utf8=errors == "strict",
                     buffers=state.buffers,
                     file_index=unit.file_index,
-                    position=block.offset,
+                    resume_offset=block.offset,
                 )
 
     def _count_units_for_kernel(self, units: list[Unit], first: int, state: ReadState) -> int:
@@ -751,11 +751,11 @@ def _drop_invalid(blocks: Iterator[Block], bad_records: BadRecords) -> Generator
                 starts=starts[is_valid],
                 ends=ends[is_valid],
                 separators=(),
-                is_checked=True,
+                must_be_utf8=False,
                 n_bad_records=n_bad_records,
             )
         else:
-            yield replace(block, is_checked=True, n_bad_records=n_bad_records)
+            yield replace(block, must_be_utf8=False, n_bad_records=n_bad_records)
 
 
 def _skip_documents(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:

@@ -160,11 +160,12 @@ def count_into(
                     if n_read:  # else another thread has read the rest of a file
                         rounds.n_bytes += n_read
                         bar(n_read)
-                if count_store is not None and (resume_position := rounds.find_position()) is not None:
+                if count_store is not None and (resume_position := rounds.peek_resume_position()) is not None:
                     assert files is not None
                     n_bytes = saved.n_bytes + rounds.n_bytes
                     count_store.save_counts(
-                        counts, PartialCounts(tables.snapshot(), resume_position, rounds.count_skipped(files), n_bytes)
+                        counts,
+                        PartialCounts(tables.snapshot(), resume_position, rounds.count_bad_records(files), n_bytes),
                     )
                 if tables.memory_problem is not None and not rounds.at_end:
                     raise ValueError(tables.memory_problem)
@@ -268,19 +269,16 @@ class _BlockRounds:
                 return
         self.at_end = True
 
-    def find_position(self) -> Position | None:
+    def peek_resume_position(self) -> Position | None:
         """Find where the next round begins, when all blocks of the last one are done; None if there is no more."""
-        from bpe.corpus.blocks import Position
-
         next_block = None if self.at_end else next(self._blocks, None)
         if next_block is None:
             self.at_end = True
             return None
         self._next_round_block = [next_block]
-        block = next_block[1]
-        return Position(*block.position) if isinstance(block, FileReader) else block.resume_position
+        return next_block[1].resume_position
 
-    def count_skipped(self, source: Sources) -> int:
+    def count_bad_records(self, source: Sources) -> int:
         """Count the bad records before that position."""
         block = self._next_round_block[0][1]
         return source.skipped if isinstance(block, FileReader) else block.n_bad_records

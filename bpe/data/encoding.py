@@ -203,7 +203,7 @@ class _ShardJob:
         plan, sources, start = self._plan, self._sources, output.start
         if start is None:
             return
-        skipped_before = start.n_bad_records - sources.skipped
+        earlier_bad_records = start.n_bad_records - sources.skipped
         n_bytes_done = 0 if start.position is None else sources.estimate_size_before(start.position)
         with progress_bar(progress, "encode", sources.size, "B", n_bytes_done) as advance, _WriterThread() as writer:
             writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
@@ -225,7 +225,7 @@ class _ShardJob:
                     advance(group.size, documents=group.n_complete, tokens=len(group.ids))
                     del group
             writer.wait()
-        output.finish(skipped_before + sources.skipped)
+        output.finish(earlier_bad_records + sources.skipped)
 
     @contextmanager
     def _start_writer_threads(self, threads: int) -> Iterator[WriterThreads]:

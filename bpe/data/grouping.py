@@ -314,7 +314,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         if not isinstance(block, Block):
             return block
         self._warning.search(block.text, block.source)
-        offset = block.position if block.begins_document else -1
+        offset = block.resume_offset if block.begins_document else -1
         self._rows.append(
             (block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records)
         )

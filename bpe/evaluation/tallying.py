@@ -243,7 +243,7 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], thread_tallies: _Thr
     """Encode and tally a block's documents for each tokenizer."""
     block.check()
     starts, ends = block.find_documents(keep_empty=True)
-    valid = not block.is_checked or find_utf8_error(block.text) is None
+    valid = block.must_be_utf8 or find_utf8_error(block.text) is None
     rows = _tally_documents(block.text, starts, ends, valid, block.source, adapters, thread_tallies)
     sums = _BlockSums(rows, block.begins_document, block.ends_document, len(block.text))
     block.release()

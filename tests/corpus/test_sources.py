@@ -377,7 +377,7 @@ def test_reading_goes_on_from_any_position(
             begun = len(block.find_documents(keep_empty=True)[0]) - (not block.begins_document)
             if block.begins_document:
                 for more in {0, 1, begun - 1, begun} & set(range(begun + 1)):
-                    at = Position(block.file_index, block.position, block.documents_to_skip + more)
+                    at = Position(block.file_index, block.resume_offset, block.documents_to_skip + more)
                     rest = given_sources.blocks(cut, 1, start=at)
                     assert joined(rest) == whole[before + more :], (at, whole)
             before += begun
