@@ -6,8 +6,9 @@ the same methods as functions that read a table of its fields. What the standard
 (`dataclasses.fields`, `replace`, `asdict`, `inspect.signature`) comes from its *twin*, a true dataclass with the same
 fields, which is made at the first need. The twin raises the errors for wrong arguments, too.
 
-Making an object takes about three times as long, so this is for objects that are made a few times, not for each text
-or block. There are no `slots`, `order`, `InitVar` and `KW_ONLY`. Type checkers see the functions of `dataclasses`.
+Making an object takes about three times as long, so this is for objects that are made a few times, or once for a block
+of many KB, not for each text. There are no `slots`, `order`, `InitVar` and `KW_ONLY`. Type checkers see the functions
+of `dataclasses`.
 """
 
 from __future__ import annotations

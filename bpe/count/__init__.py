@@ -13,8 +13,8 @@ meets them:
 
 Invariants: the counts, and their order, do not depend on threads, blocks or memory; counts are 64 bits, and overflow
 is refused; counts made with other settings are not merged. Cost: linear in the text, one probe of a table for each
-pretoken, load at most one half; spilling writes and reads each distinct word once.
+pretoken, load at most five eighths (long words: one half); spilling writes and reads each distinct word once.
 
-Sources: open addressing with linear probing and one 64 by 64 bit multiplication as hash (wyhash); the delay ring that
-hides the latency of memory is this project's own.
+Sources: open addressing with linear probing, and one 64 by 64 bit multiplication as hash (wyhash). The batches that are
+hashed and prefetched before they are counted hide the latency of memory; they are this project's own.
 """

@@ -173,8 +173,8 @@ def write_batches(
 def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """Make a folder for shards, which all readers refuse as not finished until the block ends without an error.
 
-    A process that is killed leaves the mark, a journal without steps. The same call may write there again; the block
-    gets whether that is so. Another header is refused.
+    A process that is killed leaves the mark, a journal without steps. The same call may write there again: the
+    context yields True if it does. Another header is refused.
 
     Raises:
         FileExistsError: if the folder has a manifest.

@@ -127,8 +127,10 @@ def train_parity(
 def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
     config, counts, checkpoint = job.config, {}, None
-    for file_number, (name, (source, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
-        counts[name], _ = job.count(source, given_counts, extra_options={"language": name}, suffix=f".{file_number}")
+    for checkpoint_number, (name, (source, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
+        counts[name], _ = job.count(
+            source, given_counts, extra_options={"language": name}, suffix=f".{checkpoint_number}"
+        )
     words_by_language = _check_words(counts, rule, config)
     first_counts = next(iter(counts.values()))
     if config.checkpoint is not None:
@@ -278,7 +280,7 @@ class Language:
     is_exhausted: bool = False
 
     def compute_priority(self) -> float:
-        """Compute a number; the language with the largest one has the next merge."""
+        """Compute the language's priority: the highest has the next merge."""
         return self.n_tokens if self.ratio is None else -(self.n_initial_tokens / self.n_tokens / self.ratio)
 
     def apply(self, left: int, right: int) -> int:

@@ -27,10 +27,10 @@ def stochastok(
 ) -> TokenBatch | NDArray[np.uint32]:
     """Split tokens at random, so that a model sees what its tokens are made of.
 
-    As often as `proportion` of the n ids says, rounded down, a random one of the present tokens is taken; if it can be
-    split into two tokens of the vocabulary, a random one of these splits replaces it. The text stays the same. Special
-    tokens are not split. Unlike dropout, which encodes the text anew, it works on ids. The first call for a tokenizer
-    finds the splits of all its tokens, which takes time linear in the bytes of the vocabulary.
+    For n ids, a random token is drawn floor(proportion * n) times; if it can be split into two tokens of the
+    vocabulary, a random such split replaces it. The text stays the same. Special tokens are not split. Unlike dropout,
+    which encodes the text anew, it works on ids. The first call for a tokenizer finds the splits of all its tokens,
+    which takes time linear in the bytes of the vocabulary.
 
     Args:
         tok: the tokenizer.

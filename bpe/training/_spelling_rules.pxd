@@ -40,7 +40,7 @@ cdef inline int set_rules(SpellingRules* rules, config, bytes strings, bytes scr
 # What a token spells --------------------------------------------------------------------------------------------------
 
 cdef inline size_t count_words_in(const byte_t* text, size_t size) noexcept nogil:
-    """Count the parts that spaces divide a text into: 2 for " by the"."""
+    """Count the words of a text, between spaces: 2 for " by the"."""
     cdef size_t i, n = 0
     cdef bint after_space = True
     for i in range(size):

@@ -290,7 +290,7 @@ class TrainConfig:
 
     @property
     def max_words(self) -> int:
-        """The most parts that spaces divide a new token into; 0 for no limit."""
+        """The most words in a new token, counted between spaces; 0 for no limit."""
         return self.rules.max_words or 0
 
     @property

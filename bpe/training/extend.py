@@ -63,7 +63,7 @@ def extend(
         vocab_size: the number of tokens of the result, those of `tok` included. New ids follow the largest id of `tok`.
         min_frequency: merge no pair that occurs less often.
         superwords: learn tokens that reach across words: `counts` are those of its `count_words(2, ...)`, the result
-            has its pretokenizer, and its transition and first pretokenizer have no meaning.
+            has its pretokenizer, and its `transition` and `first_pretokenizer` are ignored.
         rules: as for `bpe.train`; tokens of `tok` that break them stay.
         split_digits: as for `bpe.train`.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.

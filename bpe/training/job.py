@@ -255,7 +255,8 @@ def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_
     # The process already has the words: `_estimate_memory` adds them to the rest.
     needed = _estimate_memory(resident_bytes - word_bytes, word_bytes, len(words.counts), symbol_bytes)
     if needed > max_memory:
-        # `needed + word_bytes`, up to a whole MB: with more memory, counting spills less and holds more of the words.
+        # Suggest `word_bytes` more, rounded up to a MB: with a higher limit less is spilled, so more of the words is in
+        # memory.
         suggested = (needed + word_bytes >> 20) + 1 << 20
         raise ValueError(
             f"max_memory is {format_bytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "

@@ -38,7 +38,7 @@ class MergeRules:
         one_script: make no token with characters of two scripts. Spaces, digits, punctuation and marks belong to
             every script, Hiragana and Katakana count as Han, and a part of a character has no script
             (`bpe.pretokenizers.UnicodeScripts` divides text by the same table).
-        max_words: the most parts that spaces divide a token into; None for no limit.
+        max_words: the most words in a token, counted between spaces; None for no limit.
         forbidden: strings that no token contains.
         veto: a function for experiments, called as veto(left, right, count) with the best pair, which the other rules
             allow: bytes in a byte model, str in a character model, and an int. If the result is true, the pair is not

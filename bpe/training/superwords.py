@@ -42,7 +42,7 @@ class SuperWords:
         pretokenizer: how stage 2, and the tokenizer, split text into units: a name, a `Pretokenizer`, or None (a line
             is one unit; the tokenizer takes a whole text as one).
         first_pretokenizer: how stage 1 splits text into words, unless `bpe.train` is given a `pretokenizer`.
-        max_words: the most parts that spaces divide a new token into; None for no limit.
+        max_words: the most words in a new token, counted between spaces; None for no limit.
         forbidden: strings that no new token contains.
         unused: "keep" the tokens of stage 1 that no unit contains, or "drop" them, as the authors' code does.
         lines: cut the text of both stages into lines first, newlines included, so that no token reaches across one.

@@ -71,7 +71,7 @@ def test_spilled_counts_support_all_methods(monkeypatch: pytest.MonkeyPatch) -> 
     assert counted(1, 1).total == expected.total
     assert counted(1, 1)["low"] == expected["low"]
     for change in (lambda c: c.add("low new"), lambda c: c.update({"z": 3, "low": 2}), lambda c: c.merge(expected)):
-        in_memory, spilled = counted(1, 1), counted(None, 1)
+        in_memory, spilled = counted(None, 1), counted(1, 1)
         change(in_memory)
         change(spilled)
         assert in_memory == spilled
