@@ -108,11 +108,11 @@ class Dialect:
         """Whether a quotation mark may be text, so that it swallows rows."""
         return self.quoting == "auto" and self.delimiter == "\t"
 
-    def has_swallowed_rows(self, row: list[str], columns: int) -> bool:
+    def has_swallowed_rows(self, row: list[str], n_columns: int) -> bool:
         """Whether the lines of a row, which are several, seem to be rows themselves."""
         text = self.delimiter.join(row)
         end_lines = text.partition("\n")[0], text.rpartition("\n")[2]
-        return all(end.count(self.delimiter) == columns - 1 for end in end_lines)
+        return all(end.count(self.delimiter) == n_columns - 1 for end in end_lines)
 
 
 def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> list[str] | None:

@@ -73,7 +73,7 @@ def open_stream(
     file: SourceFile,
     start: int = 0,
     end: int | None = None,
-    errors: EncodingErrors = "strict",
+    encoding_errors: EncodingErrors = "strict",
     states: FileStates | None = None,
 ) -> Iterator[Stream]:
     """Open the text of a file.
@@ -82,15 +82,15 @@ def open_stream(
         file: the file.
         start: the position in the decompressed text where reading begins.
         end: where it ends; None for the end of the file. Not for a pipe.
-        errors: how bytes that are not UTF-8 are handled: with "replace", positions are those in the changed text; with
-            "bytes", the compression of a pipe is not looked for.
+        encoding_errors: how bytes that are not UTF-8 are handled: with "replace", positions are those in the changed
+            text; with "bytes", the compression of a pipe is not looked for.
         states: what the files of one call were when they were first opened.
 
     Raises:
         OSError: for a file that cannot be read, or is changed before it is closed.
 
     """
-    offsets_are_bytes = errors != "replace"
+    offsets_are_bytes = encoding_errors != "replace"
     with ExitStack() as stack:
         raw, size = open_raw(file, stack, states)
         size = size or None  # an empty file is read to its end
@@ -109,7 +109,7 @@ def open_stream(
             return
         compression = file.compression
         if compression is None and file.kind != "remote":  # a pipe shows its compression when it is read
-            if errors != "bytes":
+            if encoding_errors != "bytes":
                 raw = _PeekedFile(raw)
                 compression = find_compression(raw.first_bytes)
             if compression is None:
@@ -208,14 +208,14 @@ class NextFiles:
     Args:
         files: regular files that will be read as a whole, with their indices, in order.
         n: how many are read at once, the present one included.
-        errors, states: as for `open_stream`.
+        encoding_errors, states: as for `open_stream`.
 
     """
 
     def __init__(
-        self, files: Iterable[tuple[int, SourceFile]], n: int, errors: EncodingErrors, states: FileStates
+        self, files: Iterable[tuple[int, SourceFile]], n: int, encoding_errors: EncodingErrors, states: FileStates
     ) -> None:
-        self._files, self._n, self._errors, self._states = deque(files), n, errors, states
+        self._files, self._n, self._states, self._encoding_errors = deque(files), n, states, encoding_errors
         self._opened: deque[tuple[int, ExitStack, Stream]] = deque()
 
     def open_stream(self, index: int) -> AbstractContextManager[Stream] | None:
@@ -235,7 +235,7 @@ class NextFiles:
 
     def _open(self, index: int, file: SourceFile) -> None:
         with ExitStack() as stack, suppress(OSError):  # which is raised again when it is the file's turn
-            stream = stack.enter_context(open_stream(file, 0, None, self._errors, self._states))
+            stream = stack.enter_context(open_stream(file, 0, None, self._encoding_errors, self._states))
             assert isinstance(stream, _ChunkStream)
             stream.start()
             self._opened.append((index, stack.pop_all(), stream))

@@ -197,8 +197,8 @@ class ShuffledShardOutput(ShardOutput):
         checkpoint_steps = [step for step in journal.steps if "buckets" in step]
         last_checkpoint = checkpoint_steps[-1] if checkpoint_steps else None
         size = (sources.text_size or 0) * plan.dtype.itemsize // 4
-        count = count_buckets(size, self._n_shards) if last_checkpoint is None else last_checkpoint["buckets"]
-        self._buckets = Buckets(plan.folder, count, plan.dtype)
+        n_buckets = count_buckets(size, self._n_shards) if last_checkpoint is None else last_checkpoint["buckets"]
+        self._buckets = Buckets(plan.folder, n_buckets, plan.dtype)
         if last_checkpoint is not None and last_checkpoint["next"] is None:
             self.start = None
         elif last_checkpoint is not None and self._buckets.truncate(last_checkpoint["sizes"]):
@@ -222,7 +222,7 @@ class ShuffledShardOutput(ShardOutput):
         """Record that all documents before a resume point are in the buckets."""
         sizes = self._buckets.measure_sizes(sync=True)
         fields = _make_source_fields(self._n_used_files, next_point, n_bad_records)
-        self._journal.append({"buckets": self._buckets.count, "sizes": sizes, **fields})
+        self._journal.append({"buckets": self._buckets.n_buckets, "sizes": sizes, **fields})
         self._unsaved_bytes = 0
         crash_point("recorded")
 
@@ -242,7 +242,7 @@ class ShuffledShardOutput(ShardOutput):
             advance: called with the number of tokens after each bucket.
 
         """
-        per_shard = self._buckets.count // self._n_shards
+        per_shard = self._buckets.n_buckets // self._n_shards
         for shard in range(self._n_finished_steps, self._n_shards):
             buckets = range(shard * per_shard, (shard + 1) * per_shard)
             for bucket in buckets:

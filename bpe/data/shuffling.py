@@ -71,13 +71,13 @@ def _mix_step(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mix_words(words + np.uint64(GOLDEN))
 
 
-def find_buckets(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
-    """Find the bucket of each key: `key * count >> 64`, for a count below 2**31, in 64-bit arithmetic.
+def find_buckets(keys: NDArray[np.uint64], n_buckets: int) -> NDArray[np.int64]:
+    """Find the bucket of each key: `key * n_buckets >> 64`, for a number below 2**31, in 64-bit arithmetic.
 
     >>> find_buckets(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
     array([0, 4, 5, 9])
     """
-    half, factor = np.uint64(32), np.uint64(count)
+    half, factor = np.uint64(32), np.uint64(n_buckets)
     low_product = (keys & np.uint64(0xFFFFFFFF)) * factor >> half
     return ((keys >> half) * factor + low_product >> half).astype(np.int64)
 
@@ -98,13 +98,13 @@ class Buckets:
 
     Args:
         out: the output folder.
-        count: the number of buckets.
+        n_buckets: their number.
         dtype: of the ids.
 
     """
 
-    def __init__(self, out: Path, count: int, dtype: np.dtype[Any]) -> None:
-        self.folder, self.count, self.dtype = out / BUCKETS_FOLDER, count, dtype
+    def __init__(self, out: Path, n_buckets: int, dtype: np.dtype[Any]) -> None:
+        self.folder, self.n_buckets, self.dtype = out / BUCKETS_FOLDER, n_buckets, dtype
 
     def create(self) -> None:
         """Make the folder, and remove bucket files of an earlier attempt."""
@@ -139,16 +139,16 @@ class Buckets:
 
     def _partition(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the stable order of documents by bucket, and the bounds of each bucket in that order."""
-        buckets = find_buckets(keys, self.count)
-        order = np.argsort(buckets.astype(np.uint16 if self.count <= 1 << 16 else np.int64), kind="stable")
-        bounds = compute_offsets(np.bincount(buckets, minlength=self.count))
+        buckets = find_buckets(keys, self.n_buckets)
+        order = np.argsort(buckets.astype(np.uint16 if self.n_buckets <= 1 << 16 else np.int64), kind="stable")
+        bounds = compute_offsets(np.bincount(buckets, minlength=self.n_buckets))
         return order, bounds
 
     def measure_sizes(self, *, sync: bool = False) -> list[list[int]]:
         """Measure each bucket's two files in bytes, and first write them to the disk if `sync`."""
         return [
             [_find_size(self._make_path(bucket, kind), sync) for kind in ("ids", "documents")]
-            for bucket in range(self.count)
+            for bucket in range(self.n_buckets)
         ]
 
     def truncate(self, sizes: list[list[int]]) -> bool:

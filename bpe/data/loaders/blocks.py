@@ -83,7 +83,7 @@ class Blocks(ShardRows):
             )
 
     def __len__(self) -> int:
-        return self._order.n
+        return self._order.n_rows
 
     def __repr__(self) -> str:
         return f"Blocks({self.shards!r}, length={self.length}, seed={self.seed}, {len(self)} rows)"

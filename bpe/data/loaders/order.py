@@ -115,7 +115,7 @@ def mix_words(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of n rows in each epoch, by a seed; of chunks of neighbouring rows if `chunk` is more than 1.
+    """The order of `n_rows` rows in each epoch, by a seed; of chunks of neighbouring rows if `chunk` is more than 1.
 
     The chunks are permuted; within a chunk the rows keep their order. The last chunk may be shorter. In memory are only
     the results for the last window of consecutive indices.
@@ -128,7 +128,7 @@ class Order:
 
     """
 
-    n: int
+    n_rows: int
     seed: int
     chunk: int = 1
     salt: tuple[int, ...] = ()  # numbers that distinguish several orders of a seed
@@ -137,28 +137,28 @@ class Order:
     )
 
     def rows(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
-        """Find the rows at these indices of an epoch: int64. Indices below 0 or from n on raise IndexError."""
+        """Find the rows at these indices of an epoch: int64. Indices below 0 or from `n_rows` on raise IndexError."""
         if len(indices) == 0:
             return np.empty(0, dtype=np.int64)
         first, last = int(indices.min()), int(indices.max())
-        if first < 0 or last >= self.n:
-            raise IndexError(f"index {first if first < 0 else last} is outside 0 to {self.n - 1}")
+        if first < 0 or last >= self.n_rows:
+            raise IndexError(f"index {first if first < 0 else last} is outside 0 to {self.n_rows - 1}")
         window_epoch, start, window = self._cache.get("window", (-1, 0, np.empty(0, dtype=np.int64)))
         if window_epoch != epoch or first < start or last >= start + len(window):
             is_next = window_epoch == epoch and 0 <= first - start <= len(window) + WINDOW  # the reader goes forward
             if last - first >= WINDOW or not (is_next or first == 0):
                 self._cache["window"] = epoch, first, window[:0]
                 return self._compute(indices, epoch)
-            start, window = first, self._compute(np.arange(first, min(first + WINDOW, self.n)), epoch)
+            start, window = first, self._compute(np.arange(first, min(first + WINDOW, self.n_rows)), epoch)
             self._cache["window"] = epoch, start, window
         return window[indices - start]
 
     def _compute(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
         round_keys = make_round_keys(self.seed, epoch, *self.salt)
         if self.chunk == 1:
-            return permute(indices, self.n, round_keys)
-        n_chunks = -(-self.n // self.chunk)
-        n_missing = n_chunks * self.chunk - self.n  # rows that the last chunk lacks
+            return permute(indices, self.n_rows, round_keys)
+        n_chunks = -(-self.n_rows // self.chunk)
+        n_missing = n_chunks * self.chunk - self.n_rows  # rows that the last chunk lacks
         if n_missing:  # where the last chunk lies, the indices after it move up
             last_chunk = int(permute(np.array([n_chunks - 1]), n_chunks, round_keys, inverse=True)[0])
             indices = indices + n_missing * (indices >= (last_chunk + 1) * self.chunk - n_missing)

@@ -123,7 +123,7 @@ class Packed(ShardRows):
         self._kept_windows: dict[int, PackedWindow] = {}
         self._windows_by_epoch: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.statistics: dict[str, int] = {}
-        self._counts = np.array([self._count_rows(index) for index in range(self._window_order.n)], dtype=np.int64)
+        self._counts = np.array([self._count_rows(index) for index in range(self._window_order.n_rows)], dtype=np.int64)
         self._n_rows = int(self._counts.sum())
 
     def __len__(self) -> int:
@@ -163,7 +163,7 @@ class Packed(ShardRows):
         """List the windows in the order of an epoch, and the index of the first row of each."""
         order = self._windows_by_epoch.get(epoch)
         if order is None:
-            windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
+            windows = self._window_order.rows(np.arange(self._window_order.n_rows), epoch)
             order = windows, compute_offsets(self._counts[windows])
             keep_last(self._windows_by_epoch, epoch, order, KEPT_WINDOWS)
         return order
@@ -201,7 +201,7 @@ class Packed(ShardRows):
     def _count_rows(self, index: int) -> int:
         """Pack the rows of a window; adds its numbers to the statistics."""
         packed, (_, lengths, documents) = self._pack(index), self._bound_documents(index)
-        spans, rows = packed.spans, packed.order.n
+        spans, rows = packed.spans, packed.order.n_rows
         first = index * self._window
         sizes, is_present, is_whole = (np.zeros(self._window, dtype=np.int64) for _ in range(3))
         sizes[documents - first] = lengths
