@@ -124,7 +124,7 @@ class RecordContext:
     Attributes:
         file: the file.
         file_index: its index among the sources.
-        start, end: the part to read; see `Unit`.
+        start, end: the part to read; see `FilePart`.
         field: the field or column that holds the text.
         quoting: quotation marks in CSV and TSV.
         bad_records: what happens with bad records.

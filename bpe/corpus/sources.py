@@ -40,7 +40,7 @@ ASSUMED_EXPANSION = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FilePart:
     """A part of the sources that can be read by itself.
 
     Attributes:
@@ -142,8 +142,8 @@ class Sources:
                 f"{argument} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
                 'pass format="text"'
             )
-        self._whole_files = [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
-        self._part: tuple[Unit, ...] | None = None
+        self._whole_files = [FilePart(index, 0, None, file.size) for index, file in enumerate(self.files)]
+        self._part: tuple[FilePart, ...] | None = None
 
     @classmethod
     def of(
@@ -233,7 +233,7 @@ class Sources:
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[FilePart]:
         """List the parts of files that can be read by themselves, in order.
 
         A unit is a file, or of a large one about 256 MB: row groups of a Parquet file, bytes of uncompressed JSON Lines
@@ -294,24 +294,24 @@ class Sources:
         """Restrict the sources to one file, with the same numbering of files."""
         return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file_index == index))
 
-    def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
+    def _restrict(self, units: tuple[FilePart, ...] | None) -> Sources:
         """Return a copy that reads some units, and shares the count of skipped records."""
         copy = object.__new__(Sources)
         copy.__dict__.update(self.__dict__)
         copy._part = units
         return copy
 
-    def _list_units_to_read(self) -> list[Unit]:
+    def _list_units_to_read(self) -> list[FilePart]:
         """List the units to read; whole files unless the sources are a part."""
         return self._whole_files if self._part is None else list(self._part)
 
     def _list_used_files(self) -> list[SourceFile]:
         return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
 
-    def _divide_file(self, index: int) -> list[Unit]:
+    def _divide_file(self, index: int) -> list[FilePart]:
         file = self.files[index]
         size = file.size or 0
-        one_unit = [Unit(index, 0, None, file.size)]
+        one_unit = [FilePart(index, 0, None, file.size)]
         if size <= UNIT_BYTES:
             return one_unit
         if file.format == "parquet":
@@ -330,25 +330,25 @@ class Sources:
                 ):
                     bounds.append(bound)
         ends = [*bounds[1:], None]
-        return [Unit(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
+        return [FilePart(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
 
-    def _group_units(self, index: int) -> list[Unit]:
+    def _group_units(self, index: int) -> list[FilePart]:
         """Divide a Parquet file into units of whole row groups."""
         from bpe.corpus.parquet import list_row_groups
 
         file = self.files[index]
         group_sizes = list_row_groups(file)
         size, n_rows = file.size or 0, max(sum(group_sizes), 1)
-        units: list[Unit] = []
+        units: list[FilePart] = []
         first_group = n_rows_done = 0
         bytes_in_units = 0
         for group, n_group_rows in enumerate(group_sizes, 1):
             n_rows_done += n_group_rows
             bytes_done = size * n_rows_done // n_rows
             if bytes_done - bytes_in_units >= UNIT_BYTES or group == len(group_sizes):
-                units.append(Unit(index, first_group, group, bytes_done - bytes_in_units))
+                units.append(FilePart(index, first_group, group, bytes_done - bytes_in_units))
                 first_group, bytes_in_units = group, bytes_done
-        return units or [Unit(index, 0, None, file.size)]
+        return units or [FilePart(index, 0, None, file.size)]
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -477,7 +477,7 @@ class Sources:
             separator = self.separators[0] if source.format == "text" else b"\n"
             if read_text_before(source, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        part = self._restrict((Unit(file, start, end, None),)).with_own_count()
+        part = self._restrict((FilePart(file, start, end, None),)).with_own_count()
         with closing(part.whole_documents()) as blocks:
             return sum(len(starts) for _, starts, _ in blocks)
 
@@ -491,7 +491,7 @@ class Sources:
         unit = next((unit for unit in self._list_units_to_read() if unit.file_index == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
-        part = self._restrict((Unit(file, unit.start, None, None),))
+        part = self._restrict((FilePart(file, unit.start, None, None),))
         part._bad_records = BadRecords("skip")
         digest = hashlib.sha256()
         with closing(part.whole_documents()) as blocks:
@@ -506,7 +506,7 @@ class Sources:
                     break
         return None if count else digest.hexdigest()
 
-    def _find_units(self, units: list[Unit], start: Position) -> list[Unit]:
+    def _find_units(self, units: list[FilePart], start: Position) -> list[FilePart]:
         """List the units from a position on."""
         for index, unit in enumerate(units):
             if unit.file_index > start.file_index:
@@ -516,14 +516,14 @@ class Sources:
                 and unit.start <= start.offset
                 and (unit.end is None or start.offset < unit.end)
             ):
-                first = Unit(unit.file_index, start.offset, unit.end, unit.size)
+                first = FilePart(unit.file_index, start.offset, unit.end, unit.size)
                 return [first, *units[index + 1 :]]
         if start.file_index >= len(self.files) and not start.offset and not start.documents_to_skip:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
     @contextmanager
-    def _open_next_files(self, units: list[Unit], threads: int, state: ReadState) -> Iterator[None]:
+    def _open_next_files(self, units: list[FilePart], threads: int, state: ReadState) -> Iterator[None]:
         """Let compressed files be read before it is their turn; at the end they are closed."""
         files = [
             (unit.file_index, self.files[unit.file_index]) for unit in units if (unit.start, unit.end) == (0, None)
@@ -542,11 +542,11 @@ class Sources:
         with closing(state.next_files):
             yield
 
-    def _drops_trailing_document(self, unit: Unit) -> bool:
+    def _drops_trailing_document(self, unit: FilePart) -> bool:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
-    def _make_context(self, unit: Unit, state: ReadState) -> RecordContext:
+    def _make_context(self, unit: FilePart, state: ReadState) -> RecordContext:
         """Make what the readers of records need to know about a unit."""
         return RecordContext(
             self.files[unit.file_index],
@@ -560,7 +560,7 @@ class Sources:
             state=state,
         )
 
-    def _read_records(self, unit: Unit, state: ReadState) -> Iterator[Block]:
+    def _read_records(self, unit: FilePart, state: ReadState) -> Iterator[Block]:
         """Read the documents of a unit that is no text, in blocks."""
         file = self.files[unit.file_index]
         state.n_bad_records = self.skipped
@@ -573,7 +573,7 @@ class Sources:
             from bpe.corpus.parquet import read_blocks
         return read_blocks(context)
 
-    def _read_text(self, unit: Unit, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
+    def _read_text(self, unit: FilePart, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
         file = self.files[unit.file_index]
         keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
@@ -608,7 +608,7 @@ class Sources:
                     resume_offset=block.offset,
                 )
 
-    def _count_units_for_kernel(self, units: list[Unit], first: int, state: ReadState) -> int:
+    def _count_units_for_kernel(self, units: list[FilePart], first: int, state: ReadState) -> int:
         """Count the units from one on that one `FileReader` may read: whole files of text or JSON Lines, in order."""
         first_format, strict = self.files[units[first].file_index].format, self.encoding_errors == "strict"
         is_possible = (
@@ -627,17 +627,17 @@ class Sources:
             index += 1
         return index - first
 
-    def _set_field(self, reader: FileReader, units: list[Unit], state: ReadState) -> None:
+    def _set_field(self, reader: FileReader, units: list[FilePart], state: ReadState) -> None:
         """Have a reader read JSON Lines."""
         from bpe.corpus.jsonl import make_field_path, parse_line
 
         def parse(line: bytes, number: int, offset: int) -> bytes:
-            return parse_line(line, self._make_context(Unit(units[number].file_index, offset, None, None), state))
+            return parse_line(line, self._make_context(FilePart(units[number].file_index, offset, None, None), state))
 
         reader.set_field(make_field_path(self.field), parse)
 
     def _make_reader(
-        self, units: list[Unit], state: ReadState, *, has_repeats: bool
+        self, units: list[FilePart], state: ReadState, *, has_repeats: bool
     ) -> Generator[FileReader, None, None]:
         """Yield a reader of files until it is finished; `has_repeats`: whether a file is read more than once."""
         strict, has_records = self.encoding_errors == "strict", self.files[units[0].file_index].format != "text"
