@@ -27,6 +27,7 @@ from bpe.data.formats import FORMATS
 from bpe.data.formats.files import WriterThreads
 from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
 from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
+from bpe.data.journal_checks import check_steps, fingerprint_beginning
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
 from bpe.data.outputs import OrderedShardOutput, ShuffledShardOutput
 from bpe.data.plan import (
@@ -39,7 +40,6 @@ from bpe.data.plan import (
     find_bos_eos,
     find_largest_id,
 )
-from bpe.data.records import check_steps, fingerprint_beginning
 from bpe.data.shuffling import BUCKETS_FOLDER
 from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize
 from bpe.tokenizer import Tokenizer, check_tokenizer

@@ -12,8 +12,8 @@ and writes the second again, with the same bytes. The last line may be incomplet
 finished, the manifest is written, and then the journal is removed. So a folder is in one of four states: empty, begun
 (journal), finished (manifest), or not ours, which is refused.
 
-A lock (`flock`) on the file `.bpe-lock` keeps other processes out. `records.py` checks that the steps fit the files and
-the sources.
+A lock (`flock`) on the file `.bpe-lock` keeps other processes out. `journal_checks.py` checks that the steps fit the
+files and the sources.
 """
 
 from __future__ import annotations

@@ -95,12 +95,12 @@ def fingerprint_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] |
         resume_point = ResumePoint.from_json(step["next"])
         assert resume_point.position is not None
         position = resume_point.position
-        file, offset, skipped = position.file_index, position.offset, position.documents_to_skip
+        file, offset, documents_to_skip = position.file_index, position.offset, position.documents_to_skip
         if step["used"] != file + 1:
             return None
         start = next(unit.start for unit in sources.units() if unit.file_index == file)
         n_counted = sources.count_documents(file, start, offset)
-        if n_counted is not None and n_counted + skipped != resume_point.index_in_file:
+        if n_counted is not None and n_counted + documents_to_skip != resume_point.index_in_file:
             return None
         n_documents = resume_point.index_in_file + resume_point.documents_to_skip
         digest = sources.hash_documents(file, n_documents)
@@ -119,7 +119,7 @@ class _StepChecker:
         else:
             self._file_starts = {unit.file_index: unit.start for unit in reversed(sources.units())}
         self._n_documents = 0  # in all steps so far
-        # By file: the documents in earlier files; and the least by the last known one.
+        # file: (documents before it, the fewest up to its last known document)
         self._documents_before_file: dict[int, tuple[int, int]] = {}
         self._resume_points = [ResumePoint()]
         self.line = 1  # of the journal
@@ -251,7 +251,10 @@ class _StepChecker:
             refuse_value(count, "no less than before, and 0 where bad records are errors", "skipped")
 
     def _record_first_document(self, file: int, documents: int, index: int, n_documents: int) -> None:
-        """Note that `documents` documents end before document `index` of a file, which has `n_documents` or more."""
+        """Note where a file begins: its document `index` comes after `documents` documents in all.
+
+        The file has at least `n_documents`.
+        """
         n_before = documents - index
         recorded = self._documents_before_file.get(file, (n_before, 0))
         self._documents_before_file[file] = n_before, max(recorded[1], n_before + n_documents)
@@ -266,41 +269,50 @@ class _StepChecker:
 
     def check_sources(self) -> None:
         """Count the documents again between the last two positions, and between earlier ones up to a limit."""
-        bytes_left, first_file = MAX_REREAD_BYTES, min(self._file_starts, default=0)
+        bytes_left = MAX_REREAD_BYTES
         for previous_point, point in reversed([*zip(self._resume_points, self._resume_points[1:], strict=False)]):
             if bytes_left < 0:
                 return
-            start, end = previous_point.position or Position(first_file, self._file_starts[first_file]), point.position
-            assert end is not None
-            files_between = [file for file in sorted(self._file_starts) if start.file_index < file < end.file_index]
-            parts: list[tuple[int, int, int | None]] = [(file, self._file_starts[file], None) for file in files_between]
-            if start.file_index == end.file_index:
-                parts = [(start.file_index, start.offset, end.offset)]
-            else:
-                parts = [
-                    (start.file_index, start.offset, None),
-                    *parts,
-                    (end.file_index, self._file_starts[end.file_index], end.offset),
-                ]
-            bytes_left -= sum(self._count_bytes(*part) for part in parts)
-            counts = [self._sources.count_documents(*part) for part in parts]
-            start_documents = self._documents_before_file.get(start.file_index, (0, 0))[0]
-            expected = (
-                self._documents_before_file[end.file_index][0]
-                + point.index_in_file
-                - start_documents
-                - previous_point.index_in_file
-            )
-            in_file = point.index_in_file - (previous_point.index_in_file if start.file_index == end.file_index else 0)
+            start, end = self._find_position(previous_point), self._find_position(point)
+            ranges = self._list_ranges(start, end)
+            bytes_left -= sum(self._count_bytes(*file_range) for file_range in ranges)
+            counts = [self._sources.count_documents(*file_range) for file_range in ranges]
             known_counts = [count for count in counts if count is not None]
-            if len(known_counts) < len(parts):
+            if len(known_counts) < len(ranges):
                 continue
             if end.documents_to_skip and self._sources.files[end.file_index].offsets_are_bytes:
                 refuse_value(end.documents_to_skip, "0, since documents begin at offsets", "next")
             known_counts[0] -= start.documents_to_skip
             known_counts[-1] += end.documents_to_skip
-            if known_counts[-1] != in_file or sum(known_counts) != expected:
-                raise FormatError(f"the sources have {known_counts} documents in {parts}, not {expected}", where="next")
+            expected, expected_in_last_file = self._count_expected(previous_point, point)
+            if known_counts[-1] != expected_in_last_file or sum(known_counts) != expected:
+                raise FormatError(
+                    f"the sources have {known_counts} documents in {ranges}, not {expected}", where="next"
+                )
+
+    def _find_position(self, point: ResumePoint) -> Position:
+        """Find the position of a resume point, that of the first document for the first one."""
+        first_file = min(self._file_starts, default=0)
+        return point.position or Position(first_file, self._file_starts[first_file])
+
+    def _list_ranges(self, start: Position, end: Position) -> list[tuple[int, int, int | None]]:
+        """List what is between two positions: (file, the offset where it starts, the offset where it ends or None)."""
+        if start.file_index == end.file_index:
+            return [(start.file_index, start.offset, end.offset)]
+        files_between = [file for file in sorted(self._file_starts) if start.file_index < file < end.file_index]
+        return [
+            (start.file_index, start.offset, None),
+            *((file, self._file_starts[file], None) for file in files_between),
+            (end.file_index, self._file_starts[end.file_index], end.offset),
+        ]
+
+    def _count_expected(self, previous_point: ResumePoint, point: ResumePoint) -> tuple[int, int]:
+        """Count the documents between two resume points by the records: in all, and in the last file."""
+        first_file, last_file = self._find_position(previous_point).file_index, self._find_position(point).file_index
+        earlier_in_all = self._documents_before_file.get(first_file, (0, 0))[0] + previous_point.index_in_file
+        earlier_in_file = previous_point.index_in_file if first_file == last_file else 0
+        in_all = self._documents_before_file[last_file][0] + point.index_in_file - earlier_in_all
+        return in_all, point.index_in_file - earlier_in_file
 
     def _count_bytes(self, file: int, start: int, end: int | None) -> int:
         """Estimate the bytes to read for the documents between two offsets of a file."""
