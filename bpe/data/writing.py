@@ -329,36 +329,49 @@ class EndOfTextPlacer:
         """Place the id before or after each document of a batch."""
         is_before, n_documents = self.shard_format.bos_eos[0], len(batch.lengths)
         lengths, offsets = np.array(batch.lengths), compute_offsets(batch.lengths)
-        is_end: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
-        begins, ends = np.ones(n_documents, dtype=np.bool_), np.ones(n_documents, dtype=np.bool_)
-        if n_documents:
-            begins[0], ends[-1] = batch.begins_document, batch.ends_document
-        first_positions, last_positions = offsets[:-1], offsets[1:] - 1
-        has_first, has_last = (
-            _has_token_at(is_end, first_positions, begins & (lengths > 0)),
-            _has_token_at(is_end, last_positions, ends & (lengths > 0)),
-        )
-        at_own_end, at_other_end = (has_first, has_last) if is_before else (has_last, has_first)
-        at_other_end &= ~(at_own_end & (lengths == 1))  # one id is at both ends
-        missing_rows = np.flatnonzero((begins if is_before else ends) & ~at_own_end)
-        removed_positions = np.empty(0, dtype=np.int64)
-        if "documents" not in self.shard_format.features:
-            removed_positions = (last_positions if is_before else first_positions)[at_other_end]
-            is_end[removed_positions] = is_end[(first_positions if is_before else last_positions)[at_own_end]] = False
-            self._refuse_inside(is_end, offsets)
-            lengths[at_other_end] -= 1
+        is_missing, is_superfluous = self._find_edits(batch, offsets)
         self._documents += n_documents - (n_documents > 0 and not batch.ends_document)
-        if not len(missing_rows) and not len(removed_positions):
+        if not is_missing.any() and not is_superfluous.any():
             return batch
         self.has_changed_ids = True
-        lengths[missing_rows] += 1
-        insert_positions = (first_positions if is_before else last_positions + 1)[missing_rows]
+        lengths += is_missing
+        lengths -= is_superfluous
+        insert_positions = (offsets[:-1] if is_before else offsets[1:])[is_missing]
+        removed_positions = (offsets[1:] - 1 if is_before else offsets[:-1])[is_superfluous]
         ids = np.asarray(batch.ids)
         if self.token_id > np.iinfo(ids.dtype).max:
             ids = ids.astype(np.int64)
         ids = self._edit_values(ids, removed_positions, insert_positions, self.token_id)
         mask = None if batch.mask is None else self._edit_values(batch.mask, removed_positions, insert_positions, 1)
         return DocumentBatch(ids, lengths, batch.begins_document, batch.ends_document, mask)
+
+    def _find_edits(
+        self, batch: DocumentBatch, offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Find the documents that lack the id at its end, and those that have it at the other end, where it may not be.
+
+        Returns:
+            Two arrays of a bool for each document.
+
+        """
+        is_before, n_documents = self.shard_format.bos_eos[0], len(batch.lengths)
+        begins, ends = np.ones(n_documents, dtype=np.bool_), np.ones(n_documents, dtype=np.bool_)
+        if n_documents:
+            begins[0], ends[-1] = batch.begins_document, batch.ends_document
+        is_marker: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
+        first_positions, last_positions = offsets[:-1], offsets[1:] - 1
+        has_first = _has_token_at(is_marker, first_positions, begins & (batch.lengths > 0))
+        has_last = _has_token_at(is_marker, last_positions, ends & (batch.lengths > 0))
+        at_own_end, at_other_end = (has_first, has_last) if is_before else (has_last, has_first)
+        at_other_end &= ~(at_own_end & (batch.lengths == 1))  # one id is at both ends
+        is_missing = (begins if is_before else ends) & ~at_own_end
+        if "documents" in self.shard_format.features:
+            return is_missing, np.zeros(n_documents, dtype=np.bool_)
+        is_inside = is_marker.copy()
+        is_inside[(first_positions if is_before else last_positions)[at_own_end]] = False
+        is_inside[(last_positions if is_before else first_positions)[at_other_end]] = False
+        self._refuse_inside(is_inside, offsets)
+        return is_missing, at_other_end
 
     @staticmethod
     def _edit_values(
