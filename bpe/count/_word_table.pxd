@@ -21,7 +21,7 @@ cdef enum:
 cdef struct Batch:            # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
     Py_ssize_t readable       # bytes from `text` on that may be read
-    uint64_t corpus_position         # of `text` in the corpus
+    uint64_t corpus_position  # of `text` in the corpus
     Py_ssize_t n
     uint32_t start[BATCH_WORDS]  # ascending
     uint32_t size[BATCH_WORDS]
