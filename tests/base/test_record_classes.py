@@ -90,7 +90,7 @@ def test_construction(args: list[Any], keywords: dict[str, Any]) -> None:
 @given(st.lists(values, max_size=3), st.lists(values, max_size=3))
 def test_comparison(one: list[Any], other: list[Any]) -> None:
     same(lambda cls: cls(*one) == cls(*other))
-    same(lambda cls: hash(cls(*one)) == hash(cls(*one)))
+    same(lambda cls: len({hash(instance) for instance in [cls(*one), cls(*one)]}))  # both alive: eq=False hashes ids
     same(lambda cls: cls(*one) != object())
     for ours, theirs in ((RECORDS[0], DATACLASSES[0]), (RECORDS[1], DATACLASSES[1])):
         assert result(lambda: hash(ours(*one))) == result(lambda: hash(theirs(*one)))  # noqa: B023
