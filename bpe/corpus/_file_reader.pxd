@@ -37,7 +37,7 @@ cdef class FileBlock:
     cdef readonly bint begins_document          # with a new document rather than the rest of one
     cdef readonly bint ends_document   # the last document ends with the block
     cdef FileReader reader             # where it comes from
-    cdef OpenFile* file                # until it is read
+    cdef OpenFile* file                # until it is read; NULL for a file that is one block
     cdef readonly Py_ssize_t file_number  # among the files of the reader
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
@@ -55,6 +55,7 @@ cdef class FileReader:
     cdef list encoded_names
     cdef const char** paths            # of `encoded_names`
     cdef readonly Py_ssize_t n_files
+    cdef const int64_t[::1] sizes      # of the files, when they were listed
     cdef Py_ssize_t first_file         # the index of the first file among the sources
     cdef Py_ssize_t block_bytes               # bytes to read at once
     cdef list separators

@@ -34,6 +34,7 @@ class FileReader:
     def __new__(
         cls,
         names: list[str],
+        sizes: list[int],
         first_file: int,
         separators: list[bytes],
         keep_separator: bool,

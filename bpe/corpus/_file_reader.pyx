@@ -12,6 +12,9 @@ used by the thread that has taken it, while others take the next ones:
     thread A                                 |read and use block 0              |block 3 ...
     thread B                                                  |read and use block 1 ...
 
+A file that was listed with no more bytes than a block is one block. The thread that takes it also opens and closes it,
+so that nothing is done one thread at a time for many small files but to number them.
+
 Blocks of JSON Lines are whole lines, which the thread that has read them replaces by the texts of the records.
 
 A file is closed when all its blocks were read; it is an error if it has been changed by then. After an error no more
@@ -118,7 +121,7 @@ cdef class FileBlock:
         """The name of the block's file, for errors."""
         if self.reader is None:
             raise ValueError("the block was not read by a FileReader")
-        return "" if self.reader is None else self.reader.names[self.file_number]
+        return self.reader.names[self.file_number]
 
 
 cdef class FileReader:
@@ -126,6 +129,7 @@ cdef class FileReader:
 
     Args:
         names: the files, at least one, none of them empty.
+        sizes: their bytes when they were listed.
         first_file: the index of the first one among the sources.
         separators, keep_separator: as for `Block`.
         strings: what must not be cut: separators and special tokens.
@@ -139,7 +143,7 @@ cdef class FileReader:
     """
 
     def __cinit__(
-        self, list names not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
+        self, list names not None, list sizes not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
         bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
         check_first_bytes=None, note_state=None,
     ):
@@ -148,6 +152,9 @@ cdef class FileReader:
         cdef Py_ssize_t i
         check_lock(&self.lock)
         self.names, self.first_file, self.n_files = list(names), first_file, len(names)
+        self.sizes = np.array(sizes, dtype=np.int64)
+        if self.sizes.shape[0] != self.n_files:
+            raise ValueError(f"there are {self.n_files} names and {self.sizes.shape[0]} sizes; give one for each file")
         self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
         self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
@@ -217,28 +224,25 @@ cdef class FileReader:
 
     cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Give out the next block, which is to be `read`; False if there is none."""
-        cdef OpenFile* file
         cdef Py_ssize_t end
         with self.lock:
             if load(&self.is_finished):
                 return False
-            if self.file == NULL:
+            end = self.sizes[self.file_number]
+            if self.file == NULL and end > self.block_bytes:
                 open_next(self)
-            file = self.file
-            end = find_block_end(self, find_last_line if self.field is not None else find_last, context)
-            block.n, block.offset = end - self.offset, self.offset
-            block.size = block.n
-            block.file, block.file_number, block.index = file, self.file_number, self.n_blocks
-            block.begins_document = self.begins_document
-            self.begins_document = block.ends_document = end == file.size or ends_with_separator(self, end)
-            self.offset = end
+            if self.file != NULL:
+                end = find_block_end(self, find_last_line if self.field is not None else find_last, context)
+            block.file, block.file_number, block.index = self.file, self.file_number, self.n_blocks
+            block.n = block.size = end - self.offset
+            block.offset, block.begins_document = self.offset, self.begins_document
             self.n_blocks += 1
-            file.n_unread += 1
-            if end == file.size:
-                file.is_given_out = True
-                self.file, self.offset = NULL, 0
-                self.file_number += 1
-                store(&self.is_finished, self.file_number == self.n_files)
+            if self.file == NULL or end == self.file.size:
+                end_file(self, block)
+            else:
+                self.file.n_unread += 1
+                self.begins_document = block.ends_document = ends_with_separator(self, end)
+                self.offset = end
         if <void*>block.reader != <void*>self:             # else no GIL is needed
             with gil:
                 block.reader = self
@@ -247,15 +251,21 @@ cdef class FileReader:
     cdef int read(self, FileBlock block) except -1 nogil:
         """Read a block that `give_out` has given out; its file is closed if it is the last one.
 
+        A file that is one block is opened first. It may have another size by then.
+
         Raises:
             FormatError: for the first block of a file that is not text; for a bad record.
             OSError: for a file that cannot be read, got shorter or was changed.
 
         """
+        cdef OpenFile small_file
         cdef OpenFile* file = block.file
         cdef byte_t* text
         cdef Py_ssize_t n_read
         cdef int code
+        if file == NULL:
+            file = &small_file
+            open_small(self, block, file)
         block.reserve(max(block.n, self.block_bytes) + (0 if self.field is None else RECORD_PADDING), 0)
         text = block.data
         if self.field is not None:
@@ -267,8 +277,8 @@ cdef class FileReader:
                 raise_for_read(self, block, file, code, block.offset + n_read)
         if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(text, block.n):
             with gil:
-                check_beginning(self, block)
-        if end_read(self, file):
+                check_beginning(self, block, file)
+        if end_read(self, block, file):
             with gil:
                 raise_for_change(self, block)
         if self.field is not None:
@@ -290,11 +300,13 @@ cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) excep
 
 cdef int fail(FileReader reader, FileBlock block, OpenFile* unread_file, error) except -1:
     """Raise the error of a block, whose file it leaves unread, or NULL, and stop the reader."""
+    if unread_file != NULL and block.file == NULL:
+        close(unread_file.descriptor)
     error.block_of_reader = id(reader), block.index
     with nogil:
         with reader.lock:
             store(&reader.is_finished, 1)
-            if unread_file != NULL:
+            if block.file != NULL and unread_file != NULL:
                 unread_file.n_unread -= 1
             close_unused(reader)
     raise error
@@ -311,12 +323,21 @@ cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
     return 0
 
 
-cdef int check_beginning(FileReader reader, FileBlock block) except -1:
+cdef int check_beginning(FileReader reader, FileBlock block, OpenFile* file) except -1:
     """Raise FormatError for the first block of a file that is not text."""
     try:
-        reader.check_first_bytes(os.pread(block.file.descriptor, SAMPLE_BYTES, 0), block.source)
-    except Exception as error:
-        fail(reader, block, block.file, error)
+        reader.check_first_bytes(os.pread(file.descriptor, SAMPLE_BYTES, 0), block.source)
+    except BaseException as error:
+        fail(reader, block, file, error)
+    return 0
+
+
+cdef int note_small_state(FileReader reader, FileBlock block, OpenFile* file) except -1:
+    """Note the state of a file that is one block."""
+    try:
+        reader.note_state(block.source, (file.size, file.modified))
+    except BaseException as error:
+        fail(reader, block, file, error)
     return 0
 
 
@@ -350,6 +371,11 @@ cdef int raise_for_open(FileReader reader, int code) except -1:
     return fail_locked(reader, OSError(code, os.strerror(code), reader.names[reader.file_number]))
 
 
+cdef int raise_for_small(FileReader reader, FileBlock block, int code) except -1:
+    """Raise OSError for a file that is one block and cannot be opened."""
+    return fail(reader, block, NULL, OSError(code, os.strerror(code), block.source))
+
+
 cdef int fail_locked(FileReader reader, error) except -1:
     """Raise the error of the next block, and stop the reader, while holding the lock."""
     error.block_of_reader = id(reader), reader.n_blocks
@@ -368,7 +394,7 @@ cdef bint may_not_be_text(const byte_t* text, Py_ssize_t n) noexcept nogil:
 
     All signatures have a control character, bytes that are not UTF-8, or one of a few first letters.
     """
-    cdef byte_t byte = text[0]
+    cdef byte_t byte = text[0] if n else 0
     cdef Py_ssize_t i
     if byte <= 32 or byte == 0xEF or (
         byte == c"{" or byte == c"[" or byte == c"%" or byte == c"B" or byte == c"R" or byte == c"q"
@@ -407,19 +433,53 @@ cdef int open_next(FileReader reader) except -1 nogil:
     return 0
 
 
-cdef bint end_read(FileReader reader, OpenFile* file) noexcept nogil:
+cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -1 nogil:
+    """Open a file that is one block, as large as the file is now."""
+    cdef int code
+    file.number = block.file_number
+    file.descriptor = bpe_open_file(reader.paths[file.number], &file.size, &file.modified)
+    if file.descriptor < 0:
+        code = errno
+        with gil:
+            raise_for_small(reader, block, code)
+    block.n = block.size = file.size
+    if reader.note_state is not None:
+        with gil:
+            note_small_state(reader, block, file)
+    return 0
+
+
+cdef void end_file(FileReader reader, FileBlock block) noexcept nogil:
+    """Give out the last block of a file, while holding the lock."""
+    if reader.file != NULL:
+        reader.file.n_unread += 1
+        reader.file.is_given_out = True
+    reader.begins_document = block.ends_document = True
+    reader.file, reader.offset = NULL, 0
+    reader.file_number += 1
+    store(&reader.is_finished, reader.file_number == reader.n_files)
+
+
+cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file) noexcept nogil:
     """Note that a block was read, and close the file after its last one; whether the file was changed by then."""
-    cdef Py_ssize_t size = 0
-    cdef int64_t modified = 0
     cdef bint is_changed = False
+    if block.file == NULL:
+        is_changed = has_changed(file)
+        close(file.descriptor)
+        return is_changed
     with reader.lock:
         file.n_unread -= 1
         if file.n_unread == 0 and (file.is_given_out or load(&reader.is_finished)):
-            is_changed = file.is_given_out and (
-                bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
-            )
+            is_changed = file.is_given_out and has_changed(file)
             close_file(reader, file)
     return is_changed
+
+
+cdef bint has_changed(const OpenFile* file) noexcept nogil:
+    """Whether a file has another size or time than when it was opened."""
+    cdef Py_ssize_t size = 0
+    cdef int64_t modified = 0
+    return bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
 
 
 cdef void close_file(FileReader reader, OpenFile* file) noexcept nogil:

@@ -653,6 +653,7 @@ class Sources:
 
         reader = FileReader(
             [self.files[unit.file_index].name for unit in units],
+            [self.files[unit.file_index].size or 0 for unit in units],
             units[0].file_index,
             separators=[b"\n"] if has_records else self.separators,
             keep_separator=has_records or self.keep_separator,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import logging
 import os
 import random
@@ -302,8 +303,9 @@ def test_a_read_error_names_the_file() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, small_blocks: None) -> None:
-    for name, error in ((tmp_path, IsADirectoryError), (tmp_path / "absent", FileNotFoundError)):
-        reader = FileReader([str(name)], 0, [], False, [], False)
+    cases = ((tmp_path, IsADirectoryError), (tmp_path / "absent", FileNotFoundError))
+    for (name, error), size in itertools.product(cases, (1, 1 << 30)):
+        reader = FileReader([str(name)], [size], 0, [], False, [], False)
         with pytest.raises(error, match=re.escape(repr(str(name)))):
             encoding.encode_next_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
 
