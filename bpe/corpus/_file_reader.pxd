@@ -11,6 +11,11 @@ from libc.stdint cimport int64_t
 #: whatever follows it, or `low`.
 ctypedef Py_ssize_t (*find_last_t)(void* context, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
 
+cdef enum Beginning:          # what a file's first bytes show
+    IS_TEXT
+    MAY_BE_JSON               # or text; not compressed
+    MAY_BE_OTHER
+
 cdef struct OpenFile:         # a file whose blocks are read
     int descriptor
     Py_ssize_t number         # among the files of its reader
@@ -19,6 +24,9 @@ cdef struct OpenFile:         # a file whose blocks are read
     Py_ssize_t n_unread       # blocks that were given out and have not been read
     bint is_given_out         # all its blocks
     OpenFile* next            # of the reader's open files
+
+
+cdef Beginning classify_beginning(const byte_t* text, Py_ssize_t n) noexcept nogil
 
 
 cdef class FileReader

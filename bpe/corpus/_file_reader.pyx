@@ -35,7 +35,7 @@ from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 from posix.unistd cimport close, pread
 
 cdef extern from "bpe/corpus/_open_file.h" nogil:
@@ -275,7 +275,7 @@ cdef class FileReader:
         if n_read < block.n:
             with gil:
                 raise_for_read(self, block, file, code, block.offset + n_read)
-        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(text, block.n):
+        if block.offset == 0 and self.check_first_bytes is not None and classify_beginning(text, block.n) != IS_TEXT:
             with gil:
                 check_beginning(self, block, file)
         if end_read(self, block, file):
@@ -386,24 +386,34 @@ cdef int fail_locked(FileReader reader, error) except -1:
 
 def may_begin_otherwise(const byte_t[::1] text):
     """Whether a file that begins so may hold something else than text, which `contents.py` decides."""
-    return text.shape[0] > 0 and may_not_be_text(&text[0], text.shape[0])
+    return text.shape[0] > 0 and classify_beginning(&text[0], text.shape[0]) != IS_TEXT
 
 
-cdef bint may_not_be_text(const byte_t* text, Py_ssize_t n) noexcept nogil:
-    """Whether a file's first bytes may be a signature, a byte order mark or JSON. False is certain; True is not.
+cdef Beginning classify_beginning(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Tell what a file's first bytes may be; that they are text is certain.
 
-    All signatures have a control character, bytes that are not UTF-8, or one of a few first letters.
+    All signatures have a control character, bytes that are not UTF-8, or one of a few first characters.
     """
-    cdef byte_t byte = text[0] if n else 0
-    cdef Py_ssize_t i
-    if byte <= 32 or byte == 0xEF or (
-        byte == c"{" or byte == c"[" or byte == c"%" or byte == c"B" or byte == c"R" or byte == c"q"
-    ):
-        return True
-    for i in range(min(n, <Py_ssize_t>SIGNATURE_BYTES)):
+    cdef Py_ssize_t n_checked = min(n, <Py_ssize_t>SIGNATURE_BYTES), i
+    for i in range(n_checked):
         if (text[i] < 32 and not 9 <= text[i] <= 13) or text[i] == 127:
-            return True
-    return not is_utf8(text, n if n < SIGNATURE_BYTES else measure_whole_characters(text, SIGNATURE_BYTES))
+            return MAY_BE_OTHER
+    if begins_with(text, n, UTF8_BOM) or begins_with(text, n, b"%PDF") or begins_with(text, n, b"BZh"):
+        return MAY_BE_OTHER
+    if begins_with(text, n, b"RIFF") or begins_with(text, n, b"q\xc7"):
+        return MAY_BE_OTHER
+    if not is_utf8(text, n if n < SIGNATURE_BYTES else measure_whole_characters(text, SIGNATURE_BYTES)):
+        return MAY_BE_OTHER
+    i = 0
+    while i < n_checked and (text[i] == c" " or 9 <= text[i] <= 13):
+        i += 1
+    if n and (i == n_checked or text[i] == c"{" or text[i] == c"["):
+        return MAY_BE_JSON
+    return IS_TEXT
+
+
+cdef inline bint begins_with(const byte_t* text, Py_ssize_t n, const char* prefix) noexcept nogil:
+    return n >= <Py_ssize_t>strlen(prefix) and memcmp(text, prefix, strlen(prefix)) == 0
 
 
 cdef Py_ssize_t measure_whole_characters(const byte_t* text, Py_ssize_t n) noexcept nogil:
@@ -436,6 +446,7 @@ cdef int open_next(FileReader reader) except -1 nogil:
 cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -1 nogil:
     """Open a file that is one block, as large as the file is now."""
     cdef int code
+    memset(file, 0, sizeof(OpenFile))
     file.number = block.file_number
     file.descriptor = bpe_open_file(reader.paths[file.number], &file.size, &file.modified)
     if file.descriptor < 0:
@@ -597,8 +608,8 @@ cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
     cdef bint is_valid = is_utf8(block.lines, block.size)
     cdef Py_ssize_t n
     block.n = block.n_documents = 0
-    if block.offset == 0 and block.size >= 3 and memcmp(json.at, UTF8_BOM, 3) == 0:
-        json.at += 3
+    if block.offset == 0 and begins_with(block.lines, block.size, UTF8_BOM):
+        json.at += strlen(UTF8_BOM)
     while json.at < json.end:
         n = reader.field.read_record(&json, block.data + block.n) if is_valid else -1
         if n < 0:
