@@ -33,8 +33,7 @@ class FileReader:
     def position(self) -> tuple[int, int]: ...
     def __new__(
         cls,
-        names: list[str],
-        sizes: list[int],
+        files: list[tuple[str, int]],
         first_file: int,
         separators: list[bytes],
         keep_separator: bool,

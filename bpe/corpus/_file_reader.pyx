@@ -128,8 +128,7 @@ cdef class FileReader:
     """The text of regular files in blocks, for several threads.
 
     Args:
-        names: the files, at least one, none of them empty.
-        sizes: their bytes when they were listed.
+        files: the name of each file, and its bytes when it was listed; at least one, none of them empty.
         first_file: the index of the first one among the sources.
         separators, keep_separator: as for `Block`.
         strings: what must not be cut: separators and special tokens.
@@ -143,7 +142,7 @@ cdef class FileReader:
     """
 
     def __cinit__(
-        self, list names not None, list sizes not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
+        self, list files not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
         bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
         check_first_bytes=None, note_state=None,
     ):
@@ -151,10 +150,8 @@ cdef class FileReader:
 
         cdef Py_ssize_t i
         check_lock(&self.lock)
-        self.names, self.first_file, self.n_files = list(names), first_file, len(names)
-        self.sizes = np.array(sizes, dtype=np.int64)
-        if self.sizes.shape[0] != self.n_files:
-            raise ValueError(f"there are {self.n_files} names and {self.sizes.shape[0]} sizes; give one for each file")
+        self.names, self.first_file, self.n_files = [name for name, _ in files], first_file, len(files)
+        self.sizes = np.array([size for _, size in files], dtype=np.int64)
         self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
         self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
@@ -164,7 +161,7 @@ cdef class FileReader:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_state = check_first_bytes, note_state
-        self.encoded_names = list(map(os.fsencode, names))
+        self.encoded_names = list(map(os.fsencode, self.names))
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]
