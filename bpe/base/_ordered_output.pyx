@@ -69,6 +69,7 @@ cdef class OrderedIds:
         memory.
         """
         cdef Part part
+        cdef bint has_part
         with self.lock:
             make_room_for_part(self, number)
             self.parts[number & (self.ring_size - 1)] = Part(ids=ids[0], start=0, is_encoded=True)
@@ -77,25 +78,15 @@ cdef class OrderedIds:
                 self.spare, &self.spare_capacity, self.n_spare + number - self.next_to_copy + self.n_copying + 2,
                 sizeof(Ids),
             )
-        while True:
-            with self.lock:
-                place_parts(self)
-                if self.next_to_copy == self.next_to_place:
-                    break
-                part = self.parts[self.next_to_copy & (self.ring_size - 1)]
-                memset(&self.parts[self.next_to_copy & (self.ring_size - 1)], 0, sizeof(Part))
-                self.next_to_copy += 1
-                self.n_copying += 1
+            has_part = take_part(self, &part, ids)
+        while has_part:
             copy_part(self, &part)
             with self.lock:
                 self.n_copying -= 1
                 part.ids.n = 0
                 self.spare[self.n_spare] = part.ids
                 self.n_spare += 1
-        with self.lock:
-            if self.n_spare:
-                self.n_spare -= 1
-                ids[0] = self.spare[self.n_spare]
+                has_part = take_part(self, &part, ids)
         return 0
 
     cdef object take_ids(self):
@@ -127,6 +118,23 @@ cdef int make_room_for_part(OrderedIds output, Py_ssize_t number) except -1 nogi
     free(output.parts)
     output.parts, output.ring_size = parts, size
     return 0
+
+
+cdef bint take_part(OrderedIds output, Part* part, Ids* ids) except -1 nogil:
+    """Take the next part to copy, while holding the lock; where there is none, an unused buffer into `ids`."""
+    cdef Part* next_part
+    place_parts(output)
+    if output.next_to_copy == output.next_to_place:
+        if output.n_spare:
+            output.n_spare -= 1
+            ids[0] = output.spare[output.n_spare]
+        return False
+    next_part = &output.parts[output.next_to_copy & (output.ring_size - 1)]
+    part[0] = next_part[0]
+    memset(next_part, 0, sizeof(Part))
+    output.next_to_copy += 1
+    output.n_copying += 1
+    return True
 
 
 cdef int place_parts(OrderedIds output) except -1 nogil:

@@ -11,6 +11,11 @@ from libc.stdint cimport int64_t
 #: whatever follows it, or `low`.
 ctypedef Py_ssize_t (*find_last_t)(void* context, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
 
+cdef enum Beginning:          # what a file's first bytes show
+    IS_TEXT
+    MAY_BE_JSON               # or text; not compressed
+    MAY_BE_OTHER
+
 cdef struct OpenFile:         # a file whose blocks are read
     int descriptor
     Py_ssize_t number         # among the files of its reader
@@ -19,6 +24,9 @@ cdef struct OpenFile:         # a file whose blocks are read
     Py_ssize_t n_unread       # blocks that were given out and have not been read
     bint is_given_out         # all its blocks
     OpenFile* next            # of the reader's open files
+
+
+cdef Beginning classify_beginning(const byte_t* text, Py_ssize_t n) noexcept nogil
 
 
 cdef class FileReader
@@ -37,7 +45,7 @@ cdef class FileBlock:
     cdef readonly bint begins_document  # with a new document rather than the rest of one
     cdef readonly bint ends_document   # the last document ends with the block
     cdef FileReader reader             # where it comes from
-    cdef OpenFile* file                # until it is read
+    cdef OpenFile* file                # until it is read; NULL for a file that is one block
     cdef readonly Py_ssize_t file_number  # among the files of the reader
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
@@ -55,6 +63,7 @@ cdef class FileReader:
     cdef list encoded_names
     cdef const char** paths            # of `encoded_names`
     cdef readonly Py_ssize_t n_files
+    cdef const int64_t[::1] sizes      # of the files, when they were listed
     cdef Py_ssize_t first_file         # the index of the first file among the sources
     cdef Py_ssize_t block_bytes        # bytes to read at once
     cdef list separators

@@ -33,7 +33,7 @@ class FileReader:
     def resume_position(self) -> Position: ...
     def __new__(
         cls,
-        names: list[str],
+        files: list[tuple[str, int]],
         first_file: int,
         separators: list[bytes],
         keep_separator: bool,

@@ -12,6 +12,9 @@ used by the thread that has taken it, while others take the next ones:
     thread A                                 |read and use block 0              |block 3 ...
     thread B                                                  |read and use block 1 ...
 
+A file that was listed with no more bytes than a block is one block. The thread that takes it also opens and closes it,
+so that nothing is done one thread at a time for many small files but to number them.
+
 Blocks of JSON Lines are whole lines, which the thread that has read them replaces by the texts of the records.
 
 A file is closed when all its blocks were read; it is an error if it has been changed by then. After an error no more
@@ -32,7 +35,7 @@ from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 from posix.unistd cimport close, pread
 
 cdef extern from "bpe/corpus/_open_file.h" nogil:
@@ -118,14 +121,14 @@ cdef class FileBlock:
         """The name of the block's file, for errors."""
         if self.reader is None:
             raise ValueError("the block was not read by a FileReader")
-        return "" if self.reader is None else self.reader.names[self.file_number]
+        return self.reader.names[self.file_number]
 
 
 cdef class FileReader:
     """The text of regular files in blocks, for several threads.
 
     Args:
-        names: the files, at least one, none of them empty.
+        files: the name of each file, and its bytes when it was listed; at least one, none of them empty.
         first_file: the index of the first one among the sources.
         separators, keep_separator: as for `Block`.
         strings: what must not be cut: separators and special tokens.
@@ -139,7 +142,7 @@ cdef class FileReader:
     """
 
     def __cinit__(
-        self, list names not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
+        self, list files not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
         bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
         check_first_bytes=None, note_state=None,
     ):
@@ -147,7 +150,8 @@ cdef class FileReader:
 
         cdef Py_ssize_t i
         check_lock(&self.lock)
-        self.names, self.first_file, self.n_files = list(names), first_file, len(names)
+        self.names, self.first_file, self.n_files = [name for name, _ in files], first_file, len(files)
+        self.sizes = np.array([size for _, size in files], dtype=np.int64)
         self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
         self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
@@ -157,7 +161,7 @@ cdef class FileReader:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_state = check_first_bytes, note_state
-        self.encoded_names = list(map(os.fsencode, names))
+        self.encoded_names = list(map(os.fsencode, self.names))
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]
@@ -219,28 +223,25 @@ cdef class FileReader:
 
     cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Give out the next block, which is to be `read`; False if there is none."""
-        cdef OpenFile* file
         cdef Py_ssize_t end
         with self.lock:
             if load(&self.is_finished):
                 return False
-            if self.file == NULL:
+            end = self.sizes[self.file_number]
+            if self.file == NULL and end > self.block_bytes:
                 open_next(self)
-            file = self.file
-            end = find_block_end(self, find_last_line if self.field is not None else find_last, context)
-            block.n, block.offset = end - self.offset, self.offset
-            block.size = block.n
-            block.file, block.file_number, block.index = file, self.file_number, self.n_blocks
-            block.begins_document = self.begins_document
-            self.begins_document = block.ends_document = end == file.size or ends_with_separator(self, end)
-            self.offset = end
+            if self.file != NULL:
+                end = find_block_end(self, find_last_line if self.field is not None else find_last, context)
+            block.file, block.file_number, block.index = self.file, self.file_number, self.n_blocks
+            block.n = block.size = end - self.offset
+            block.offset, block.begins_document = self.offset, self.begins_document
             self.n_blocks += 1
-            file.n_unread += 1
-            if end == file.size:
-                file.is_given_out = True
-                self.file, self.offset = NULL, 0
-                self.file_number += 1
-                store(&self.is_finished, self.file_number == self.n_files)
+            if self.file == NULL or end == self.file.size:
+                end_file(self, block)
+            else:
+                self.file.n_unread += 1
+                self.begins_document = block.ends_document = ends_with_separator(self, end)
+                self.offset = end
         if <void*>block.reader != <void*>self:             # else no GIL is needed
             with gil:
                 block.reader = self
@@ -249,15 +250,21 @@ cdef class FileReader:
     cdef int read(self, FileBlock block) except -1 nogil:
         """Read a block that `give_out` has given out; its file is closed if it is the last one.
 
+        A file that is one block is opened first. It may have another size by then.
+
         Raises:
             FormatError: for the first block of a file that is not text; for a bad record.
             OSError: for a file that cannot be read, got shorter or was changed.
 
         """
+        cdef OpenFile small_file
         cdef OpenFile* file = block.file
         cdef byte_t* text
         cdef Py_ssize_t n_read
         cdef int code
+        if file == NULL:
+            file = &small_file
+            open_small(self, block, file)
         block.reserve(max(block.n, self.block_bytes) + (0 if self.field is None else RECORD_PADDING), 0)
         text = block.data
         if self.field is not None:
@@ -267,10 +274,10 @@ cdef class FileReader:
         if n_read < block.n:
             with gil:
                 raise_for_read(self, block, file, code, block.offset + n_read)
-        if block.offset == 0 and self.check_first_bytes is not None and may_not_be_text(text, block.n):
+        if block.offset == 0 and self.check_first_bytes is not None and classify_beginning(text, block.n) != IS_TEXT:
             with gil:
-                check_beginning(self, block)
-        if end_read(self, file):
+                check_beginning(self, block, file)
+        if end_read(self, block, file):
             with gil:
                 raise_for_change(self, block)
         if self.field is not None:
@@ -292,11 +299,13 @@ cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) excep
 
 cdef int fail(FileReader reader, FileBlock block, OpenFile* unread_file, error) except -1:
     """Raise the error of a block, whose file it leaves unread, or NULL, and stop the reader."""
+    if unread_file != NULL and block.file == NULL:
+        close(unread_file.descriptor)
     error.block_of_reader = id(reader), block.index
     with nogil:
         with reader.lock:
             store(&reader.is_finished, 1)
-            if unread_file != NULL:
+            if block.file != NULL and unread_file != NULL:
                 unread_file.n_unread -= 1
             close_unused(reader)
     raise error
@@ -313,12 +322,21 @@ cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
     return 0
 
 
-cdef int check_beginning(FileReader reader, FileBlock block) except -1:
+cdef int check_beginning(FileReader reader, FileBlock block, OpenFile* file) except -1:
     """Raise FormatError for the first block of a file that is not text."""
     try:
-        reader.check_first_bytes(os.pread(block.file.descriptor, SAMPLE_BYTES, 0), block.source)
-    except Exception as error:
-        fail(reader, block, block.file, error)
+        reader.check_first_bytes(os.pread(file.descriptor, SAMPLE_BYTES, 0), block.source)
+    except BaseException as error:
+        fail(reader, block, file, error)
+    return 0
+
+
+cdef int note_small_state(FileReader reader, FileBlock block, OpenFile* file) except -1:
+    """Note the state of a file that is one block."""
+    try:
+        reader.note_state(block.source, (file.size, file.modified))
+    except BaseException as error:
+        fail(reader, block, file, error)
     return 0
 
 
@@ -352,6 +370,11 @@ cdef int raise_for_open(FileReader reader, int code) except -1:
     return fail_locked(reader, OSError(code, os.strerror(code), reader.names[reader.file_number]))
 
 
+cdef int raise_for_small(FileReader reader, FileBlock block, int code) except -1:
+    """Raise OSError for a file that is one block and cannot be opened."""
+    return fail(reader, block, NULL, OSError(code, os.strerror(code), block.source))
+
+
 cdef int fail_locked(FileReader reader, error) except -1:
     """Raise the error of the next block, and stop the reader, while holding the lock."""
     error.block_of_reader = id(reader), reader.n_blocks
@@ -362,24 +385,34 @@ cdef int fail_locked(FileReader reader, error) except -1:
 
 def may_begin_otherwise(const byte_t[::1] text):
     """Whether a file that begins so may hold something else than text, which `contents.py` decides."""
-    return text.shape[0] > 0 and may_not_be_text(&text[0], text.shape[0])
+    return text.shape[0] > 0 and classify_beginning(&text[0], text.shape[0]) != IS_TEXT
 
 
-cdef bint may_not_be_text(const byte_t* text, Py_ssize_t n) noexcept nogil:
-    """Whether a file's first bytes may be a signature, a byte order mark or JSON. False is certain; True is not.
+cdef Beginning classify_beginning(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Tell what a file's first bytes may be; that they are text is certain.
 
-    All signatures have a control character, bytes that are not UTF-8, or one of a few first letters.
+    All signatures have a control character, bytes that are not UTF-8, or one of a few first characters.
     """
-    cdef byte_t byte = text[0]
-    cdef Py_ssize_t i
-    if byte <= 32 or byte == 0xEF or (
-        byte == c"{" or byte == c"[" or byte == c"%" or byte == c"B" or byte == c"R" or byte == c"q"
-    ):
-        return True
-    for i in range(min(n, <Py_ssize_t>SIGNATURE_BYTES)):
+    cdef Py_ssize_t n_checked = min(n, <Py_ssize_t>SIGNATURE_BYTES), i
+    for i in range(n_checked):
         if (text[i] < 32 and not 9 <= text[i] <= 13) or text[i] == 127:
-            return True
-    return not is_utf8(text, n if n < SIGNATURE_BYTES else measure_whole_characters(text, SIGNATURE_BYTES))
+            return MAY_BE_OTHER
+    if begins_with(text, n, UTF8_BOM) or begins_with(text, n, b"%PDF") or begins_with(text, n, b"BZh"):
+        return MAY_BE_OTHER
+    if begins_with(text, n, b"RIFF") or begins_with(text, n, b"q\xc7"):
+        return MAY_BE_OTHER
+    if not is_utf8(text, n if n < SIGNATURE_BYTES else measure_whole_characters(text, SIGNATURE_BYTES)):
+        return MAY_BE_OTHER
+    i = 0
+    while i < n_checked and (text[i] == c" " or 9 <= text[i] <= 13):
+        i += 1
+    if n and (i == n_checked or text[i] == c"{" or text[i] == c"["):
+        return MAY_BE_JSON
+    return IS_TEXT
+
+
+cdef inline bint begins_with(const byte_t* text, Py_ssize_t n, const char* prefix) noexcept nogil:
+    return n >= <Py_ssize_t>strlen(prefix) and memcmp(text, prefix, strlen(prefix)) == 0
 
 
 cdef Py_ssize_t measure_whole_characters(const byte_t* text, Py_ssize_t n) noexcept nogil:
@@ -409,19 +442,54 @@ cdef int open_next(FileReader reader) except -1 nogil:
     return 0
 
 
-cdef bint end_read(FileReader reader, OpenFile* file) noexcept nogil:
+cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -1 nogil:
+    """Open a file that is one block, as large as the file is now."""
+    cdef int code
+    memset(file, 0, sizeof(OpenFile))
+    file.number = block.file_number
+    file.descriptor = bpe_open_file(reader.paths[file.number], &file.size, &file.modified)
+    if file.descriptor < 0:
+        code = errno
+        with gil:
+            raise_for_small(reader, block, code)
+    block.n = block.size = file.size
+    if reader.note_state is not None:
+        with gil:
+            note_small_state(reader, block, file)
+    return 0
+
+
+cdef void end_file(FileReader reader, FileBlock block) noexcept nogil:
+    """Give out the last block of a file, while holding the lock."""
+    if reader.file != NULL:
+        reader.file.n_unread += 1
+        reader.file.is_given_out = True
+    reader.begins_document = block.ends_document = True
+    reader.file, reader.offset = NULL, 0
+    reader.file_number += 1
+    store(&reader.is_finished, reader.file_number == reader.n_files)
+
+
+cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file) noexcept nogil:
     """Note that a block was read, and close the file after its last one; whether the file was changed by then."""
-    cdef Py_ssize_t size = 0
-    cdef int64_t modified = 0
     cdef bint is_changed = False
+    if block.file == NULL:
+        is_changed = has_changed(file)
+        close(file.descriptor)
+        return is_changed
     with reader.lock:
         file.n_unread -= 1
         if file.n_unread == 0 and (file.is_given_out or load(&reader.is_finished)):
-            is_changed = file.is_given_out and (
-                bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
-            )
+            is_changed = file.is_given_out and has_changed(file)
             close_file(reader, file)
     return is_changed
+
+
+cdef bint has_changed(const OpenFile* file) noexcept nogil:
+    """Whether a file has another size or time than when it was opened."""
+    cdef Py_ssize_t size = 0
+    cdef int64_t modified = 0
+    return bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
 
 
 cdef void close_file(FileReader reader, OpenFile* file) noexcept nogil:
@@ -539,8 +607,8 @@ cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
     cdef bint is_valid = is_utf8(block.lines, block.size)
     cdef Py_ssize_t n
     block.n = block.n_documents = 0
-    if block.offset == 0 and block.size >= 3 and memcmp(json.at, UTF8_BOM, 3) == 0:
-        json.at += 3
+    if block.offset == 0 and begins_with(block.lines, block.size, UTF8_BOM):
+        json.at += strlen(UTF8_BOM)
     while json.at < json.end:
         n = reader.field.read_record(&json, block.data + block.n) if is_valid else -1
         if n < 0:

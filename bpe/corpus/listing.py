@@ -12,15 +12,18 @@ import io
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat, takewhile
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from bpe.base.threads import map_unordered, resolve_threads
 from bpe.base.utf8 import check_device
-from bpe.corpus._file_reader import may_begin_otherwise
+from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.contents import (
     MAX_FIRST_LINE_BYTES,
@@ -58,6 +61,8 @@ COMPRESSION_EXTENSIONS: dict[str, Compression] = {
 #: The formats that are lines of text, and may be compressed.
 LINE_FORMATS = ("text", "jsonl", "csv", "tsv")
 STDIN = "-"
+#: A thread that measures files has at least so many.
+FILES_PER_THREAD = 512
 #: The files that the package `datasets` writes beside its data, or beside the folders of it.
 _DATASETS_INFO_FILES = ("state.json", "dataset_info.json", "dataset_dict.json")
 
@@ -114,7 +119,8 @@ def list_sources(
 
     """
     files: list[SourceFile] = []
-    for path in _check_paths(paths):
+    path_list = _check_paths(paths)
+    for path, state in zip(path_list, _measure_files(path_list), strict=True):
         if path == STDIN:
             if any(file.kind == "stdin" for file in files):
                 raise ValueError("- (stdin) is named twice, and can be read only once; name it once")
@@ -125,8 +131,12 @@ def list_sources(
                 size = sizes[name]
                 file_format, compression = _guess_format(name, format_)
                 files.append(SourceFile(name, file_format, compression, size, "remote"))
+        elif state[0] >= 0:
+            files.append(_describe_local(path, state, format_, expected))
         else:
-            files.extend(_describe_local(name, format_, expected) for name in _expand_path(path))
+            names = _expand_path(path)
+            states = _measure_files(names) if names != [path] else [state]
+            files.extend(map(_describe_local, names, states, repeat(format_), repeat(expected)))
     return tuple(files)
 
 
@@ -217,6 +227,8 @@ def _walk_folders(top: str, is_excluded: Callable[[str], bool]) -> Iterator[tupl
 
 def _drop_datasets_info(names: list[str]) -> list[str]:
     """Leave out the files in which the package `datasets` describes its Arrow files beside them."""
+    if not any(name.endswith(_DATASETS_INFO_FILES) for name in names):
+        return names
     arrow_folders = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
     parent_folders = {os.path.dirname(folder) for folder in arrow_folders}
     data_files = []
@@ -228,15 +240,25 @@ def _drop_datasets_info(names: list[str]) -> list[str]:
     return data_files
 
 
-def _describe_local(name: str, format_: str, expected: ExpectedText | None) -> SourceFile:
-    status = os.stat(name)
+def _measure_files(names: list[str]) -> list[tuple[int, bool]]:
+    """List the sizes of names, and whether the files may begin with JSON; -1 for what `_describe_local` looks at."""
+    measurer = FileMeasurer(names)
+    rounds = takewhile(lambda measurer: not measurer.finished, repeat(measurer))
+    deque(map_unordered(FileMeasurer.measure, rounds, min(resolve_threads(None), 1 + len(names) // FILES_PER_THREAD)))
+    return list(zip(measurer.sizes.tolist(), measurer.may_be_records.tolist(), strict=True))
+
+
+def _describe_local(name: str, state: tuple[int, bool], format_: str, expected: ExpectedText | None) -> SourceFile:
+    """Describe a file, from what `_measure_files` returns for it."""
     file_format, named_compression = _guess_format(name, format_)
+    size, may_be_records = state
+    if size >= 0 and named_compression is None and not (may_be_records and file_format == "text"):
+        return SourceFile(name, file_format, None, size, "file")
+    status = os.stat(name)
     if not stat.S_ISREG(status.st_mode):
         check_device(name)
         return SourceFile(name, file_format, None, None, "pipe")
     first_bytes = _read_first_bytes(name, SAMPLE_BYTES if file_format in LINE_FORMATS else 0)
-    if named_compression is None and b"\0" not in first_bytes and not may_begin_otherwise(first_bytes):
-        return SourceFile(name, file_format, None, status.st_size, "file")  # nearly all texts
     compression = find_compression(first_bytes)
     if named_compression is not None and compression != named_compression:
         state = f"{compression} data" if compression else f"not {named_compression} data"

@@ -652,7 +652,7 @@ class Sources:
                 raise make_changed_error(name)
 
         reader = FileReader(
-            [self.files[unit.file_index].name for unit in units],
+            [((file := self.files[unit.file_index]).name, file.size or 0) for unit in units],
             units[0].file_index,
             separators=[b"\n"] if has_records else self.separators,
             keep_separator=has_records or self.keep_separator,

@@ -32,10 +32,10 @@ PARTS = [*"ab\n 1é猫", "aa", " low", "<|end|>", "<|end|>", "<|en", "ab", "😊
 TOKENIZER = bpe.train(texts=[TEXT] * 3, num_merges=40, pretokenizer="cl100k", special_tokens=["<|end|>", "ab"])
 
 
-@pytest.fixture
-def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges of 64 bytes, so that any number of threads works on small files."""
-    set_ranges(monkeypatch, 64)
+@pytest.fixture(params=[64, 1 << 16], ids=["ranges", "files"])
+def small_ranges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of 64 bytes, or of a file, so that any number of threads works on small files."""
+    set_ranges(monkeypatch, request.param)
 
 
 def set_ranges(patch: pytest.MonkeyPatch, size: int) -> None:
@@ -223,7 +223,7 @@ def test_a_file_that_is_changed_while_it_is_read(
     """A file that loses its name is read as it was; another change is an error that names the file."""
     paths = [tmp_path / f"{number}.txt" for number in range(3)]
     for path in paths:
-        path.write_bytes(b"\n" + TEXT.encode() * 30)
+        path.write_bytes(b"[" + TEXT.encode() * 30)
         os.utime(path, ns=(1, 1))
     expected = call(paths, 1)
     changed = threading.Lock()

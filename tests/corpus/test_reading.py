@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import logging
 import os
 import random
@@ -178,7 +179,7 @@ def test_several_threads_raise_the_error_of_the_first_block(small_blocks: None, 
 def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that is truncated to 100 bytes after its third block is read, or after its first if a kernel reads it."""
     path = tmp_path / "shrinking.txt"
-    path.write_bytes(b"\now lower lowest\n" * 600)  # begins as JSON may, so that Python code checks it
+    path.write_bytes(b"[ow lower lowest\n" * 600)  # begins as JSON may, so that Python code checks it
     schedule = reading.ReadSchedule.record_read
     done = 0
 
@@ -246,7 +247,7 @@ def overwrite(path: Path) -> None:
 def test_a_file_that_is_changed_meanwhile_is_an_error(
     change: Any, ending: str, small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path / f"a.{ending}", ["\nlow lower"] * 50)
+    path = write(tmp_path / f"a.{ending}", ["[low lower"] * 50)
     os.utime(path, ns=(1, 1))
     watch_for_changes = streams.watch_for_changes
 
@@ -302,8 +303,9 @@ def test_a_read_error_names_the_file() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, small_blocks: None) -> None:
-    for name, error in ((tmp_path, IsADirectoryError), (tmp_path / "absent", FileNotFoundError)):
-        reader = FileReader([str(name)], 0, [], False, [], False)
+    cases = ((tmp_path, IsADirectoryError), (tmp_path / "absent", FileNotFoundError))
+    for (name, error), size in itertools.product(cases, (1, 1 << 30)):
+        reader = FileReader([(str(name), size)], 0, [], False, [], False)
         with pytest.raises(error, match=re.escape(repr(str(name)))):
             encoding.encode_next_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
 

@@ -1,0 +1,103 @@
+"""Measuring many files without the GIL: their sizes, and which of them begin as only text does.
+
+That costs four calls of the system for each file. Python code does the same for a file that is compressed, is not
+regular or cannot be read, and raises the error.
+"""
+
+import os
+
+import numpy as np
+
+from bpe.base._atomic cimport fetch_add, load
+from bpe.base._clock cimport read_clock
+from bpe.base._memory cimport check_allocated
+from bpe.base._types cimport byte_t
+from bpe.corpus._file_reader cimport MAY_BE_JSON, MAY_BE_OTHER, Beginning, classify_beginning
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memchr
+from posix.stat cimport S_ISREG, stat, struct_stat
+from posix.unistd cimport close, pread
+
+cdef extern from "bpe/corpus/_open_file.h" nogil:
+    int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
+
+cdef enum:
+    SAMPLE_BYTES = 4096       # as in `contents.py`
+    UNKNOWN_SIZE = -1
+
+cdef double call_seconds = 0.1    # of a call: its end waits up to 5 ms for a busy interpreter
+
+
+cdef class FileMeasurer:
+    """The sizes of the files of some names.
+
+    Attributes:
+        sizes: int64, in bytes; -1 for a name that Python code has to look at.
+        may_be_records: bool, whether a file that has a size may begin with JSON.
+
+    """
+
+    cdef list encoded_names
+    cdef const char** paths               # of `encoded_names`
+    cdef size_t n_files, n_taken
+    cdef int64_t[::1] size_rows
+    cdef byte_t[::1] record_rows
+    cdef readonly object sizes, may_be_records
+
+    def __cinit__(self, list names not None):
+        cdef size_t i
+        self.n_files = len(names)
+        self.encoded_names = [b"" if "\0" in name else os.fsencode(name) for name in names]  # "" names no file
+        self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
+        for i in range(self.n_files):
+            self.paths[i] = self.encoded_names[i]
+        self.sizes, self.may_be_records = np.empty(self.n_files, np.int64), np.zeros(self.n_files, np.bool_)
+        self.size_rows, self.record_rows = self.sizes, self.may_be_records.view(np.uint8)
+
+    def __dealloc__(self):
+        free(self.paths)
+
+    @property
+    def finished(self):
+        """Whether threads have taken all files."""
+        return load(<Py_ssize_t*>&self.n_taken) >= <Py_ssize_t>self.n_files
+
+    def measure(self):
+        """Measure files for a tenth of a second, or until none is left, in any number of threads."""
+        cdef double end_time = read_clock() + call_seconds
+        cdef size_t i
+        with nogil:
+            while read_clock() < end_time:
+                i = fetch_add(&self.n_taken, 1)
+                if i >= self.n_files:
+                    break
+                self.size_rows[i] = measure_file(self.paths[i], &self.record_rows[i])
+
+
+cdef int64_t measure_file(const char* path, byte_t* may_be_records) noexcept nogil:
+    """Measure a file; -1 if it is not regular, cannot be read, or does not begin as text does.
+
+    Nothing but a regular file is opened: opening a pipe for a moment would end the wait of its writer.
+    """
+    cdef byte_t first_bytes[SAMPLE_BYTES]
+    cdef struct_stat status
+    cdef Py_ssize_t size, n_read
+    cdef int64_t modified
+    cdef Beginning beginning
+    cdef int descriptor
+    if stat(path, &status) < 0 or not S_ISREG(status.st_mode):
+        return UNKNOWN_SIZE
+    descriptor = bpe_open_file(path, &size, &modified)
+    if descriptor < 0:
+        return UNKNOWN_SIZE
+    n_read = pread(descriptor, first_bytes, SAMPLE_BYTES, 0)
+    while n_read < 0 and errno == EINTR:
+        n_read = pread(descriptor, first_bytes, SAMPLE_BYTES, 0)
+    close(descriptor)
+    if n_read < 0 or memchr(first_bytes, 0, n_read) != NULL:
+        return UNKNOWN_SIZE
+    beginning = classify_beginning(first_bytes, n_read)
+    may_be_records[0] = beginning == MAY_BE_JSON
+    return UNKNOWN_SIZE if beginning == MAY_BE_OTHER else size
