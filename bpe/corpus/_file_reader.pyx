@@ -260,11 +260,12 @@ cdef class FileReader:
         cdef OpenFile small_file
         cdef OpenFile* file = block.file
         cdef byte_t* text
-        cdef Py_ssize_t n_read
+        cdef Py_ssize_t n_read, old_size, new_size
         cdef int code
         if file == NULL:
             file = &small_file
             open_small(self, block, file)
+        old_size = new_size = file.size
         block.reserve(max(block.n, self.block_bytes) + (0 if self.field is None else RECORD_PADDING), 0)
         text = block.data
         if self.field is not None:
@@ -277,9 +278,9 @@ cdef class FileReader:
         if block.offset == 0 and self.check_first_bytes is not None and classify_beginning(text, block.n) != IS_TEXT:
             with gil:
                 check_beginning(self, block, file)
-        if end_read(self, block, file):
+        if end_read(self, block, file, &new_size):
             with gil:
-                raise_for_change(self, block)
+                raise_for_change(self, block, old_size, new_size)
         if self.field is not None:
             read_records(self, block)
         return 0
@@ -340,10 +341,12 @@ cdef int note_small_state(FileReader reader, FileBlock block, OpenFile* file) ex
     return 0
 
 
-cdef int raise_for_change(FileReader reader, FileBlock block) except -1:
-    """Raise OSError for a file that was changed since it was opened."""
+cdef int raise_for_change(FileReader reader, FileBlock block, Py_ssize_t old_size, Py_ssize_t new_size) except -1:
+    """Raise OSError for a file that was changed since it was opened, or got shorter."""
     from bpe.corpus import reading
 
+    if new_size < old_size:
+        return fail(reader, block, NULL, reading.make_shorter_error(block.source, old_size, new_size))
     return fail(reader, block, NULL, reading.make_changed_error(block.source))
 
 
@@ -470,26 +473,28 @@ cdef void end_file(FileReader reader, FileBlock block) noexcept nogil:
     store(&reader.is_finished, reader.file_number == reader.n_files)
 
 
-cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file) noexcept nogil:
-    """Note that a block was read, and close the file after its last one; whether the file was changed by then."""
+cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_t* size) noexcept nogil:
+    """Note that a block was read, and close the file after its last one.
+
+    Returns whether the file was changed by then, and gives its `size`.
+    """
     cdef bint is_changed = False
     if block.file == NULL:
-        is_changed = has_changed(file)
+        is_changed = has_changed(file, size)
         close(file.descriptor)
         return is_changed
     with reader.lock:
         file.n_unread -= 1
         if file.n_unread == 0 and (file.is_given_out or load(&reader.is_finished)):
-            is_changed = file.is_given_out and has_changed(file)
+            is_changed = file.is_given_out and has_changed(file, size)
             close_file(reader, file)
     return is_changed
 
 
-cdef bint has_changed(const OpenFile* file) noexcept nogil:
-    """Whether a file has another size or time than when it was opened."""
-    cdef Py_ssize_t size = 0
+cdef bint has_changed(const OpenFile* file, Py_ssize_t* size) noexcept nogil:
+    """Whether a file has another size, which is given, or time than when it was opened."""
     cdef int64_t modified = 0
-    return bpe_get_state(file.descriptor, &size, &modified) < 0 or size != file.size or modified != file.modified
+    return bpe_get_state(file.descriptor, size, &modified) < 0 or size[0] != file.size or modified != file.modified
 
 
 cdef void close_file(FileReader reader, OpenFile* file) noexcept nogil:
