@@ -387,8 +387,9 @@ class Sources:
             threads: the number of threads that take blocks.
             start: where to begin: `Block.resume_position` of a block that an earlier call gave, with any number of
                 documents more; None for the beginning.
-            unsplittable: strings that must not be cut: for a text file that needs nothing else, the generator yields a
-                `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
+            unsplittable: strings that must not be cut: for whole files of text or JSON Lines that need nothing else,
+                the generator yields a `FileReader` in place of their blocks, again and again until it is finished. None
+                for blocks only.
             block_bytes: how many bytes a `FileReader` reads at once.
 
         Raises:

@@ -23,8 +23,9 @@ from bpe.errors import FormatError, with_article
 
 #: The number of bytes that are read ahead.
 READ_AHEAD_BYTES = 8 << 20
-#: The number of bytes of compressed data that are read at once, and the most that one step gives.
-COMPRESSED_READ_BYTES, DECOMPRESSED_CHUNK_BYTES = 1 << 18, 1 << 18
+#: The number of bytes of compressed data that are read at once, and the most that one step gives. A step takes the GIL
+#: each time that its output grows, by doubling from 16 or 32 KB, so small ones wait longer for a busy interpreter.
+COMPRESSED_READ_BYTES, DECOMPRESSED_CHUNK_BYTES = 1 << 19, 1 << 19
 
 Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.

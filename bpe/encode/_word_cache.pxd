@@ -82,6 +82,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     void enter_word "bpe_enter_word"(
         Words* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone
     )
+    const byte_t* first_long_bytes "bpe_first_long_bytes"(const Words* words, uint64_t hashed)
     uint64_t find_long "bpe_find_long"(const Words* words, const byte_t* word, size_t size, uint64_t hashed)
     void enter_long "bpe_enter_long"(Words* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
     uint64_t make_value "bpe_make_value"(Words* words, const token_t* ids, size_t n)
@@ -192,7 +193,7 @@ cdef inline void prefetch_spilled(const Cache* cache, uint64_t value) noexcept n
 
 cdef inline void prefetch_long_bytes(const Cache* cache, uint64_t hashed) noexcept nogil:
     """Prefetch the bytes of the first long word that this hash leads to."""
-    prefetch(cache.words.long_bytes + cache.words.long_words[hashed & cache.words.long_words_mask].offset)
+    prefetch(first_long_bytes(cache.words, hashed))
 
 
 cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:

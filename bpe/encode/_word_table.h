@@ -154,6 +154,11 @@ static inline void bpe_enter_word(
     BPE_ADD(words->n_rejected, 1);
 }
 
+/* Where the bytes of the first long word are that a hash leads to, to be prefetched: another thread may be entering it. */
+static inline const uint8_t *bpe_first_long_bytes(const bpe_words *words, uint64_t hash) {
+    return words->long_bytes + BPE_GET(words->long_words[hash & words->long_words_mask].offset);
+}
+
 /* The value of a word of more than 16 bytes, or 0. */
 static inline uint64_t bpe_find_long(const bpe_words *words, const uint8_t *word, size_t size, uint64_t hash) {
     size_t at = hash & words->long_words_mask;

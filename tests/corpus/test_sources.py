@@ -542,11 +542,15 @@ def test_reading_ahead_is_bounded_and_errors_arrive_in_order() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork beside a thread is what is tested
-def test_a_forked_child_is_refused_the_parents_blocks(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl.zst", ["low lower"] * 100_000)
-    found = bpe.Sources(path)
-    blocks = found.blocks(None, 1)
-    next(blocks)
+@pytest.mark.parametrize(("threads", "first"), [(1, "packed"), (3, "packed"), (3, "plain")])
+def test_a_forked_child_is_refused_the_parents_blocks(threads: int, first: str, tmp_path: Path) -> None:
+    """Those of the file that is read, and of those that are read ahead of their turn."""
+    names = ["a.jsonl" if first == "plain" else "a.jsonl.zst", "b.jsonl.zst", "c.jsonl.zst"]
+    sizes = [100 if first == "plain" else 100_000, 100_000, 100_000]
+    paths = [write(tmp_path / name, ["low lower"] * size) for name, size in zip(names, sizes, strict=True)]
+    found = bpe.Sources(paths)
+    blocks = found.blocks(None, threads)
+    n_documents = len(next(blocks).starts)
     child = os.fork()
     if child == 0:
         try:
@@ -554,10 +558,11 @@ def test_a_forked_child_is_refused_the_parents_blocks(tmp_path: Path) -> None:
                 pass
         except RuntimeError as error:
             blocks.close()
-            os._exit(0 if "forked" in str(error) and len(read(found)) == 100_000 else 2)
+            os._exit(0 if "forked" in str(error) and len(read(found)) == sum(sizes) else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    blocks.close()
+    assert n_documents + sum(len(block.starts) for block in blocks) == sum(sizes)
+    assert readers() == []
 
 
 @pytest.mark.parametrize("kind", ["txt", "jsonl", "csv"])
