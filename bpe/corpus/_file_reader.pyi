@@ -1,13 +1,15 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
+from bpe.corpus._csv_rows import RowDialect
 from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Block
+from bpe.corpus.reading import BufferPool
 
 KERNEL_READ_BYTES: int
 
@@ -34,8 +36,7 @@ class FileReader:
     def __new__(
         cls,
         names: list[str],
-        sizes: list[int],
-        first_file: int,
+        units: NDArray[np.int64],
         separators: list[bytes],
         keep_separator: bool,
         strings: list[bytes],
@@ -45,5 +46,22 @@ class FileReader:
         check_first_bytes: Callable[[bytes, str], object] | None = ...,
         note_state: Callable[[str, tuple[int, int]], Any] | None = ...,
     ) -> Self: ...
-    def set_field(self, field: FieldPath, parse_line: Callable[[bytes, int, int], bytes]) -> None: ...
+    def keep_documents_whole(self) -> None: ...
+    def set_field(self, field: FieldPath, parse_record: Callable[[bytes, int, int, int], bytes | None]) -> None: ...
     def close(self) -> None: ...
+
+class _Texts(Protocol):
+    def open(self, number: int, /) -> tuple[Callable[[memoryview], int], Callable[[int], int], int]: ...
+    def finish(self) -> None: ...
+    def abandon(self) -> None: ...
+
+class SequentialReader(FileReader):
+    def set_texts(self, texts: _Texts) -> None: ...
+    def set_rows(
+        self,
+        dialect: RowDialect,
+        read_header: Callable[[bytes, int], tuple[int, int, int]],
+        parse_record: Callable[[bytes, int, int, int], bytes | None],
+    ) -> None: ...
+    def abandon_text(self) -> None: ...
+    def read_block(self, buffers: BufferPool) -> Block | None: ...

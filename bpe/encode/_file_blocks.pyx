@@ -20,7 +20,7 @@ from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
-from bpe.corpus._file_reader cimport FileBlock, FileReader
+from bpe.corpus._file_reader cimport FILE_INDEX, FileBlock, FileReader
 from bpe.encode._batch cimport MAX_FRAGMENTS, EncodeJob, ThreadBuffers
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
@@ -332,7 +332,7 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, row
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
-            size=text.size, file=text.reader.first_file + text.file_number, first_start=-1,
+            size=text.size, file=text.reader.units[text.file_number, FILE_INDEX], first_start=-1,
         )
         if (not text.begins_document) < text.n_documents:
             record.first_start = text.offset + text.starts[not text.begins_document]

@@ -21,6 +21,7 @@ from source_files import COLUMNS, joined, jsonl, packed, read, use_small_blocks,
 import bpe
 from bpe.corpus import jsonl as jsonl_module
 from bpe.corpus import reading
+from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Position
 from bpe.encode import blocks as encoding
 from bpe.errors import FormatError
@@ -69,11 +70,9 @@ BAD_LINES = {
 }
 
 
-def reads_nothing(
-    text: Any, start: int, end: int, keys: Any, out: Any, written: int, ends: Any
-) -> tuple[int, int, int]:
-    """Instead of the kernel: every line goes through the standard library."""
-    return start, written, 0
+def read_no_field(field: str) -> FieldPath:
+    """Instead of the kernel's path, one with too many names: every line goes through the standard library."""
+    return FieldPath([field.encode()] * 100)
 
 
 @pytest.mark.parametrize("bad", list(BAD_LINES), ids=lambda bad: bad[:20].decode("utf-8", "replace"))
@@ -83,7 +82,7 @@ def test_bad_json_lines(
     bad: bytes, fast: bool, ending: str, small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fast:
-        monkeypatch.setattr("bpe.corpus.jsonl.read_fields", reads_nothing)
+        monkeypatch.setattr("bpe.corpus.jsonl.make_field_path", read_no_field)
     path = packed(tmp_path / f"a.jsonl{ending}", b'{"text": "low"}\n\n%s\n{"text": "lower"}\n%s' % (bad, bad))
     with pytest.raises(
         bpe.FormatError, match=rf'a\.jsonl{ending}, line 3: {BAD_LINES[bad]}.*; correct it, .*on_error="skip"'
@@ -144,8 +143,8 @@ def test_json_lines_equal_the_naive_twin(
             bad, first_bad = bad + 1, first_bad or number
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
-        for kernel in (jsonl_module.read_fields, reads_nothing):
-            patch.setattr(jsonl_module, "read_fields", kernel)
+        for make_field_path in (jsonl_module.make_field_path, read_no_field):
+            patch.setattr(jsonl_module, "make_field_path", make_field_path)
             found = bpe.Sources(path, on_error="skip")
             assert (read(found), found.skipped) == (expected, bad)
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
