@@ -79,6 +79,7 @@ class ReadState:
         schedule: the sizes of reads.
         unsplittable: strings that a `FileReader` must not cut; None for blocks only.
         block_bytes: how many bytes a `FileReader` reads at once.
+        whole_documents: whether its blocks end where documents do.
         buffers: the pool that blocks take their memory from.
         file_states: what the files were when they were first opened: the size, and the time of the last change.
         unclaimed_bytes: the bytes on disk that were read for blocks without documents; the next block adds them.
@@ -91,6 +92,7 @@ class ReadState:
     schedule: ReadSchedule
     unsplittable: list[bytes] | None
     block_bytes: int
+    whole_documents: bool
     buffers: BufferPool = field(default_factory=BufferPool)
     file_states: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed_bytes: int = 0

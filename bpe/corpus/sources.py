@@ -369,6 +369,7 @@ class Sources:
         start: Position | None = None,
         unsplittable: list[bytes] | None,
         block_bytes: int = KERNEL_READ_BYTES,
+        whole_documents: bool = False,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -379,6 +380,7 @@ class Sources:
         start: Position | None = None,
         unsplittable: list[bytes] | None = None,
         block_bytes: int = KERNEL_READ_BYTES,
+        whole_documents: bool = False,
     ) -> Generator[Any, None, None]:
         """Read the documents in blocks for `threads` threads, from a position on. Close the generator.
 
@@ -393,6 +395,7 @@ class Sources:
             unsplittable: strings that must not be cut: for a text file that needs nothing else, the generator yields a
                 `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
             block_bytes: how many bytes a `FileReader` reads at once.
+            whole_documents: whether its blocks end where documents do.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -403,7 +406,9 @@ class Sources:
         units = self._list_units_to_read()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
         schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
-        state = ReadState(find_block_end, schedule, unsplittable, block_bytes, n_bad_records=self.skipped)
+        state = ReadState(
+            find_block_end, schedule, unsplittable, block_bytes, whole_documents, n_bad_records=self.skipped
+        )
         documents_to_skip = 0
         if start is not None:
             units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
@@ -660,6 +665,8 @@ class Sources:
         texts = UnitTexts(open_text, expected, self.encoding_errors)
         if isinstance(reader, SequentialReader) and self._find_kind(units[0]) != (file.format, True):
             reader.set_texts(texts)
+        if state.whole_documents:
+            reader.keep_documents_whole()
         if file.format == "jsonl":
             self._set_field(reader, units, state)
         elif isinstance(reader, SequentialReader) and has_records:
