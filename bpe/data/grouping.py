@@ -241,7 +241,7 @@ class DocumentGroups:
                     group_blocks,
                     threads,
                     largest,
-                    allowed=self._allowed,
+                    policy=(self._allowed, frozenset()),
                     bos_eos=self._bos_eos,
                     max_bytes=group_blocks.begin_group(),
                     ahead=not sources.regular,

@@ -96,8 +96,7 @@ def encode_blocks(
             chain((first,), blocks),
             threads,
             n_bytes,
-            allowed=allowed,
-            disallowed=disallowed,
+            policy=(allowed, disallowed),
             bos_eos=bos_eos,
             max_bytes=max_bytes,
             ahead=ahead,
@@ -113,8 +112,7 @@ def encode_next_blocks(
     threads: int,
     n_bytes: int,
     *,
-    allowed: frozenset[str] = frozenset(),
-    disallowed: frozenset[str] = frozenset(),
+    policy: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
     bos_eos: BosEos = NO_BOS_EOS,
     max_bytes: int = sys.maxsize,
     ahead: bool = False,
@@ -130,8 +128,7 @@ def encode_next_blocks(
         blocks: an iterator of blocks and of `FileReader`s, on which only one thread at a time calls `next`.
         threads: the number of threads.
         n_bytes: the approximate size of the text.
-        allowed: special tokens to find.
-        disallowed: special tokens to refuse.
+        policy: the special tokens to find, and those to refuse.
         bos_eos: ids to add before and after each document.
         max_bytes: stop after this many bytes.
         ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
@@ -143,10 +140,10 @@ def encode_next_blocks(
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
     """
-    preparer = _BlockPreparer(engine, allowed, disallowed, bos_eos, with_hashes=with_hashes)
+    preparer = _BlockPreparer(engine, *policy, bos_eos, with_hashes=with_hashes)
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
-    if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
+    if engine.kernel_takes_raw_text and engine.specials.need_one_search(policy[0]):
         job = BlockJob(
             engine.kernel,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
