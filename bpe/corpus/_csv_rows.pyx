@@ -26,7 +26,9 @@ cdef class RowDialect:
 
     """
 
-    def __cinit__(self, delimiter, bint has_quotes, bint may_swallow_rows, bint requires_utf8, Py_ssize_t max_row_bytes):
+    def __cinit__(
+        self, delimiter, bint has_quotes, bint may_swallow_rows, bint requires_utf8, Py_ssize_t max_row_bytes
+    ):
         self.delimiter, self.has_quotes = ord(delimiter), has_quotes
         self.may_swallow_rows, self.requires_utf8 = may_swallow_rows, requires_utf8
         self.max_row_bytes = max_row_bytes
@@ -74,8 +76,8 @@ cdef class RowDialect:
     ) noexcept nogil:
         """Take a row and write the text of its column `wanted` to `out`; its size, or a `RowKind`.
 
-        An unusual row is taken, too; a longer one than may be ends with its line. `is_valid`: whether the text is known to be UTF-8. The output needs as many bytes
-        as the row has.
+        An unusual row is taken, too; a longer one than may be ends with its line. `is_valid`: whether the text is known
+        to be UTF-8. The output needs as many bytes as the row has.
         """
         cdef Py_ssize_t size
         cdef const byte_t* row = rows.at
@@ -114,25 +116,6 @@ cdef class RowDialect:
             if rows.at == rows.end or rows.at[0] != self.delimiter:
                 return size if end_row(rows) and column == n_columns else -1
             rows.at += 1
-
-    def read_rows(self, const byte_t[::1] text, Py_ssize_t wanted, Py_ssize_t n_columns):
-        """Read all rows of a text: ([(the row, its text or None if it is empty or unusual)], where the last one begins).
-
-        The text may be of any bytes; `find_last_row` finds that position, without knowing what follows.
-        """
-        cdef RowCursor rows
-        cdef const byte_t* start
-        cdef Py_ssize_t size
-        result = []
-        if text.shape[0] == 0:
-            return result, 0
-        out = bytearray(text.shape[0])
-        rows = open_rows(&text[0], text.shape[0])
-        while rows.at < rows.end:
-            start = rows.at
-            size = self.read_row(&rows, wanted, n_columns, False, out)
-            result.append((start[: rows.at - start], bytes(out[:size]) if size >= 0 else None))
-        return result, self.find_last_row(&text[0], 0, text.shape[0])
 
 
 cdef RowCursor open_rows(const byte_t* text, Py_ssize_t n) noexcept nogil:

@@ -12,6 +12,10 @@ from libc.stdint cimport int64_t
 #: whatever follows it, or `low`.
 ctypedef Py_ssize_t (*find_last_t)(void* context, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
 
+cdef enum:
+    SPLIT_CONTEXT = 8         # bytes before a split point that decide whether it is one
+    SAMPLE_BYTES = 4096       # that `check_first_bytes` gets
+
 cdef enum:                    # columns of `FileReader.units`, each row a part of a file
     FILE_INDEX = 0            # among the sources
     UNIT_START                # where it begins
@@ -104,11 +108,21 @@ cdef class FileReader:
     cdef int read(self, FileBlock block) except -1 nogil
 
 
-cdef class SequentialReader(FileReader):
-    cdef object texts, fill_text, count_disk_bytes, read_header
-    cdef bint is_open                  # the current file
-    cdef byte_t* rest                  # what was read after the last block's end
-    cdef Py_ssize_t n_rest
-    cdef size_t rest_capacity
-    cdef Py_ssize_t n_lines            # of the unit before the next block
-    cdef Py_ssize_t column, n_columns  # as for a block
+# What a `SequentialReader` reads by, too.
+cdef int raise_for_change(FileReader reader, FileBlock block) except -1
+cdef int raise_for_window(FileReader reader, int code, Py_ssize_t end) except -1
+cdef int fail_locked(FileReader reader, error) except -1
+cdef int open_next(FileReader reader) except -1 nogil
+cdef void end_file(FileReader reader, FileBlock block) noexcept nogil
+cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file) noexcept nogil
+cdef byte_t* reserve_input(FileReader reader, FileBlock block, Py_ssize_t size) except NULL nogil
+cdef byte_t* input_of(FileReader reader, FileBlock block) noexcept nogil
+cdef void end_block(FileReader reader, FileBlock block, const byte_t* end, Py_ssize_t n) noexcept nogil
+cdef Py_ssize_t fill(OpenFile* file, byte_t* out, Py_ssize_t size, Py_ssize_t offset) noexcept nogil
+cdef Py_ssize_t find_split(
+    FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, find_last_t find_last, void* context
+) except -1 nogil
+cdef Py_ssize_t find_last_line(void* context, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+cdef int read_records(FileReader reader, FileBlock block) except -1 nogil
+cdef Py_ssize_t skip_byte_order_mark(const byte_t* text, Py_ssize_t n, Py_ssize_t offset) noexcept nogil
+cdef Py_ssize_t count_newlines(const byte_t* text, Py_ssize_t n) noexcept nogil

@@ -1,15 +1,13 @@
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
-from bpe.corpus._csv_rows import RowDialect
 from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import BufferPool
 
 KERNEL_READ_BYTES: int
 
@@ -49,19 +47,3 @@ class FileReader:
     def keep_documents_whole(self) -> None: ...
     def set_field(self, field: FieldPath, parse_record: Callable[[bytes, int, int, int], bytes | None]) -> None: ...
     def close(self) -> None: ...
-
-class _Texts(Protocol):
-    def open(self, number: int, /) -> tuple[Callable[[memoryview], int], Callable[[int], int], int]: ...
-    def finish(self) -> None: ...
-    def abandon(self) -> None: ...
-
-class SequentialReader(FileReader):
-    def set_texts(self, texts: _Texts) -> None: ...
-    def set_rows(
-        self,
-        dialect: RowDialect,
-        read_header: Callable[[bytes, int], tuple[int, int, int]],
-        parse_record: Callable[[bytes, int, int, int], bytes | None],
-    ) -> None: ...
-    def abandon_text(self) -> None: ...
-    def read_block(self, buffers: BufferPool) -> Block | None: ...

@@ -15,7 +15,7 @@ from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, ReadS
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
-    from bpe.corpus._file_reader import SequentialReader
+    from bpe.corpus._sequential_reader import SequentialReader
     from bpe.corpus.listing import SourceFile
     from bpe.corpus.streams import NextFiles
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from bpe._names import SOURCE_FORMATS
 from bpe.base.records import replace
 from bpe.base.utf8 import find_utf8_error
-from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader, SequentialReader
+from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
+from bpe.corpus._sequential_reader import SequentialReader
 from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_end_finder, parse_separators
 from bpe.corpus.contents import SIGNATURE_BYTES, ExpectedText, check_text, warn_about_text
 from bpe.corpus.reading import (
