@@ -6,8 +6,9 @@ files, in the order in which text meets them:
 - `sources.py` the class `Sources`: the files of a corpus as one sequence of documents, in parts and from any position;
 - `listing.py` finds the files that paths name, locally and through fsspec;
 - `streams.py` opens and decompresses a file's text, with a thread that reads ahead;
-- `reading.py` reads text block by block, checks its first bytes, and cuts at positions that the caller finds;
-  `_file_reader.pyx` does so for text files that are encoded, in small blocks and without Python code;
+- `_file_reader.pyx` reads text and JSON Lines in small blocks, by several threads and without Python code;
+  `_sequential_reader.pyx` does so for what has to be read in order, compressed text and CSV;
+- `reading.py` reads other text block by block, checks its first bytes, and cuts at positions that the caller finds;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
 - `blocks.py` divides texts in memory into blocks, and finds the documents of a block;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy.

@@ -15,7 +15,8 @@ used by the thread that has taken it, while others take the next ones:
 A file that was listed with no more bytes than a block is one block. The thread that takes it also opens and closes it,
 so that nothing is done one thread at a time for many small files but to number them.
 
-Blocks of JSON Lines are whole lines, which the thread that has read them replaces by the texts of the records.
+Blocks of JSON Lines are whole lines, which the thread that has read them replaces by the texts of the records. Those of
+CSV are whole rows, which a `SequentialReader` reads (`_sequential_reader.pyx`).
 
 A file is closed when all its blocks were read; it is an error if it has been changed by then. After an error no more
 blocks are given out, and files are closed as soon as no thread reads them. Errors have the number of their block
@@ -32,6 +33,7 @@ from bpe.base._json cimport JsonReader, next_byte
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
+from bpe.corpus._csv_rows cimport EMPTY_ROW, RowCursor, open_rows
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -45,9 +47,7 @@ cdef extern from "bpe/corpus/_open_file.h" nogil:
 
 cdef enum:
     WINDOW_BYTES = 4096       # before a block's end that are searched for a split point first
-    SPLIT_CONTEXT = 8         # bytes before a split point that decide whether it is one
     SIGNATURE_BYTES = 16      # that are checked without Python code
-    SAMPLE_BYTES = 4096       # that `check_first_bytes` gets
     RECORD_PADDING = 8        # bytes after the texts of records that may be written
 
 cdef const char* UTF8_BOM = b"\xef\xbb\xbf"
@@ -76,7 +76,7 @@ cdef class FileBlock:
         """Find the documents: between separators; with `keep_separator` each separator ends one, and none is empty."""
         cdef bint keep_separator = reader.keep_separator
         cdef Py_ssize_t start = 0, i
-        if reader.field is not None:                       # `read` has found them
+        if reader.has_records:                             # `read` has found them
             return 0
         self.n_documents = 0
         self.matches.n = 0
@@ -85,7 +85,7 @@ cdef class FileBlock:
         for i in range(self.matches.n):
             self.add_document(start, self.matches.rows[i].end if keep_separator else self.matches.rows[i].start)
             start = self.matches.rows[i].end
-        if start < self.n or not (keep_separator or (reader.separator_ends and self.ends_document)):
+        if start < self.n or not (keep_separator or self.drops_trailing):
             self.add_document(start, self.n)
         return 0
 
@@ -99,6 +99,8 @@ cdef class FileBlock:
 
     def get_documents(self):
         """Return the text, valid until the next block is read, and the starts and ends that `split` has found."""
+        if self.n_documents == 0:
+            return memoryview(self.buffer)[: self.n], np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         starts = np.array(<int64_t[: self.n_documents]>self.starts)
         return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
 
@@ -114,6 +116,7 @@ cdef class FileBlock:
         return Block(
             text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, size=self.size,
             begins_document=self.begins_document, ends_document=self.ends_document, must_be_utf8=reader.requires_utf8,
+            buffers=self.buffers, file_index=reader.units[self.file_number, FILE_INDEX], resume_offset=self.offset,
         )
 
     @property
@@ -128,12 +131,13 @@ cdef class FileReader:
     """The text of regular files in blocks, for several threads.
 
     Args:
-        files: the name of each file, and its bytes when it was listed; at least one, none of them empty.
-        first_file: the index of the first one among the sources.
+        names: the files, at least one.
+        units: int64, what is read of each, in the columns that `_file_reader.pxd` lists.
         separators, keep_separator: as for `Block`.
         strings: what must not be cut: separators and special tokens.
         requires_utf8: whether the text must be UTF-8.
-        separator_ends: whether a separator at the end of a file starts no empty document.
+        separator_ends: whether a separator at the end of a file starts no empty document; it never does at the end of
+            a unit that the file goes on after.
         block_bytes: bytes to read at once.
         check_first_bytes: called as check(first_bytes, name) for a file that may not be text, before its first block
             is used; None for no check.
@@ -142,20 +146,26 @@ cdef class FileReader:
     """
 
     def __cinit__(
-        self, list files not None, Py_ssize_t first_file, list separators, bint keep_separator, list strings,
-        bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
+        self, list names not None, const int64_t[:, ::1] units not None, list separators, bint keep_separator,
+        list strings, bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
         check_first_bytes=None, note_state=None,
     ):
         from bpe.corpus import reading
+        from bpe.corpus.blocks import can_overlap_itself
 
         cdef Py_ssize_t i
         check_lock(&self.lock)
-        self.names, self.first_file, self.n_files = [name for name, _ in files], first_file, len(files)
-        self.sizes = np.array([size for _, size in files], dtype=np.int64)
+        self.names, self.units, self.n_files = list(names), units, len(names)
+        if units.shape[0] != self.n_files or units.shape[1] != UNIT_COLUMNS:
+            raise ValueError(
+                f"there are {self.n_files} names, and {units.shape[0]} units of {units.shape[1]} numbers; give one of "
+                f"{UNIT_COLUMNS} for each file"
+            )
         self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
         self.separators, self.keep_separator, self.requires_utf8 = list(separators), keep_separator, requires_utf8
         self.separator_finder = Finder(separators) if separators else None
         self.separator_ends = separator_ends
+        self.overlaps_itself = any(map(can_overlap_itself, separators))
         self.unsplittable_finder = Finder(strings)
         if separators:
             self.separator_bytes = separators[0]
@@ -166,22 +176,29 @@ cdef class FileReader:
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]
         self.begins_document, self.is_finished = True, self.n_files == 0
+        self.offset = units[0, UNIT_START] if self.n_files else 0
 
     def __dealloc__(self):
         self.close()
         free(self.paths)
         free(self.window)
+        free(self.matches.rows)
 
-    def set_field(self, FieldPath field not None, parse_line):
+    def keep_documents_whole(self):
+        """End blocks where documents end, before any block is taken."""
+        self.whole_documents = True
+
+    def set_field(self, FieldPath field not None, parse_record):
         """Read the files as JSON Lines, before any block is taken; the separator must be a newline that is kept.
 
         Args:
             field: what holds the text.
-            parse_line: called as parse(line, number of the file, offset) for a line that the kernel cannot read;
-                returns its text, which is not longer.
+            parse_record: called as parse(line, number of the unit, position, number of the line) for a line that the
+                kernel cannot read; lines are counted from a position in the file. Returns the text, which is not
+                longer, or None for a line to leave out.
 
         """
-        self.field, self.parse_line = field, parse_line
+        self.field, self.parse_record, self.has_records = field, parse_record, True
 
     def close(self):
         """Close the files that are open after an error, while no thread reads."""
@@ -203,7 +220,10 @@ cdef class FileReader:
         """The `Position` where the next block begins, while no thread reads."""
         from bpe.corpus.blocks import Position
 
-        return Position(self.first_file + self.file_number, self.offset)
+        return Position(
+            self.units[self.file_number, FILE_INDEX] if self.file_number < self.n_files
+            else self.units[self.n_files - 1, FILE_INDEX] + 1, self.offset
+        )
 
     cdef bint take_block(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block, from any number of threads, and check it; False if there is none.
@@ -227,20 +247,21 @@ cdef class FileReader:
         with self.lock:
             if load(&self.is_finished):
                 return False
-            end = self.sizes[self.file_number]
-            if self.file == NULL and end > self.block_bytes:
+            end = measure_small(self)
+            if self.file == NULL and end < 0:
                 open_next(self)
             if self.file != NULL:
-                end = find_block_end(self, find_last_line if self.field is not None else find_last, context)
+                end = find_block_end(self, find_last_line if self.has_records else find_last, context)
             block.file, block.file_number, block.index = self.file, self.file_number, self.n_blocks
             block.n = block.size = end - self.offset
+            block.n_lines_before = -1
             block.offset, block.begins_document = self.offset, self.begins_document
             self.n_blocks += 1
-            if self.file == NULL or end == self.file.size:
+            if self.file == NULL or end == self.file.end:
                 end_file(self, block)
             else:
                 self.file.n_unread += 1
-                self.begins_document = block.ends_document = ends_with_separator(self, end)
+                end_block(self, block, self.window + end - self.window_start, end - self.window_start)
                 self.offset = end
         if <void*>block.reader != <void*>self:             # else no GIL is needed
             with gil:
@@ -266,10 +287,7 @@ cdef class FileReader:
             file = &small_file
             open_small(self, block, file)
         old_size = new_size = file.size
-        block.reserve(max(block.n, self.block_bytes) + (0 if self.field is None else RECORD_PADDING), 0)
-        text = block.data
-        if self.field is not None:
-            text = block.lines = <byte_t*>grow_array(block.lines, &block.lines_capacity, block.n, 1)
+        text = reserve_input(self, block, max(block.n, self.block_bytes))
         n_read = fill(file, text, block.n, block.offset)
         code = errno
         if n_read < block.n:
@@ -281,7 +299,7 @@ cdef class FileReader:
         if end_read(self, block, file, &new_size):
             with gil:
                 raise_for_change(self, block, old_size, new_size)
-        if self.field is not None:
+        if self.has_records:
             read_records(self, block)
         return 0
 
@@ -290,7 +308,7 @@ cdef class FileReader:
 
 cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) except -1:
     """Give a block a buffer of `size` bytes, which begins with the first `kept` bytes of the old one."""
-    larger = bytearray(size)
+    larger = bytearray(size) if block.buffers is None else block.buffers.take(size)
     if kept:
         memcpy(<byte_t*>larger, block.data, kept)
     block.buffer = larger
@@ -436,9 +454,15 @@ cdef int open_next(FileReader reader) except -1 nogil:
         code = errno
         free(file)
         with gil:
-            raise_for_open(reader, code)
+            return raise_for_open(reader, code)
     file.next, reader.open_files, reader.file = reader.open_files, file, file
     reader.begins_document = True
+    file.end = reader.units[file.number, UNIT_END]
+    if max(file.end, reader.offset) > file.size:
+        with gil:
+            raise_for_window(reader, 0, file.size)
+    if file.end < 0:
+        file.end = file.size
     if reader.note_state is not None:
         with gil:
             reader.note_state(reader.names[file.number], (file.size, file.modified))
@@ -454,7 +478,7 @@ cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -
     if file.descriptor < 0:
         code = errno
         with gil:
-            raise_for_small(reader, block, code)
+            return raise_for_small(reader, block, code)
     block.n = block.size = file.size
     if reader.note_state is not None:
         with gil:
@@ -467,9 +491,12 @@ cdef void end_file(FileReader reader, FileBlock block) noexcept nogil:
     if reader.file != NULL:
         reader.file.n_unread += 1
         reader.file.is_given_out = True
+    cdef bint is_part = reader.units[reader.file_number, UNIT_END] >= 0
+    block.drops_trailing = reader.separator_finder is not None and (reader.separator_ends or is_part)
     reader.begins_document = block.ends_document = True
-    reader.file, reader.offset = NULL, 0
+    reader.file = NULL
     reader.file_number += 1
+    reader.offset = reader.units[reader.file_number, UNIT_START] if reader.file_number < reader.n_files else 0
     store(&reader.is_finished, reader.file_number == reader.n_files)
 
 
@@ -520,16 +547,43 @@ cdef void close_unused(FileReader reader) noexcept nogil:
         file = next_file
 
 
+cdef Py_ssize_t measure_small(FileReader reader) noexcept nogil:
+    """Measure the next file, if it was listed as small and is read as a whole, so that it is one block; else -1."""
+    cdef const int64_t* unit = &reader.units[reader.file_number, 0]
+    cdef bint is_small = unit[UNIT_START] == 0 and unit[UNIT_END] < 0 and unit[LISTED_SIZE] <= reader.block_bytes
+    return unit[LISTED_SIZE] if is_small else -1
+
+
+cdef byte_t* reserve_input(FileReader reader, FileBlock block, Py_ssize_t size) except NULL nogil:
+    """Have room for what is read of a file, `size` bytes; what was there stays."""
+    if reader.has_records:
+        block.lines = <byte_t*>grow_array(block.lines, &block.lines_capacity, size, 1)
+        return block.lines
+    block.reserve(size, min(block.capacity, size))
+    return block.data
+
+
+cdef void end_block(FileReader reader, FileBlock block, const byte_t* end, Py_ssize_t n) noexcept nogil:
+    """Say whether a document ends at the end of a block that is not the file's last, with `n` bytes before it."""
+    cdef bint ends = reader.whole_documents or reader.has_records or ends_with_separator(reader, end, n)
+    block.drops_trailing = reader.whole_documents
+    reader.begins_document = block.ends_document = ends
+
+
 cdef Py_ssize_t find_block_end(FileReader reader, find_last_t find_last, void* context) except -1 nogil:
     """Find where the next block ends: at the last split point before `block_bytes` bytes, or else before twice as many.
 
     The text before that is read in windows that get larger, so the cost is linear in the distance.
     """
-    cdef Py_ssize_t start = reader.offset, size = reader.file.size, end = start + reader.block_bytes
+    cdef Py_ssize_t start = reader.offset, size = reader.file.end, end = start + reader.block_bytes
     cdef Py_ssize_t searched_to = start
     cdef Py_ssize_t longest = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), low, n, split, min_split
+    if reader.whole_documents and reader.separator_finder is None:
+        return size
     while end < size:
         n, low = max(min(<Py_ssize_t>WINDOW_BYTES, reader.block_bytes // 4), <Py_ssize_t>1), end  # less in tests
+        if reader.whole_documents and reader.overlaps_itself:
+            n = end - start
         while low > searched_to:
             low = max(start, end - n)
             read_window(reader, low, end)
@@ -557,13 +611,13 @@ cdef int read_window(FileReader reader, Py_ssize_t low, Py_ssize_t end) except -
     return 0
 
 
-cdef bint ends_with_separator(FileReader reader, Py_ssize_t end) noexcept nogil:
-    """Whether the text up to `end`, which `find_block_end` has found, ends with a separator that is kept."""
-    cdef Py_ssize_t size, n = end - reader.window_start
+cdef bint ends_with_separator(FileReader reader, const byte_t* end, Py_ssize_t n) noexcept nogil:
+    """Whether the text up to `end`, of which `n` bytes are there, ends with a separator that is kept."""
+    cdef Py_ssize_t size
     if not reader.keep_separator:
         return False
     size = reader.separator_finder.longest
-    return size <= n and memcmp(reader.window + n - size, reader.separator, size) == 0
+    return size <= n and memcmp(end - size, reader.separator, size) == 0
 
 
 cdef Py_ssize_t fill(OpenFile* file, byte_t* out, Py_ssize_t size, Py_ssize_t offset) noexcept nogil:
@@ -586,6 +640,8 @@ cdef Py_ssize_t find_split(
 ) except -1 nogil:
     """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none (`make_safe_end_finder`)."""
     cdef Py_ssize_t limit = end - max(reader.unsplittable_finder.longest, <Py_ssize_t>1) + 1
+    if reader.whole_documents:
+        return find_last_document(reader, text, low, end)
     while limit > low:
         limit = find_last(context, text, low, limit)
         if limit <= low:
@@ -593,6 +649,19 @@ cdef Py_ssize_t find_split(
         if not reader.unsplittable_finder.crosses_in(text, limit, end):
             return limit
     return 0
+
+
+cdef Py_ssize_t find_last_document(
+    FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end
+) except -1 nogil:
+    """Find the last end of a separator in `text[low:end]`, which begins a document if separators overlap; 0 if none."""
+    cdef Py_ssize_t start
+    if not reader.overlaps_itself:
+        start = reader.separator_finder.find_last_in(text, low, end)
+        return 0 if start < 0 else start + reader.separator_finder.longest
+    reader.matches.n = 0
+    reader.separator_finder.leftmost_longest(text, 0, end, &reader.matches)
+    return reader.matches.rows[reader.matches.n - 1].end if reader.matches.n else 0
 
 
 # Records --------------------------------------------------------------------------------------------------------------
@@ -605,15 +674,29 @@ cdef Py_ssize_t find_last_line(void* context, const byte_t* text, Py_ssize_t sta
     return end
 
 
+cdef Py_ssize_t skip_byte_order_mark(const byte_t* text, Py_ssize_t n, Py_ssize_t offset) noexcept nogil:
+    """Measure the byte order mark of a text at an offset."""
+    return 3 if offset == 0 and n >= 3 and memcmp(text, UTF8_BOM, 3) == 0 else 0
+
+
 cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
     """Make the text of a block and its documents from its lines, whose blank ones are left out."""
-    cdef JsonReader json = JsonReader(block.lines, block.lines + block.size, c" ")
-    cdef const byte_t* line
-    cdef bint is_valid = is_utf8(block.lines, block.size)
-    cdef Py_ssize_t n
+    cdef Py_ssize_t size = block.n, start = skip_byte_order_mark(block.lines, size, block.offset)
+    cdef bint is_valid = is_utf8(block.lines, size)
     block.n = block.n_documents = 0
-    if block.offset == 0 and begins_with(block.lines, block.size, UTF8_BOM):
-        json.at += strlen(UTF8_BOM)
+    block.reserve(max(size, reader.block_bytes) + RECORD_PADDING, 0)
+    if reader.dialect is not None:
+        return read_rows(reader, block, start, size, is_valid)
+    return read_lines(reader, block, start, size, is_valid)
+
+
+cdef int read_lines(
+    FileReader reader, FileBlock block, Py_ssize_t start, Py_ssize_t size, bint is_valid
+) except -1 nogil:
+    """Read lines of JSON."""
+    cdef JsonReader json = JsonReader(block.lines + start, block.lines + size, c" ")
+    cdef const byte_t* line
+    cdef Py_ssize_t n
     while json.at < json.end:
         n = reader.field.read_record(&json, block.data + block.n) if is_valid else -1
         if n < 0:
@@ -621,26 +704,65 @@ cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
             if next_byte(&json) == c"\n" or json.at == json.end:
                 json.at += json.at < json.end
                 continue
-            json.at = line
+            json.at = <const byte_t*>memchr(line, c"\n", json.end - line)
+            if json.at == NULL:
+                json.at = json.end
             with gil:
-                n = parse_line(reader, block, &json)
-        block.add_document(block.n, block.n + n)
-        block.n += n
+                n = parse_record(reader, block, line - block.lines, json.at - block.lines)
+            json.at += json.at < json.end
+        if n >= 0:
+            block.add_document(block.n, block.n + n)
+            block.n += n
     return 0
 
 
-cdef Py_ssize_t parse_line(FileReader reader, FileBlock block, JsonReader* json) except -1:
-    """Take a line that Python code reads; the size of its text, which is written after the block's."""
-    cdef Py_ssize_t offset = block.offset + (json.at - block.lines)
-    cdef const byte_t* end = <const byte_t*>memchr(json.at, c"\n", json.end - json.at)
-    cdef bytes line, text
-    line = json.at[: (json.end if end == NULL else end) - json.at]
+cdef int read_rows(
+    FileReader reader, FileBlock block, Py_ssize_t start, Py_ssize_t size, bint is_valid
+) except -1 nogil:
+    """Read rows of CSV."""
+    cdef RowCursor rows = open_rows(block.lines, size)
+    cdef const byte_t* row
+    cdef Py_ssize_t n
+    rows.at += start
+    while rows.at < rows.end:
+        row = rows.at
+        n = reader.dialect.read_row(&rows, block.column, block.n_columns, is_valid, block.data + block.n)
+        if n < 0 and n != EMPTY_ROW:
+            with gil:
+                n = parse_record(reader, block, row - block.lines, rows.at - block.lines)
+        if n >= 0:
+            block.add_document(block.n, block.n + n)
+            block.n += n
+    return 0
+
+
+cdef Py_ssize_t parse_record(FileReader reader, FileBlock block, Py_ssize_t start, Py_ssize_t end) except -2:
+    """Have Python code read the lines from `start` to `end`; the size of the text after the block's, or -1 for none."""
+    cdef Py_ssize_t n_lines = count_newlines(block.lines, start)
+    cdef bytes record = block.lines[start:end], text
     try:
-        text = reader.parse_line(line, block.file_number, offset)
-    except Exception as error:
+        if block.n_lines_before < 0:
+            text = reader.parse_record(record, block.file_number, block.offset, n_lines)
+        else:
+            text = reader.parse_record(
+                record, block.file_number, reader.units[block.file_number, UNIT_START], block.n_lines_before + n_lines
+            )
+    except BaseException as error:
         fail(reader, block, NULL, error)
-    if len(text) > len(line):
-        raise ValueError(f"the text of a line of {len(line)} bytes has {len(text)}; it must not be longer")
+    if text is None:
+        return -1
+    if len(text) > len(record):
+        raise ValueError(f"the text of a record of {len(record)} bytes has {len(text)}; it must not be longer")
     memcpy(block.data + block.n, <const byte_t*>text, len(text))
-    json.at = json.end if end == NULL else end + 1
     return len(text)
+
+
+cdef Py_ssize_t count_newlines(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t count = 0, i
+    for i in range(n):
+        count += text[i] == c"\n"
+    return count
+
+
+cdef byte_t* input_of(FileReader reader, FileBlock block) noexcept nogil:
+    return block.lines if reader.has_records else block.data

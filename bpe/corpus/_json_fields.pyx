@@ -8,7 +8,6 @@ Measured, 110 MB of English: 0.07 s of one thread; with msgspec, whose strings a
 
 from bpe.base._json cimport JsonReader, accept, read_string, skip_value
 from bpe.base._types cimport byte_t
-from libc.stdint cimport int64_t
 from libc.string cimport memchr, memcmp
 
 cdef struct Field:            # the wanted field
@@ -86,44 +85,3 @@ cdef bint read_member(JsonReader* reader, Field* field, int level) noexcept nogi
     size = read_string(reader, field.out)
     field.out += size
     return size >= 0
-
-
-def read_fields(
-    const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end, list keys,
-    byte_t[::1] out,          # OUT
-    Py_ssize_t n_written,
-    int64_t[::1] ends,        # OUT
-):
-    """Copy the wanted field of the lines in `text[start:end]`, which is UTF-8, to `out`, one after the other.
-
-    Args:
-        text: whole lines; the last may lack its \\n.
-        start, end: the part of it to read.
-        keys: bytes, the names that lead to the field, from the outermost.
-        out: at least 8 bytes longer than `n_written` and the lines.
-        n_written: the bytes in `out` that are kept.
-        ends: gets the end of each text in `out`; no more lines than it is long are read.
-
-    Returns:
-        (the start of the first line that was not read, or `end`; the bytes in `out`; the number of texts).
-
-    """
-    cdef FieldPath path = FieldPath(keys)
-    cdef JsonReader reader
-    cdef Py_ssize_t n = 0, size = 0, capacity = ends.shape[0]
-    if not 0 <= start <= end <= text.shape[0] or not 0 <= n_written <= out.shape[0] - (end - start) - 8:
-        raise ValueError(
-            f"text[{start}:{end}] of {text.shape[0]} bytes goes to out[{n_written}:] of {out.shape[0]}; it must fit"
-        )
-    if start == end:
-        return start, n_written, 0
-    with nogil:
-        reader = JsonReader(&text[0] + start, &text[0] + end, c" ")
-        while n < capacity and reader.at < reader.end:
-            size = path.read_record(&reader, &out[0] + n_written)
-            if size < 0:
-                break
-            n_written += size
-            ends[n] = n_written
-            n += 1
-    return reader.at - &text[0], n_written, n

@@ -1,27 +1,31 @@
 """CSV and TSV: one column of each row is a document.
 
 The first row names the columns. Fields may be in double quotes, and then hold separators, newlines and doubled quotes,
-as RFC 4180 and the standard library's `csv` have it. A row with another number of fields than the header is a bad
-record; empty lines are ignored. A quotation mark that is text can swallow rows up to the next one. That is an error,
-also where bad records are skipped: a bad row of several lines, and in TSV, which is often written without quoting, a
-row whose first and last line each have as many fields as the header. Cost: linear, about a microsecond for each row.
+as RFC 4180 and the standard library's `csv` have it. A kernel reads the usual rows (`_csv_rows.pyx`), within blocks of
+rows (`_file_reader.pyx`); `csv` reads the header and any other row, and decides what is valid. A row with another
+number of fields than the header is a bad record; empty lines are ignored. A quotation mark that is text can swallow
+rows up to the next one. That is an error, also where bad records are skipped: a bad row of several lines, and in TSV,
+which is often written without quoting, a row whose first and last line each have as many fields as the header. Cost:
+linear.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain
 from typing import Any
 
 from bpe.base.forks import make_lock
 from bpe.base.utf8 import escape, find_utf8_error, unescape
-from bpe.corpus.blocks import Block
+from bpe.corpus._csv_rows import RowDialect
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
-from bpe.corpus.reading import MAX_READ, Stream
+from bpe.corpus.reading import Stream
 from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, pluralize
@@ -36,59 +40,29 @@ _n_parsing, _saved_limit = 0, 0
 
 
 class _Lines:
-    """The lines of blocks of text, decoded.
+    """The lines of some rows, decoded.
 
     Attributes:
-        offset: the position in the file's text after the last line that was taken.
+        n_taken: how many were taken.
+        n_bytes: their bytes.
 
     """
 
-    def __init__(self, context: RecordContext, stream: Stream) -> None:
-        self._blocks, self._buffers = context.read_lines(stream), context.state.buffers
-        self._ready: list[bytes] = []  # of the present block, the next line last
-        self.offset = stream.offset + stream.bytes_to_skip
-        self.n_taken = 0  # lines taken
-        self.row_start = self.offset  # of the row that is being read
-        self.n_bytes_read = 0  # bytes on disk of the blocks since the last call of `claim_bytes`
-
-    def claim_bytes(self) -> int:
-        """Return the bytes on disk that were read since the last call."""
-        n_bytes_read, self.n_bytes_read = self.n_bytes_read, 0
-        return n_bytes_read
-
-    @property
-    def at_block_end(self) -> bool:
-        """Whether the next line begins a new block."""
-        return not self._ready
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines, self.n_taken, self.n_bytes = iter(lines), 0, 0
 
     def __iter__(self) -> Iterator[str]:
         """Return the iterator itself."""
         return self
 
     def __next__(self) -> str:
-        """Return the next line."""
-        while not self._ready:
-            block = next(self._blocks)
-            self.n_bytes_read += block.size
-            data = block.text.tobytes()
-            self._buffers.give_back(block.text)
-            if self.offset == 0 and data.startswith(UTF8_BOM):
-                data, self.offset = data[len(UTF8_BOM) :], len(UTF8_BOM)
-            self._ready = _split_lines(data) if b"\r" in data else data.splitlines(keepends=True)
-            self._ready.reverse()
-        line = self._ready.pop()
-        self.offset += len(line)
+        """Return the next line, with its newline."""
+        line = next(self._lines)
+        self.n_bytes += len(line)
         self.n_taken += 1
-        if self.offset - self.row_start > MAX_ROW_BYTES:
+        if self.n_bytes > MAX_ROW_BYTES:
             raise csv.Error(f"the row has more than {MAX_ROW_BYTES >> 30} GiB; a quotation mark is probably missing")
         return escape(line)
-
-
-def _split_lines(text: bytes) -> list[bytes]:
-    """Split a text into lines, each with its newline."""
-    lines = [line + b"\n" for line in text.split(b"\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
 
 
 @dataclass(frozen=True)
@@ -97,6 +71,10 @@ class Dialect:
 
     delimiter: str
     quoting: Quoting
+
+    def make_kernel(self, *, requires_utf8: bool) -> RowDialect:
+        """Make the dialect that the kernel reads rows by."""
+        return RowDialect(self.delimiter, self.quoting != "none", self.may_swallow_rows, requires_utf8, MAX_ROW_BYTES)
 
     def make_reader(self, lines: _Lines) -> Iterator[list[str]]:
         """Make a reader of the rows of lines."""
@@ -115,22 +93,51 @@ class Dialect:
         return all(end.count(self.delimiter) == n_columns - 1 for end in end_lines)
 
 
-def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> list[str] | None:
-    rows = dialect.make_reader(lines)
+def find_header(rows: bytes, context: RecordContext, dialect: Dialect) -> tuple[int, list[str]]:
+    """Find the header of a file, of which some rows begin a part: (its bytes in them, the names of the columns).
+
+    Of a part that begins within the file, the header is read again. An empty file has no names.
+
+    Raises:
+        FormatError: for a header that cannot be read, or has no column of the name that is wanted, or several.
+        ValueError: for a part that begins within a pipe.
+
+    """
+    if not context.start:
+        return _read_header(BytesIO(rows), context, dialect)
+    file = context.file
+    if file.kind not in ("file", "remote"):
+        raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
+    with open_stream(file, states=context.state.file_states) as stream:
+        return 0, _read_header(_split_lines(stream), context, dialect)[1]
+
+
+def _split_lines(stream: Stream) -> Iterator[bytes]:
+    """Yield the lines of a stream."""
+    buffer, rest = bytearray(1 << 16), b""
+    while n_read := stream.readinto(memoryview(buffer)):
+        *lines, rest = (rest + buffer[:n_read]).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    yield rest
+
+
+def _read_header(file_lines: Iterator[bytes], context: RecordContext, dialect: Dialect) -> tuple[int, list[str]]:
+    """Read the header at the beginning of some lines: (its bytes, the names of the columns)."""
+    first_line = next(file_lines, b"")
+    n_before = len(UTF8_BOM) if first_line.startswith(UTF8_BOM) else 0
+    lines = _Lines(chain((first_line[n_before:],), file_lines))
     with _allow_long_fields():
         try:
-            names = next((row for row in rows if row), None)
+            names = next((row for row in dialect.make_reader(lines) if row), None)
         except csv.Error as error:
             raise FormatError(f"the header cannot be read ({error})", path=context.source, where="line 1") from None
-    if names is None:
-        return None
-    if context.field not in names:
+    if names is not None and context.field not in names:
         raise FormatError(
             f"there is no column {context.field!r}{describe_known_names(names)}{_suggest_delimiter(names)}",
             path=context.source,
         )
-    check_unique_column(context.field, names, context.source)
-    return names
+    check_unique_column(context.field, names or [], context.source)
+    return n_before + lines.n_bytes, names or []
 
 
 def _suggest_delimiter(names: list[str]) -> str:
@@ -141,69 +148,36 @@ def _suggest_delimiter(names: list[str]) -> str:
     return f"; if {delimiter!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
 
 
-def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """Yield the documents of CSV or TSV in blocks.
+def parse_row(
+    record: bytes, names: list[str], context: RecordContext, dialect: Dialect, first_line: int
+) -> bytes | None:
+    """Read the text of a row that the kernel cannot read; None for an empty row, and for a bad one that is skipped.
+
+    Args:
+        record: the row, of one line or several; after an error, `csv` goes on with the line after the wrong one.
+        names: the columns.
+        context: the part of the file.
+        dialect: how rows are written.
+        first_line: the index in the part of the row's first line.
 
     Raises:
-        FormatError: for a bad record, unless such records are skipped; for a header that cannot be read, or has no
-            column of the name that is wanted.
+        FormatError: for a bad row, unless such rows are skipped; for a row whose quotation marks seem to be text.
 
     """
-    file, states = context.file, context.state.file_states
-    dialect, names = Dialect(DELIMITERS[file.format], context.quoting), None
-    if context.start:
-        if file.kind not in ("file", "remote"):
-            raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
-        with open_stream(file, states=states) as stream:
-            names = _read_header(_Lines(context, stream), context, dialect)
-    with context.open_stream() as stream:
-        lines = _Lines(context, stream)
-        columns = _read_header(lines, context, dialect) if names is None else names
-        if columns is not None:
-            yield from _read_rows(lines, columns, context, dialect)
-
-
-def _read_rows(
-    lines: _Lines, columns: list[str], context: RecordContext, dialect: Dialect
-) -> Generator[Block, None, None]:
-    rows, at_end, block_start = dialect.make_reader(lines), False, lines.offset
-
-    def read_next() -> Iterator[str | bytes]:
-        """Yield the documents of the next block."""
-        nonlocal rows, at_end
-        while not at_end:
-            lines.row_start, line = lines.offset, lines.n_taken
-            try:
-                row = next(rows, None)
-                at_end = row is None
-                if (
-                    dialect.may_swallow_rows
-                    and row
-                    and lines.n_taken > line + 1
-                    and dialect.has_swallowed_rows(row, len(columns))
-                ):
-                    raise _make_quotes_error(context, line, lines.n_taken, f"each of them has {len(columns)} fields")
-                if row:
-                    yield _read_document(row, columns, context)
-            except (csv.Error, _BadRowError) as error:
-                reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
-                if lines.n_taken > line + 1 and dialect.quoting == "auto":
-                    raise _make_quotes_error(context, line, lines.n_taken, reason) from None
-                context.refuse_record(f"the row is bad: {reason}", line)
-                if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
-                    rows = dialect.make_reader(lines)
-            if (
-                lines.at_block_end or lines.offset - block_start >= MAX_READ
-            ):  # a long row may end in the middle of a block
-                return
-
-    while not at_end:
-        block_start = lines.offset
-        with _allow_long_fields():
-            documents = list(read_next())
-        block = context.join_block(documents, block_start, lines.claim_bytes())
-        if block is not None:
-            yield block
+    lines = _Lines(BytesIO(record))
+    with _allow_long_fields():
+        try:
+            row = next(dialect.make_reader(lines), None)
+            if dialect.may_swallow_rows and row and lines.n_taken > 1 and dialect.has_swallowed_rows(row, len(names)):
+                reason = f"each of them has {len(names)} fields"
+                raise _make_quotes_error(context, first_line, first_line + lines.n_taken, reason)
+            return _read_document(row, names, context) if row else None
+        except (csv.Error, _BadRowError) as error:
+            reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
+            if lines.n_taken > 1 and dialect.quoting == "auto":
+                raise _make_quotes_error(context, first_line, first_line + lines.n_taken, reason) from None
+            context.refuse_record(f"the row is bad: {reason}", first_line)
+            return None
 
 
 def _make_quotes_error(context: RecordContext, first_line: int, end_line: int, reason: str) -> FormatError:
@@ -222,13 +196,10 @@ class _BadRowError(ValueError):
     """A row without the column."""
 
 
-def _read_document(row: list[str], names: list[str], context: RecordContext) -> str | bytes:
+def _read_document(row: list[str], names: list[str], context: RecordContext) -> bytes:
     if len(row) != len(names):
         raise _BadRowError(f"it has {pluralize(len(row), 'field')}, and the header has {len(names)}")
-    text = row[names.index(context.field)]
-    if text.isascii():
-        return text
-    data = unescape(text)
+    data = unescape(row[names.index(context.field)])
     if context.encoding_errors != "bytes" and (error := find_utf8_error(data)) is not None:
         offset, reason = error
         raise _BadRowError(f"byte 0x{data[offset]:02x} of column {context.field!r} is not UTF-8 ({reason})")

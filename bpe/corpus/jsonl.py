@@ -1,122 +1,40 @@
 """JSON Lines: one field of each record is a document.
 
 A record is a line: a JSON object that ends with \\n, or at the end of the file; \\r before it and blank lines are
-ignored. A kernel reads the wanted field of usual lines (`_json_fields.pyx`); the standard library reads any other line,
-and decides what is valid. Cost: linear.
+ignored. A kernel reads the wanted field of usual lines (`_json_fields.pyx`), within blocks of lines
+(`_file_reader.pyx`); the standard library reads any other line, and decides what is valid. Cost: linear.
 """
 
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.utf8 import escape, find_utf8_error, to_bytes, unescape
-from bpe.corpus._json_fields import FieldPath, read_fields
-from bpe.corpus.blocks import Block
-from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.reading import TextBlock
+from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.records import RecordContext
 from bpe.errors import FormatError, short_repr
-
-_SPACE = b" \t\r"
-#: The most lines that one call of the kernel reads.
-_MAX_KERNEL_LINES = 1 << 12
-#: The bytes that the kernel may write after the last text.
-_PADDING_BYTES = 8
 
 
 class _BadRecordError(ValueError):
     """A line that is no record with the field."""
 
 
-def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
-    """Yield the documents of JSON Lines in blocks.
+def make_field_path(field: str) -> FieldPath:
+    """Make the path that the kernel reads a field by."""
+    return FieldPath([key.encode("utf-8", "surrogatepass") for key in field.split(".")])
+
+
+def parse_line(line: bytes, context: RecordContext, index: int) -> bytes | None:
+    """Read the field of a line, by its index in the part of the file; None for a bad one that is skipped.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped.
 
     """
-    keys, n_lines = context.field.split("."), 0
-    buffers = context.state.buffers
-    with context.open_stream() as stream:
-        for lines in context.read_lines(stream):
-            data = buffers.take(len(lines.text) + _PADDING_BYTES)
-            ends, n_read = _read_fields(lines, data, keys, context, n_lines)
-            n_lines += n_read
-            buffers.give_back(lines.text)
-            view = memoryview(data)[: ends[-1]]
-            block = context.make_block(view, ends, lines.offset, lines.size, buffers)
-            if block is None:
-                buffers.give_back(view)
-            else:
-                yield block
-
-
-def _read_fields(
-    block: TextBlock, out: bytearray, keys: list[str], context: RecordContext, first_line: int
-) -> tuple[NDArray[np.int64], int]:
-    """Write the field of each line to `out`; returns the offsets of the texts, int64, and the number of lines.
-
-    `first_line` is the number of the first line.
-    """
-    data, end = block.text, len(block.text)
-    buffer: Any = data.obj
-    is_utf8 = find_utf8_error(data) is None
-    names = _encode_keys(keys)
-    offsets, text_ends = array("q", [0]), np.empty(_MAX_KERNEL_LINES, dtype=np.int64)
-    position = len(UTF8_BOM) if block.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
-    n_written = n_lines = 0
-    while position < end:
-        n_read = 0
-        if is_utf8:
-            position, n_written, n_read = read_fields(data, position, end, names, out, n_written, text_ends)
-            offsets.frombytes(text_ends[:n_read].tobytes())
-            n_lines += n_read
-        if n_read == _MAX_KERNEL_LINES or position == end:
-            continue
-        newline = buffer.find(b"\n", position, end)
-        line = data[position : end if newline < 0 else newline].tobytes()
-        document = _parse_line(line, keys, context, first_line + n_lines)
-        if document is not None:
-            out[n_written : n_written + len(document)] = document
-            n_written += len(document)
-            offsets.append(n_written)
-        position += len(line) + 1
-        n_lines += 1
-    return np.frombuffer(offsets, dtype=np.int64), n_lines
-
-
-def make_field_path(field: str) -> FieldPath:
-    """Make the path that the kernel reads a field by."""
-    return FieldPath(_encode_keys(field.split(".")))
-
-
-def _encode_keys(keys: list[str]) -> list[bytes]:
-    return [key.encode("utf-8", "surrogatepass") for key in keys]
-
-
-def parse_line(line: bytes, context: RecordContext) -> bytes:
-    """Read the field of the line that a part of a file begins with.
-
-    Raises:
-        FormatError: for a bad record.
-
-    """
-    return _parse_line(line, context.field.split("."), context, 0) or b""
-
-
-def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:
-    """Read the field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
-    if not line.strip(_SPACE):
-        return None
     try:
-        return to_bytes(_parse_record(line, keys, context))
+        return to_bytes(_parse_record(line, context.field.split("."), context))
     except _BadRecordError as error:
         context.refuse_record(str(error), index)
         return None

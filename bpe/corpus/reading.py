@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Literal, Protocol
 
 from bpe.base.records import dataclass
@@ -242,9 +243,7 @@ def read_text(
         OSError: for a file that cannot be read, or has fewer bytes than the stream's size.
 
     """
-    fill: Callable[[memoryview], int] = _CheckedReader(stream, expected, encoding_errors).fill
-    if encoding_errors == "replace":
-        fill = _ReplacingReader(fill).fill
+    fill = _make_fill(stream, expected, encoding_errors)
     remainder, buffer = b"", bytearray()  # read, but not in a block yet
     n_carried = 0  # the bytes in `buffer`, if it was lengthened because no block end was found; else 0
     searched_until = 0  # no block may end up to here
@@ -305,6 +304,47 @@ def _skip_bytes(fill: Callable[[memoryview], int], count: int) -> int:
         if n_read < read_size:
             break
     return n_skipped
+
+
+def _make_fill(
+    stream: Stream, expected: ExpectedText | None, encoding_errors: EncodingErrors
+) -> Callable[[memoryview], int]:
+    """Make the function that fills a buffer with the text of a stream; arguments as for `read_text`."""
+    fill: Callable[[memoryview], int] = _CheckedReader(stream, expected, encoding_errors).fill
+    return _ReplacingReader(fill).fill if encoding_errors == "replace" else fill
+
+
+class UnitTexts:
+    """The texts of units, which a `SequentialReader` opens one after the other.
+
+    Args:
+        open_text: opens the text of a unit by its number.
+        expected, encoding_errors: as for `read_text`.
+
+    """
+
+    def __init__(
+        self,
+        open_text: Callable[[int], AbstractContextManager[Stream]],
+        expected: ExpectedText | None,
+        encoding_errors: EncodingErrors,
+    ) -> None:
+        self._open_text, self._expected, self._encoding_errors = open_text, expected, encoding_errors
+        self._stack = ExitStack()
+
+    def open(self, number: int) -> tuple[Callable[[memoryview], int], Callable[[int], int], int]:
+        """Open the text of a unit: (what fills a buffer, what counts the bytes on disk, where the text begins)."""
+        stream = self._stack.enter_context(self._open_text(number))
+        fill = _make_fill(stream, self._expected, self._encoding_errors)
+        return fill, stream.count_disk_bytes, stream.offset + _skip_bytes(fill, stream.bytes_to_skip)
+
+    def finish(self) -> None:
+        """Close a text that was read; OSError for a file that was changed meanwhile."""
+        self._stack.close()
+
+    def abandon(self) -> None:
+        """Close a text after an error, without comparing its file."""
+        self._stack.__exit__(GeneratorExit, GeneratorExit(), None)
 
 
 class _CheckedReader:

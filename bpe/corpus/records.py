@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal
 
 from bpe.base.forks import make_lock
-from bpe.base.offsets import compute_offsets
-from bpe.base.utf8 import to_bytes
-from bpe.corpus.blocks import Block, make_document_end_finder
-from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, ReadSchedule, Stream, TextBlock, read_text
+from bpe.base.records import replace
+from bpe.corpus.blocks import Block
+from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, ReadSchedule, Stream, make_changed_error
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
+    from bpe.corpus._sequential_reader import SequentialReader
     from bpe.corpus.listing import SourceFile
     from bpe.corpus.streams import NextFiles
 
@@ -82,6 +79,7 @@ class ReadState:
         schedule: the sizes of reads.
         unsplittable: strings that a `FileReader` must not cut; None for blocks only.
         block_bytes: how many bytes a `FileReader` reads at once.
+        whole_documents: whether its blocks end where documents do.
         buffers: the pool that blocks take their memory from.
         file_states: what the files were when they were first opened: the size, and the time of the last change.
         unclaimed_bytes: the bytes on disk that were read for blocks without documents; the next block adds them.
@@ -94,6 +92,7 @@ class ReadState:
     schedule: ReadSchedule
     unsplittable: list[bytes] | None
     block_bytes: int
+    whole_documents: bool
     buffers: BufferPool = field(default_factory=BufferPool)
     file_states: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed_bytes: int = 0
@@ -110,6 +109,11 @@ class ReadState:
             self.next_files.open_stream(index) if self.next_files is not None and (start, end) == (0, None) else None
         )
         return open_stream(file, start, end, errors, self.file_states) if opened is None else opened
+
+    def note_state(self, name: str, state: tuple[int, int]) -> None:
+        """Note what a file is when it is opened; OSError if it was something else before."""
+        if self.file_states.setdefault(name, state) != state:
+            raise make_changed_error(name)
 
     def claim_bytes(self, more: int = 0) -> int:
         """Return `more` and the bytes that no block has claimed."""
@@ -152,12 +156,6 @@ class RecordContext:
         """Open the part of the file."""
         return self.state.open_stream(self.file_index, self.file, self.start, self.end, self.encoding_errors)
 
-    def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
-        """Yield blocks of whole lines."""
-        find_block_end, state = make_document_end_finder([b"\n"], True), self.state
-        errors = self.encoding_errors
-        return read_text(stream, find_block_end, state.buffers, state.schedule, line_end=b"\n", encoding_errors=errors)
-
     def name_line(self, index: int) -> str:
         """Name a line by its index in the part, for errors; the text before it is read again."""
         from bpe.corpus.streams import count_newlines
@@ -173,40 +171,14 @@ class RecordContext:
         """Raise FormatError for a bad line, by its index in the part, or count it."""
         self.bad_records.handle(message, self.source, self.name_line(index) if self.bad_records.raises else "")
 
-    def join_block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
-        """Make a block of whole documents, copied into one buffer; None if there are none."""
-        data, lengths = _join_texts(texts)
-        return self.make_block(memoryview(data), compute_offsets(lengths), position, size, None)
-
-    def make_block(
-        self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: BufferPool | None
-    ) -> Block | None:
-        """Make a block of whole documents that are end to end in `text`; None if there are none."""
+    def read_blocks(self, reader: SequentialReader) -> Generator[Block, None, None]:
+        """Yield the blocks of a reader that have documents, with the bad records before each."""
         state = self.state
-        n_bad_records, state.n_bad_records = state.n_bad_records, self.bad_records.count
-        if len(offsets) < 2:
-            state.unclaimed_bytes += size
-            return None
-        return Block(
-            text,
-            offsets[:-1],
-            offsets[1:],
-            self.source,
-            position,
-            size=state.claim_bytes(size),
-            buffers=buffers,
-            file_index=self.file_index,
-            resume_offset=position,
-            n_bad_records=n_bad_records,
-        )
-
-
-def _join_texts(texts: list[Any]) -> tuple[bytes, list[int]]:
-    """Join the UTF-8 of texts, end to end, and its length for each text."""
-    try:
-        if all(map(str.isascii, texts)):
-            return "".join(texts).encode(), list(map(len, texts))
-        encoded = list(map(str.encode, texts))
-    except (TypeError, UnicodeEncodeError):  # bytes, of a document that is not UTF-8, or a lone surrogate
-        encoded = list(map(to_bytes, texts))
-    return b"".join(encoded), list(map(len, encoded))
+        state.n_bad_records = self.bad_records.count
+        while (block := reader.read_block(state.buffers)) is not None:
+            n_bad_records, state.n_bad_records = state.n_bad_records, self.bad_records.count
+            if len(block.starts):
+                yield replace(block, size=state.claim_bytes(block.size), n_bad_records=n_bad_records)
+            else:
+                state.unclaimed_bytes += block.size
+                block.release()

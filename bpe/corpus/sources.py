@@ -5,9 +5,10 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 import numpy as np
@@ -17,14 +18,17 @@ from bpe._names import SOURCE_FORMATS
 from bpe.base.records import replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
+from bpe.corpus._sequential_reader import SequentialReader
 from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_end_finder, parse_separators
 from bpe.corpus.contents import SIGNATURE_BYTES, ExpectedText, check_text, warn_about_text
 from bpe.corpus.reading import (
+    MAX_SHARED_READ,
     BlockEndFinder,
     EncodingErrors,
     ReadSchedule,
+    Stream,
+    UnitTexts,
     check_encoding_errors,
-    make_changed_error,
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
@@ -366,6 +370,7 @@ class Sources:
         start: Position | None = None,
         unsplittable: list[bytes] | None,
         block_bytes: int = KERNEL_READ_BYTES,
+        whole_documents: bool = False,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -376,6 +381,7 @@ class Sources:
         start: Position | None = None,
         unsplittable: list[bytes] | None = None,
         block_bytes: int = KERNEL_READ_BYTES,
+        whole_documents: bool = False,
     ) -> Generator[Any, None, None]:
         """Read the documents in blocks for `threads` threads, from a position on. Close the generator.
 
@@ -391,6 +397,7 @@ class Sources:
                 the generator yields a `FileReader` in place of their blocks, again and again until it is finished. None
                 for blocks only.
             block_bytes: how many bytes a `FileReader` reads at once.
+            whole_documents: whether its blocks end where documents do.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -401,20 +408,19 @@ class Sources:
         units = self._list_units_to_read()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
         schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
-        state = ReadState(find_block_end, schedule, unsplittable, block_bytes, n_bad_records=self.skipped)
+        state = ReadState(
+            find_block_end, schedule, unsplittable, block_bytes, whole_documents, n_bad_records=self.skipped
+        )
         documents_to_skip = 0
         if start is not None:
             units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
         drops_invalid = self._bad_records.on_error == "skip" and self.encoding_errors == "strict"
-        has_repeats = len({self.files[unit.file_index].name for unit in units}) < len(units)
         n_done = 0
         with self._open_next_files(units, threads, state):
             while n_done < len(units):
-                n_by_kernel = (
-                    0 if drops_invalid or documents_to_skip else self._count_units_for_kernel(units, n_done, state)
-                )
+                n_by_kernel = 0 if documents_to_skip else self._count_units_for_kernel(units, n_done, state)
                 if n_by_kernel:
-                    yield from self._make_reader(units[n_done : n_done + n_by_kernel], state, has_repeats=has_repeats)
+                    yield from self._read_in_kernel(units[n_done : n_done + n_by_kernel], state)
                     n_done += n_by_kernel
                     continue
                 unit, n_done = units[n_done], n_done + 1
@@ -547,12 +553,12 @@ class Sources:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
-    def _make_context(self, unit: FilePart, state: ReadState) -> RecordContext:
-        """Make what the readers of records need to know about a unit."""
+    def _make_context(self, unit: FilePart, state: ReadState, start: int | None = None) -> RecordContext:
+        """Make what the readers of records need to know about a unit, or about the rest of it from `start` on."""
         return RecordContext(
             self.files[unit.file_index],
             file_index=unit.file_index,
-            start=unit.start,
+            start=unit.start if start is None else start,
             end=unit.end,
             field=self.field,
             quoting=self.quoting,
@@ -563,16 +569,15 @@ class Sources:
 
     def _read_records(self, unit: FilePart, state: ReadState) -> Iterator[Block]:
         """Read the documents of a unit that is no text, in blocks."""
-        file = self.files[unit.file_index]
-        state.n_bad_records = self.skipped
-        context = self._make_context(unit, state)
-        if file.format == "jsonl":
-            from bpe.corpus.jsonl import read_blocks
-        elif file.format in ("csv", "tsv"):
-            from bpe.corpus.delimited import read_blocks
-        else:
+        file, context = self.files[unit.file_index], self._make_context(unit, state)
+        if file.format in ("parquet", "arrow"):
             from bpe.corpus.parquet import read_blocks
-        return read_blocks(context)
+
+            yield from read_blocks(context)
+            return
+        with self._make_reader([unit], state, SequentialReader, MAX_SHARED_READ) as reader:
+            assert isinstance(reader, SequentialReader)
+            yield from context.read_blocks(reader)
 
     def _read_text(self, unit: FilePart, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
@@ -610,68 +615,115 @@ class Sources:
                 )
 
     def _count_units_for_kernel(self, units: list[FilePart], first: int, state: ReadState) -> int:
-        """Count the units from one on that one `FileReader` may read: whole files of text or JSON Lines, in order."""
-        first_format, strict = self.files[units[first].file_index].format, self.encoding_errors == "strict"
-        is_possible = (
-            self.encoding_errors != "replace"
-            if first_format == "text"
-            else first_format == "jsonl" and strict and self._bad_records.raises
-        )
-        if state.unsplittable is None or not is_possible:
+        """Count the units from one on that one reader without Python code may read."""
+        if state.unsplittable is None or not self._bad_records.raises:
             return 0
-        index, shift = first, units[first].file_index - first
-        while index < len(units):
-            unit, file = units[index], self.files[units[index].file_index]
-            is_next = unit.file_index == index + shift and unit.start == 0 and unit.end is None
-            if not is_next or file.format != first_format or not file.seekable or not file.size:
-                break
-            index += 1
-        return index - first
+        n, kind = 0, self._find_kind(units[first])
+        while kind is not None and first + n < len(units) and self._find_kind(units[first + n]) == kind:
+            n += 1
+        return n
 
-    def _set_field(self, reader: FileReader, units: list[FilePart], state: ReadState) -> None:
-        """Have a reader read JSON Lines."""
-        from bpe.corpus.jsonl import make_field_path, parse_line
+    def _find_kind(self, unit: FilePart) -> tuple[str, bool] | None:
+        """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
+        file = self.files[unit.file_index]
+        is_plain = file.seekable and self.encoding_errors != "replace"
+        if file.format in ("parquet", "arrow") or file.kind != "file" or (is_plain and not file.size):
+            return None
+        return file.format, is_plain
 
-        def parse(line: bytes, number: int, offset: int) -> bytes:
-            return parse_line(line, self._make_context(FilePart(units[number].file_index, offset, None, None), state))
+    def _read_in_kernel(self, units: list[FilePart], state: ReadState) -> Generator[FileReader, None, None]:
+        """Yield a reader of units of one kind until it is finished."""
+        kind = self._find_kind(units[0])
+        reader_type = FileReader if kind in (("text", True), ("jsonl", True)) else SequentialReader
+        with self._make_reader(units, state, reader_type, state.block_bytes) as reader:
+            while not reader.finished:
+                yield reader
 
-        reader.set_field(make_field_path(self.field), parse)
-
+    @contextmanager
     def _make_reader(
-        self, units: list[FilePart], state: ReadState, *, has_repeats: bool
-    ) -> Generator[FileReader, None, None]:
-        """Yield a reader of files until it is finished; `has_repeats`: whether a file is read more than once."""
-        strict, has_records = self.encoding_errors == "strict", self.files[units[0].file_index].format != "text"
-
-        def check_first_bytes(first_bytes: bytes, name: str) -> None:
-            check_text(first_bytes[:SIGNATURE_BYTES], name)
-            if not has_records:
-                warn_about_text(first_bytes, name, self._expected)
-
-        def note_state(name: str, file_state: tuple[int, int]) -> None:
-            if state.file_states.setdefault(name, file_state) != file_state:
-                raise make_changed_error(name)
-
-        reader = FileReader(
-            [((file := self.files[unit.file_index]).name, file.size or 0) for unit in units],
-            units[0].file_index,
+        self, units: list[FilePart], state: ReadState, reader_type: type[FileReader], block_bytes: int
+    ) -> Iterator[FileReader]:
+        """Make a reader of units of one kind, whose files are closed after an error."""
+        file = self.files[units[0].file_index]
+        strict, has_records = self.encoding_errors == "strict", file.format != "text"
+        names = [self.files[unit.file_index].name for unit in units]
+        rows = [
+            (unit.file_index, unit.start, -1 if unit.end is None else unit.end, self.files[unit.file_index].size or 0)
+            for unit in units
+        ]
+        reader = reader_type(
+            names,
+            np.array(rows, dtype=np.int64),
             separators=[b"\n"] if has_records else self.separators,
             keep_separator=has_records or self.keep_separator,
             strings=[] if has_records else state.unsplittable or [],
             requires_utf8=strict and not has_records,
             separator_ends=self.separator_ends,
-            block_bytes=state.block_bytes,
-            check_first_bytes=check_first_bytes if strict else None,
-            note_state=note_state if has_repeats else None,
+            block_bytes=block_bytes,
+            check_first_bytes=self._make_check(file.format) if self.encoding_errors != "bytes" else None,
+            note_state=None if len(set(names)) == len(names) else state.note_state,
         )
-        if has_records:
+        open_text, expected = partial(self._open_text, units, state), None if has_records else self._expected
+        texts = UnitTexts(open_text, expected, self.encoding_errors)
+        if isinstance(reader, SequentialReader) and self._find_kind(units[0]) != (file.format, True):
+            reader.set_texts(texts)
+        if state.whole_documents:
+            reader.keep_documents_whole()
+        if file.format == "jsonl":
             self._set_field(reader, units, state)
+        elif isinstance(reader, SequentialReader) and has_records:
+            self._set_rows(reader, units, state)
         try:
-            while not reader.finished:
-                yield reader
-        except GeneratorExit:  # after an error; otherwise the threads close the files when they have read them
+            yield reader
+        except BaseException:  # otherwise the threads close the files when they have read them
             reader.close()
             raise
+        finally:
+            if isinstance(reader, SequentialReader):
+                reader.abandon_text()
+
+    def _make_check(self, file_format: str) -> Callable[[bytes, str], None]:
+        """Make the function that checks the first bytes of a plain file of some format."""
+
+        def check_first_bytes(first_bytes: bytes, name: str) -> None:
+            check_text(first_bytes if file_format in ("csv", "tsv") else first_bytes[:SIGNATURE_BYTES], name)
+            if file_format == "text":
+                warn_about_text(first_bytes, name, self._expected)
+
+        return check_first_bytes
+
+    def _open_text(self, units: list[FilePart], state: ReadState, number: int) -> AbstractContextManager[Stream]:
+        unit = units[number]
+        return state.open_stream(
+            unit.file_index, self.files[unit.file_index], unit.start, unit.end, self.encoding_errors
+        )
+
+    def _set_field(self, reader: FileReader, units: list[FilePart], state: ReadState) -> None:
+        """Have a reader read JSON Lines."""
+        from bpe.corpus.jsonl import make_field_path, parse_line
+
+        def parse(line: bytes, number: int, start: int, index: int) -> bytes | None:
+            return parse_line(line, self._make_context(units[number], state, start), index)
+
+        reader.set_field(make_field_path(self.field), parse)
+
+    def _set_rows(self, reader: SequentialReader, units: list[FilePart], state: ReadState) -> None:
+        """Have a reader read the rows of CSV or TSV."""
+        from bpe.corpus.delimited import DELIMITERS, Dialect, find_header, parse_row
+
+        dialect = Dialect(DELIMITERS[self.files[units[0].file_index].format], self.quoting)
+        columns: dict[int, list[str]] = {}  # by unit
+
+        def read(rows: bytes, number: int) -> tuple[int, int, int]:
+            n_bytes, names = find_header(rows, self._make_context(units[number], state), dialect)
+            columns[number] = names
+            return n_bytes, names.index(self.field) if names else 0, len(names)
+
+        def parse(record: bytes, number: int, start: int, index: int) -> bytes | None:
+            context = self._make_context(units[number], state, start)
+            return parse_row(record, columns[number], context, dialect, index)
+
+        reader.set_rows(dialect.make_kernel(requires_utf8=self.encoding_errors != "bytes"), read, parse)
 
 
 def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:

@@ -20,12 +20,13 @@ from typing import Any
 from bpe.base._team import Outcome, Team
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import Workers, resolve_threads, team_threads
+from bpe.corpus._content_hash import hash_spans
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.formats.files import WriterThreads
-from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
+from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names
 from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
 from bpe.data.journal_checks import check_steps, fingerprint_beginning
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
@@ -394,7 +395,7 @@ def check_split(sources: Sources, fraction: float) -> None:
     try:
         with closing(sources_copy.whole_documents()) as blocks:
             for block, starts, ends in blocks:
-                hashes = hash_documents(block.text, starts, ends)
+                hashes = hash_spans(block.text, starts, ends)
                 documents += len(hashes)
                 validation_values.update(choose_validation(hashes, fraction).tolist())
                 if len(validation_values) > 1:

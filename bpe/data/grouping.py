@@ -17,7 +17,6 @@ from bisect import bisect
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -214,10 +213,13 @@ class DocumentGroups:
     def encode(self, threads: int) -> Generator[DocumentGroup, None, None]:
         """Encode the sources in groups. Close the generator."""
         sources, documents_to_skip = self._sources, self._start.documents_to_skip
-        can_read_in_kernel = sources.regular and not self._whole_documents
-        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if can_read_in_kernel else None
+        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if sources.regular else None
         blocks = sources.blocks(
-            self._make_block_end_finder(), threads, start=self._start.position, unsplittable=unsplittable
+            self._make_block_end_finder(),
+            threads,
+            start=self._start.position,
+            unsplittable=unsplittable,
+            whole_documents=self._whole_documents or not self._engine.can_split_documents(self._allowed),
         )
         largest = max(MAX_GROUP_BYTES, min(MAX_GROUP_BYTES * threads // 12, MAX_SHARED_GROUP_BYTES))
         largest //= self._size_divisor
@@ -227,7 +229,6 @@ class DocumentGroups:
             sources,
             max_bytes=largest,
             bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
-            with_hashes=self._with_hashes,
             names=self._names,
             before_block=self._before_block,
         )
@@ -240,10 +241,11 @@ class DocumentGroups:
                     group_blocks,
                     threads,
                     largest,
-                    allowed=self._allowed,
+                    policy=(self._allowed, frozenset()),
                     bos_eos=self._bos_eos,
                     max_bytes=group_blocks.begin_group(),
                     ahead=not sources.regular,
+                    with_hashes=self._with_hashes,
                 )
                 if ids is None:
                     return
@@ -277,7 +279,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         sources: the sources.
         max_bytes: the most bytes of a group's text, about.
         bytes_per_document: the memory that a document takes beside its ids.
-        with_hashes, names, before_block: as for `DocumentGroups`.
+        names, before_block: as for `DocumentGroups`.
 
     """
 
@@ -289,12 +291,11 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         *,
         max_bytes: int,
         bytes_per_document: int,
-        with_hashes: bool,
         names: Collection[str],
         before_block: Callable[[], None],
     ) -> None:
         self._blocks, self._sources, self._before_block = blocks, sources, before_block
-        self._max_bytes, self._bytes_per_document, self._with_hashes = max_bytes, bytes_per_document, with_hashes
+        self._max_bytes, self._bytes_per_document = max_bytes, bytes_per_document
         self._warning = NameWarning(names)
         self._limit = FIRST_GROUP_BYTES
         self._earlier_bad_records = start.n_bad_records - sources.skipped
@@ -305,7 +306,6 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
     def begin_group(self) -> int:
         """Begin the next group; returns the bytes of text after which it ends."""
         self._rows: list[tuple[int, int, int, int]] = []  # of blocks: file, offset or -1, documents, bad records
-        self._hashes: list[NDArray[np.uint64]] = []
         return self._limit
 
     def __next__(self) -> Block | FileReader:
@@ -318,8 +318,6 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         self._rows.append(
             (block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records)
         )
-        if self._with_hashes:
-            self._hashes.append(hash_documents(block.text, *block.find_documents(keep_empty=True)))
         return block
 
     def end_group(self, part: BlockIds) -> DocumentGroup:
@@ -335,7 +333,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
             ends_document=part.ends_document,
             runs=self._number_runs(part),
             size=part.size,
-            hashes=np.concatenate(self._hashes) if self._with_hashes else None,
+            hashes=part.hashes,
         )
 
     def _search_files(self, part: BlockIds) -> None:
@@ -372,26 +370,12 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
                 runs.append(Run(first, file, self._next_index, offset, documents, bad_records))
             first += n_begun
             self._next_index += n_begun
-        self._last_run = runs[-1].shift(-len(part.lengths) + (not part.ends_document))
+        if runs:  # else there is no document
+            self._last_run = runs[-1].shift(-len(part.lengths) + (not part.ends_document))
         return runs
 
 
 # Validation documents -------------------------------------------------------------------------------------------------
-
-
-def hash_documents(text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hash the content of each document `text[starts[i]:ends[i]]`: BLAKE2b, 8 bytes, as a little-endian number.
-
-    >>> data, bounds = b"onetwoone", np.array([0, 3, 6, 9])
-    >>> [f"{number:x}" for number in hash_documents(data, bounds[:-1], bounds[1:]).tolist()]
-    ['c915768baaddf234', '3074a796c55eef5', 'c915768baaddf234']
-    """
-    view = memoryview(text)
-    digests = b"".join(
-        blake2b(view[start:end], digest_size=8).digest()
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    )
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def choose_validation(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.bool_]:

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.progress import Advance, ProgressLike, check_progress, progress_bar
+from bpe.corpus._content_hash import hash_spans
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.formats._file_writer import crc32
 from bpe.data.formats.reading import Shard
-from bpe.data.grouping import choose_validation, hash_documents
+from bpe.data.grouping import choose_validation
 from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
 from bpe.data.plan import count_shards
@@ -367,7 +368,7 @@ class _SampleComparison:
         if split is None:
             return True
         bounds = np.array([0, len(text)])
-        is_validation = choose_validation(hash_documents(text, bounds[:1], bounds[1:]), self._validation)[0]
+        is_validation = choose_validation(hash_spans(text, bounds[:1], bounds[1:]), self._validation)[0]
         return bool(is_validation) == (split == "val")
 
     def compare_shuffled(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:

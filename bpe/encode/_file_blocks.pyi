@@ -34,6 +34,9 @@ class BlockJob(EncodeJob):
         n_bytes: int,
         max_bytes: int,
         out: NDArray[Any] | None = ...,
+        with_hashes: bool = ...,
     ) -> Self: ...
     def count_threads(self) -> int: ...
-    def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]: ...  # type: ignore[override]
+    def result(  # type: ignore[override]
+        self,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64] | None]: ...

@@ -20,13 +20,14 @@ from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
-from bpe.corpus._file_reader cimport FileBlock, FileReader
+from bpe.corpus._content_hash cimport hash_content
+from bpe.corpus._file_reader cimport FILE_INDEX, FileBlock, FileReader
 from bpe.encode._batch cimport MAX_FRAGMENTS, EncodeJob, ThreadBuffers
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -62,6 +63,7 @@ cdef enum:
 cdef struct RecordedBlock:
     Record* record
     const int64_t* counts     # ids of each document
+    const uint64_t* hashes    # of their contents, or NULL
 
 
 cdef Py_ssize_t find_last_cut(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
@@ -88,6 +90,8 @@ cdef class BlockBuffers(ThreadBuffers):
     cdef int64_t* counts                   # ids of each document of the records
     cdef Py_ssize_t n_counts
     cdef size_t counts_capacity
+    cdef uint64_t* hashes                  # of the documents' contents, if they are wanted
+    cdef size_t hashes_capacity
 
     def __cinit__(self, *_):
         self.text = FileBlock()
@@ -95,6 +99,7 @@ cdef class BlockBuffers(ThreadBuffers):
     def __dealloc__(self):
         free(self.records)
         free(self.counts)
+        free(self.hashes)
         free(self.own_items.starts)
         free(self.own_items.sizes)
         free(self.own_items.lengths)
@@ -105,6 +110,11 @@ cdef class BlockBuffers(ThreadBuffers):
         """Have room for `n` more counts; return where they begin."""
         self.counts = <int64_t*>grow_array(self.counts, &self.counts_capacity, self.n_counts + n + 1, sizeof(int64_t))
         return self.counts + self.n_counts
+
+    cdef uint64_t* reserve_hashes(self, Py_ssize_t n) except NULL nogil:
+        """Have room for the hashes of `n` more documents; return where they begin."""
+        self.hashes = <uint64_t*>grow_array(self.hashes, &self.hashes_capacity, self.n_counts + n + 1, sizeof(uint64_t))
+        return self.hashes + self.n_counts
 
     cdef int add_item(self, int64_t start, int64_t size) except -1 nogil:
         """Add an item of the current block: a text, or an id of size -1; an id that is NO_TOKEN adds none."""
@@ -199,9 +209,11 @@ cdef class BlockJob(EncodeJob):
         n_bytes: the amount of text, about.
         max_bytes: the bytes after which no more blocks are taken.
         out: the array to write the ids to, as for `OrderedIds`; None for a new one.
+        with_hashes: whether to hash the contents of the documents, none of which is in two blocks.
 
     """
 
+    cdef bint with_hashes
     cdef object blocks, prepare_items, finish_block
     cdef FileReader reader                 # the current one, or None
     cdef SpecialItems specials
@@ -213,12 +225,12 @@ cdef class BlockJob(EncodeJob):
 
     def __cinit__(
         self, encoder, threads, blocks, prepare_items, finish_block, SpecialItems specials not None, Py_ssize_t n_bytes,
-        Py_ssize_t max_bytes, out=None,
+        Py_ssize_t max_bytes, out=None, bint with_hashes=False,
     ):
         check_lock(&self.reading)
         self.blocks, self.specials = blocks, specials
         self.prepare_items, self.finish_block = prepare_items, finish_block
-        self.n_bytes, self.max_bytes = n_bytes, max_bytes
+        self.n_bytes, self.max_bytes, self.with_hashes = n_bytes, max_bytes, with_hashes
         self.all_buffers, self.errors = [], {}
         self.n_parts = 1
         if threads > 1 or out is not None:
@@ -332,10 +344,12 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, item
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
-            size=text.size, file=text.reader.first_file + text.file_number, first_start=-1,
+            size=text.size, file=text.reader.units[text.file_number, FILE_INDEX], first_start=-1,
         )
         if (not text.begins_document) < text.n_documents:
             record.first_start = text.offset + text.starts[not text.begins_document]
+        if self.with_hashes:
+            hash_documents(buffers, text)
         for i in range(text.n_documents):
             record.n_bytes += text.sizes[i]
             if buffers.items.lengths != counts:
@@ -380,6 +394,8 @@ cdef class BlockJob(EncodeJob):
         buffers.reserve_counts(lengths.shape[0])
         for i in range(lengths.shape[0]):
             buffers.counts[buffers.n_counts + i] = lengths[i]
+        if self.with_hashes:
+            keep_hashes(buffers, ids.hashes)
         return buffers.add(Record(
             number=buffers.number, n=lengths.shape[0], begins=ids.begins_document, ends=ids.ends_document,
             n_bytes=ids.n_bytes, size=ids.size, file=-1, first_start=-1,
@@ -410,7 +426,7 @@ cdef class BlockJob(EncodeJob):
     def result(self):
         """Return the result, after all threads are done: (uint32 ids, int64 ids of each document, int64 records of the
         blocks, shape (n, 7): their documents, and `begins`, `ends`, `n_bytes`, `size`, `files` and `first_starts` of
-        `BlockIds`).
+        `BlockIds`; the hashes of the documents, uint64, or None).
 
         It uses no NumPy function, since most of them release the GIL, and may wait for another thread to get it back.
 
@@ -421,11 +437,10 @@ cdef class BlockJob(EncodeJob):
         if self.errors:
             raise self.errors[min(self.errors)]
         ids = self.single_part_ids if self.n_parts == 1 else self.output.take_ids()
-        lengths, records = self.join_records()
-        return ids, lengths, records
+        return ids, *self.join_records()
 
     cdef tuple join_records(self):
-        """Join the counts of all blocks to lengths of documents, and their records in order."""
+        """Join the counts of all blocks to lengths of documents, their records in order, and the hashes."""
         cdef BlockBuffers buffers
         cdef Py_ssize_t n_counts = 0, n_records = 0, n_lengths = 0, n_blocks = 0, i, j, number
         for buffers in self.all_buffers:
@@ -434,8 +449,10 @@ cdef class BlockJob(EncodeJob):
             for i in range(buffers.n_records):
                 n_blocks = max(n_blocks, <Py_ssize_t>buffers.records[i].number + 1)
         lengths = np.empty(n_counts, dtype=np.int64)
+        hashes = np.empty(n_counts if self.with_hashes else 0, dtype=np.uint64)
         records = np.empty((n_records, RECORD_FIELDS - 1), dtype=np.int64)
         cdef int64_t[::1] length_rows = lengths
+        cdef uint64_t[::1] hash_rows = hashes
         cdef int64_t[:, ::1] record_rows = records
         cdef RecordedBlock* blocks = <RecordedBlock*>check_allocated(
             calloc(n_blocks + 1, sizeof(RecordedBlock)), n_blocks + 1, b"blocks"
@@ -443,7 +460,9 @@ cdef class BlockJob(EncodeJob):
         for buffers in self.all_buffers:
             j = 0
             for i in range(buffers.n_records):
-                blocks[buffers.records[i].number] = RecordedBlock(&buffers.records[i], buffers.counts + j)
+                blocks[buffers.records[i].number] = RecordedBlock(&buffers.records[i], buffers.counts + j, NULL)
+                if self.with_hashes:
+                    blocks[buffers.records[i].number].hashes = buffers.hashes + j
                 j += buffers.records[i].n
         i = 0
         for number in range(n_blocks):
@@ -455,7 +474,27 @@ cdef class BlockJob(EncodeJob):
                     length_rows[n_lengths - 1] += blocks[number].counts[j]
                 else:
                     length_rows[n_lengths] = blocks[number].counts[j]
+                    if self.with_hashes:
+                        hash_rows[n_lengths] = blocks[number].hashes[j]
                     n_lengths += 1
             i += 1
         free(blocks)
-        return lengths[:n_lengths], records
+        return lengths[:n_lengths], records, hashes[:n_lengths] if self.with_hashes else None
+
+
+cdef int hash_documents(BlockBuffers buffers, FileBlock text) except -1 nogil:
+    """Hash the documents of the current block, which is recorded next."""
+    cdef uint64_t* hashes = buffers.reserve_hashes(text.n_documents)
+    cdef Py_ssize_t i
+    for i in range(text.n_documents):
+        hashes[i] = hash_content(text.data + text.starts[i], text.sizes[i])
+    return 0
+
+
+cdef int keep_hashes(BlockBuffers buffers, const uint64_t[::1] block_hashes) except -1:
+    """Keep the hashes of a block that Python code has read and that is recorded next."""
+    cdef uint64_t* hashes = buffers.reserve_hashes(block_hashes.shape[0])
+    cdef Py_ssize_t i
+    for i in range(block_hashes.shape[0]):
+        hashes[i] = block_hashes[i]
+    return 0

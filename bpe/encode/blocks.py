@@ -21,6 +21,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
 from bpe.batch import TokenBatch
+from bpe.corpus._content_hash import hash_spans
 from bpe.encode._file_blocks import BlockJob, SpecialItems
 from bpe.encode.engine import NO_BOS_EOS, BosEos, Engine, join_ids
 from bpe.errors import as_format_error
@@ -56,7 +57,10 @@ def encode_sources(
     find_block_end = engine.make_block_end_finder(corpus.separators, corpus.keep_separator, names)
     unsplittable = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
     # Closed, so that an error leaves no file open.
-    with closing(corpus.blocks(find_block_end, threads, unsplittable=unsplittable)) as blocks:
+    whole_documents = not engine.can_split_documents(names)
+    with closing(
+        corpus.blocks(find_block_end, threads, unsplittable=unsplittable, whole_documents=whole_documents)
+    ) as blocks:
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = encode_blocks(
             engine,
@@ -92,8 +96,7 @@ def encode_blocks(
             chain((first,), blocks),
             threads,
             n_bytes,
-            allowed=allowed,
-            disallowed=disallowed,
+            policy=(allowed, disallowed),
             bos_eos=bos_eos,
             max_bytes=max_bytes,
             ahead=ahead,
@@ -109,12 +112,12 @@ def encode_next_blocks(
     threads: int,
     n_bytes: int,
     *,
-    allowed: frozenset[str] = frozenset(),
-    disallowed: frozenset[str] = frozenset(),
+    policy: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
     bos_eos: BosEos = NO_BOS_EOS,
     max_bytes: int = sys.maxsize,
     ahead: bool = False,
     out: NDArray[Any] | None = None,
+    with_hashes: bool = False,
 ) -> BlockIds | None:
     """Encode blocks of files, divided by `Engine.make_block_end_finder`; each thread reads the blocks that it encodes.
 
@@ -125,21 +128,22 @@ def encode_next_blocks(
         blocks: an iterator of blocks and of `FileReader`s, on which only one thread at a time calls `next`.
         threads: the number of threads.
         n_bytes: the approximate size of the text.
-        allowed: special tokens to find.
-        disallowed: special tokens to refuse.
+        policy: the special tokens to find, and those to refuse.
         bos_eos: ids to add before and after each document.
         max_bytes: stop after this many bytes.
         ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
         out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks.
 
+        with_hashes: hash the contents of the documents, none of which is in two blocks.
+
     Raises:
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
     """
-    preparer = _BlockPreparer(engine, allowed, disallowed, bos_eos)
+    preparer = _BlockPreparer(engine, *policy, bos_eos, with_hashes=with_hashes)
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
-    if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
+    if engine.kernel_takes_raw_text and engine.specials.need_one_search(policy[0]):
         job = BlockJob(
             engine.kernel,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
@@ -150,10 +154,10 @@ def encode_next_blocks(
             n_bytes,
             max_bytes,
             engine.select_output(out),
+            with_hashes,
         )
         run_threads(job.work, job.count_threads(), job.stop)
-        ids, lengths, records = job.result()
-        return _merge_across_words(engine, _make_block_ids(ids, lengths, records))
+        return _merge_across_words(engine, _make_block_ids(*job.result()))
     batches, parts = [], []
     for block in _take(blocks, max_bytes):
         batch, part = preparer.encode(block, threads)
@@ -176,6 +180,7 @@ class BlockIds:
         n_begun: int64, the number of documents that begin in each block.
         files: int64, the index of the file of each block among the sources; -1 if no `FileReader` has read it.
         first_starts: int64, where the first document that begins in the block begins in the file; -1 for none.
+        hashes: uint64, the content hash of each document, or None.
 
     """
 
@@ -188,6 +193,7 @@ class BlockIds:
     n_begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
     files: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
     first_starts: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+    hashes: NDArray[np.uint64] | None = None
 
     @staticmethod
     def join(parts: list[BlockIds]) -> TokenBatch:
@@ -211,17 +217,23 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
     if continued.any():
         first_items = (np.cumsum(n_documents) - n_documents)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
-    return _make_block_ids(ids, lengths, records)
+    hashes = [part.hashes for part in parts if part.hashes is not None]
+    return _make_block_ids(ids, lengths, records, np.concatenate(hashes) if hashes else None)
 
 
-def _make_block_ids(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
+def _make_block_ids(
+    ids: NDArray[np.uint32],
+    lengths: NDArray[np.int64],
+    records: NDArray[np.int64],
+    hashes: NDArray[np.uint64] | None,
+) -> BlockIds | None:
     """Join the records of blocks as `BlockJob.result` returns them."""
     if not len(records):
         return None
     begun = records[:, 0] - (records[:, 1] == 0)
     n_bytes, size = records[:, 3:5].sum(axis=0).tolist()
     begins, ends = bool(records[0, 1]), bool(records[-1, 2])
-    return BlockIds(ids, lengths, begins, ends, n_bytes, size, begun, records[:, 5], records[:, 6])
+    return BlockIds(ids, lengths, begins, ends, n_bytes, size, begun, records[:, 5], records[:, 6], hashes)
 
 
 def _merge_across_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
@@ -244,8 +256,16 @@ def _take(blocks: Iterator[Block], max_bytes: int) -> Iterator[Block]:
 class _BlockPreparer:
     """Checks each block of a file and divides it into items for the kernel."""
 
-    def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], bos_eos: BosEos) -> None:
-        self._engine, self._specials = engine, engine.specials
+    def __init__(
+        self,
+        engine: Engine,
+        allowed: frozenset[str],
+        disallowed: frozenset[str],
+        bos_eos: BosEos,
+        *,
+        with_hashes: bool,
+    ) -> None:
+        self._engine, self._specials, self._with_hashes = engine, engine.specials, with_hashes
         self._allowed, self._disallowed, self._bos_eos = allowed, disallowed, bos_eos
 
     def make_special_items(self) -> SpecialItems:
@@ -262,18 +282,18 @@ class _BlockPreparer:
         """Divide a block into items, in the form that `BlockJob` takes."""
         starts, ends = self._check_and_find_documents(block)
         sizes, first_items = ends - starts, None
-        n_bytes = int(sizes.sum())
+        n_bytes, hashes = int(sizes.sum()), self._hash(block, starts, ends)
         if self._allowed and self._specials.may_occur(block.text, self._allowed):
             starts, sizes, first_items = self._split_at_specials(block.text, starts, ends)
         if self._bos_eos != NO_BOS_EOS:
             starts, sizes, first_items = self._surround(block, starts, sizes, first_items)
         assert isinstance(block.text, memoryview)
         buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
-        return buffer, starts, sizes, (block, starts, sizes, first_items, n_bytes)
+        return buffer, starts, sizes, (block, starts, sizes, first_items, n_bytes, hashes)
 
     def finish(self, context: Any, lengths: NDArray[np.int64], unknown_item: int) -> BlockIds:
         """Make the record of a block whose items are encoded, without the ids."""
-        block, starts, sizes, first_items, n_bytes = context
+        block, starts, sizes, first_items, n_bytes, hashes = context
         if unknown_item >= 0:
             with as_format_error(block.source):
                 self._engine.raise_for_unknown(
@@ -283,7 +303,7 @@ class _BlockPreparer:
             lengths = np.add.reduceat(lengths, first_items)
         begins_document, ends = block.begins_document, block.ends_document
         block.release()
-        return BlockIds(_NO_IDS, lengths, begins_document, ends, n_bytes, block.size)
+        return BlockIds(_NO_IDS, lengths, begins_document, ends, n_bytes, block.size, hashes=hashes)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
         """Encode a block of whole documents whose text changes before the kernel encodes it."""
@@ -291,8 +311,14 @@ class _BlockPreparer:
         texts = [bytes(block.text[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         with as_format_error(block.source):
             batch = self._engine.encode_batch(texts, threads, self._allowed, self._bos_eos)
+        hashes = self._hash(block, starts, ends)
         block.release()
-        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
+        n_bytes = int((ends - starts).sum())
+        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, n_bytes, block.size, hashes=hashes)
+
+    def _hash(self, block: Block, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64] | None:
+        """Hash the contents of a block's documents, if they are wanted."""
+        return hash_spans(block.text, starts, ends) if self._with_hashes else None
 
     def _check_and_find_documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Check a block; returns the starts and ends of its documents."""

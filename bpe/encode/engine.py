@@ -392,8 +392,8 @@ class Engine:
         return make_safe_end_finder(self._find_last_split, [*separators, *(name.encode() for name in names)])
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
-        """List the strings that a `FileReader` must not cut; None if blocks may not end within documents."""
-        if not self.can_split_documents(names):
+        """List the strings that a `FileReader` must not cut; None if the kernel does not encode its blocks."""
+        if not self.kernel_takes_raw_text or not self.specials.need_one_search(names):
             return None
         return list(dict.fromkeys([*separators, *(name.encode() for name in names)]))
 

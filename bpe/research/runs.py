@@ -222,7 +222,7 @@ def _encode_corpus(
             size = source.text_size or sys.maxsize
             while (
                 part := encode_next_blocks(
-                    engine, blocks, threads, size, allowed=special_tokens, max_bytes=bytes_per_step
+                    engine, blocks, threads, size, policy=(special_tokens, frozenset()), max_bytes=bytes_per_step
                 )
             ) is not None:
                 yield part.ids, part.lengths, part.size or part.n_bytes

@@ -21,6 +21,7 @@ from source_files import COLUMNS, joined, jsonl, packed, read, use_small_blocks,
 import bpe
 from bpe.corpus import jsonl as jsonl_module
 from bpe.corpus import reading
+from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Position
 from bpe.encode import blocks as encoding
 from bpe.errors import FormatError
@@ -69,11 +70,9 @@ BAD_LINES = {
 }
 
 
-def reads_nothing(
-    text: Any, start: int, end: int, keys: Any, out: Any, written: int, ends: Any
-) -> tuple[int, int, int]:
-    """Instead of the kernel: every line goes through the standard library."""
-    return start, written, 0
+def read_no_field(field: str) -> FieldPath:
+    """Instead of the kernel's path, one with too many names: every line goes through the standard library."""
+    return FieldPath([field.encode()] * 100)
 
 
 @pytest.mark.parametrize("bad", list(BAD_LINES), ids=lambda bad: bad[:20].decode("utf-8", "replace"))
@@ -83,7 +82,7 @@ def test_bad_json_lines(
     bad: bytes, fast: bool, ending: str, small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fast:
-        monkeypatch.setattr("bpe.corpus.jsonl.read_fields", reads_nothing)
+        monkeypatch.setattr("bpe.corpus.jsonl.make_field_path", read_no_field)
     path = packed(tmp_path / f"a.jsonl{ending}", b'{"text": "low"}\n\n%s\n{"text": "lower"}\n%s' % (bad, bad))
     with pytest.raises(
         bpe.FormatError, match=rf'a\.jsonl{ending}, line 3: {BAD_LINES[bad]}.*; correct it, .*on_error="skip"'
@@ -144,8 +143,8 @@ def test_json_lines_equal_the_naive_twin(
             bad, first_bad = bad + 1, first_bad or number
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
-        for kernel in (jsonl_module.read_fields, reads_nothing):
-            patch.setattr(jsonl_module, "read_fields", kernel)
+        for make_field_path in (jsonl_module.make_field_path, read_no_field):
+            patch.setattr(jsonl_module, "make_field_path", make_field_path)
             found = bpe.Sources(path, on_error="skip")
             assert (read(found), found.skipped) == (expected, bad)
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
@@ -239,6 +238,94 @@ def test_delimited_files_equal_the_naive_twin(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
         assert read(bpe.Sources(path, quoting="excel")) == expected
+
+
+def read_rows_naively(data: bytes, delimiter: str, quoting: str, max_row: int) -> tuple[list[bytes], list[int], bool]:
+    """Read the second of two columns by the standard library, line by line: (texts, lines of bad rows, whether one of
+    several lines has ended that)."""
+    lines = iter(data.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True) if b"\r" not in data else [
+        *(line + b"\n" for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1]), data.split(b"\n")[-1]
+    ])  # fmt: skip
+    n_taken = size = 0
+
+    def take_lines() -> Any:
+        nonlocal n_taken, size
+        for line in lines:
+            if line:
+                n_taken, size = n_taken + 1, size + len(line)
+                if size > max_row:
+                    raise csv.Error("long")
+                yield line.decode("utf-8", "surrogateescape")
+
+    def make_reader() -> Any:
+        kind: Any = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
+        return csv.reader(take_lines(), delimiter=delimiter, quoting=kind, strict=True)
+
+    texts, bad, rows = [], [], make_reader()
+    assert next(rows) == ["id", "text"]
+    while True:
+        size, first = 0, n_taken
+        try:
+            row = next(rows, None)
+            if row is None:
+                return texts, bad, False
+            ends = [end for line in (0, -1) for end in [delimiter.join(row).split("\n")[line]]]
+            swallows = n_taken > first + 1 and all(end.count(delimiter) == 1 for end in ends)
+            if row and quoting == "auto" and delimiter == "\t" and swallows:
+                return texts, [*bad, first + 1], True
+            if row:
+                if len(row) != 2:
+                    raise csv.Error("columns")
+                row[1].encode("utf-8", "surrogateescape").decode()
+                texts.append(row[1].encode())
+        except (csv.Error, UnicodeDecodeError) as error:
+            bad.append(first + 1)
+            if quoting == "auto" and n_taken > first + 1:
+                return texts, bad, True
+            if isinstance(error, csv.Error):
+                rows = make_reader()
+
+
+ROW_PIECES = b'a|\t|,|"|""|\n|\r\n|\r|\xff|\xc3\xa9|","|"\n"|1,a\n|x,"b"\n'.split(b"|")
+
+
+@settings(max_examples=400)
+@given(pieces=st.lists(st.sampled_from(ROW_PIECES), max_size=30), tabs=st.booleans(), bom=st.booleans(),
+       quoting=st.sampled_from(["auto", "excel", "none"]), size=st.sampled_from([1, 3, 8, 1000]),
+       max_row=st.sampled_from([9, 14, 1000]))  # fmt: skip
+def test_rows_of_any_bytes_equal_the_naive_twin(
+    pieces: list[bytes],
+    tabs: bool,
+    bom: bool,
+    quoting: Any,
+    size: int,
+    max_row: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Broken rows, too: the same texts, the same bad rows, for any blocks and threads."""
+    delimiter, path = "\t" if tabs else ",", tmp_path_factory.mktemp("rows") / f"a.{'tsv' if tabs else 'csv'}"
+    rows = b"".join(pieces).replace(b",", delimiter.encode())
+    data = (b"\xef\xbb\xbf" if bom else b"") + b"id%btext\n" % delimiter.encode() + rows
+    path.write_bytes(data)
+    expected, bad, is_refused = read_rows_naively(data, delimiter, quoting, max_row)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "MAX_READ", size)
+        patch.setattr("bpe.corpus.delimited.MAX_ROW_BYTES", max_row)
+        patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
+        skipping = bpe.Sources(path, quoting=quoting, on_error="skip")
+        if is_refused:
+            with pytest.raises(bpe.FormatError, match=f"line {bad[-1]}: the row is bad"):
+                read(skipping)
+        else:
+            assert ([text.encode() for text in read(skipping)], skipping.skipped) == (expected, len(bad))
+        for threads in (1, 3):
+            sources = bpe.Sources([path, path], quoting=quoting)
+            if bad:
+                with pytest.raises(bpe.FormatError, match=f"line {bad[0]}: the row is bad"):
+                    BYTES.encode_files(sources, threads=threads)
+            else:
+                batch = BYTES.encode_files(sources, threads=threads)
+                assert [BYTES.decode_bytes(ids) for ids in batch.to_list()] == expected * 2
 
 
 def test_a_quotation_mark_that_swallows_rows_is_an_error(small: None, tmp_path: Path) -> None:

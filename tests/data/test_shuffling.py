@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shard_corpus import make_texts, open_sources, read_rows, small_groups, tokenizer, write_corpus
 
+from bpe.corpus._content_hash import hash_spans
 from bpe.data import encode_shards
-from bpe.data.grouping import choose_validation, hash_documents
+from bpe.data.grouping import choose_validation
 from bpe.data.shuffling import Buckets, compute_document_keys, count_buckets, find_buckets, gather_documents
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
@@ -127,7 +128,7 @@ def test_all_or_nothing_for_validation(tmp_path, tokenizer):
     paths = write_corpus(tmp_path / "c", ["low", "new", "low"])
     manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", validation=1)
     assert [shard.stem for shard in manifest.shards] == ["val-00000"]
-    hashes = hash_documents(b"low", np.array([0]), np.array([3]))
+    hashes = hash_spans(b"low", np.array([0]), np.array([3]))
     assert not choose_validation(hashes, 0).any()
 
 

@@ -1,0 +1,23 @@
+from collections.abc import Callable
+from typing import Protocol
+
+from bpe.corpus._csv_rows import RowDialect
+from bpe.corpus._file_reader import FileReader
+from bpe.corpus.blocks import Block
+from bpe.corpus.reading import BufferPool
+
+class _Texts(Protocol):
+    def open(self, number: int, /) -> tuple[Callable[[memoryview], int], Callable[[int], int], int]: ...
+    def finish(self) -> None: ...
+    def abandon(self) -> None: ...
+
+class SequentialReader(FileReader):
+    def set_texts(self, texts: _Texts) -> None: ...
+    def set_rows(
+        self,
+        dialect: RowDialect,
+        read_header: Callable[[bytes, int], tuple[int, int, int]],
+        parse_record: Callable[[bytes, int, int, int], bytes | None],
+    ) -> None: ...
+    def abandon_text(self) -> None: ...
+    def read_block(self, buffers: BufferPool) -> Block | None: ...
