@@ -4,7 +4,7 @@ Reads paths, open files or texts and yields `Block`s: UTF-8 text with the bounds
 files, in the order in which text meets them:
 
 - `sources.py` the class `Sources`: the files of a corpus as one sequence of documents, in parts and from any position;
-- `listing.py` finds the files that paths name, locally and through fsspec;
+- `listing.py` finds the files that paths name, locally and through fsspec; `_listing.pyx` measures many of them;
 - `streams.py` opens and decompresses a file's text, with a thread that reads ahead;
 - `reading.py` reads text block by block, checks its first bytes, and cuts at positions that the caller finds;
   `_file_reader.pyx` does so for text files that are encoded, in small blocks and without Python code;
