@@ -4,7 +4,7 @@ Reads paths, open files or texts and yields `Block`s: UTF-8 text with the bounds
 files, in the order in which text meets them:
 
 - `sources.py` the class `Sources`: the files of a corpus as one sequence of documents, in parts and from any position;
-- `listing.py` finds the files that paths name, locally and through fsspec;
+- `listing.py` finds the files that paths name, locally and through fsspec; `_listing.pyx` measures many of them;
 - `streams.py` opens and decompresses a file's text, with a thread that reads ahead;
 - `_file_reader.pyx` reads text and JSON Lines in small blocks, by several threads and without Python code;
   `_sequential_reader.pyx` does so for what has to be read in order, compressed text and CSV;

@@ -2,6 +2,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
+def encode_name(name: str) -> bytes: ...
+
 class FileMeasurer:
     sizes: NDArray[np.int64]
     may_be_records: NDArray[np.bool_]

@@ -49,7 +49,7 @@ cdef class FileMeasurer:
     def __cinit__(self, list names not None):
         cdef size_t i
         self.n_files = len(names)
-        self.encoded_names = [b"" if "\0" in name else os.fsencode(name) for name in names]  # "" names no file
+        self.encoded_names = list(map(encode_name, names))
         self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
         for i in range(self.n_files):
             self.paths[i] = self.encoded_names[i]
@@ -74,6 +74,14 @@ cdef class FileMeasurer:
                 if i >= self.n_files:
                     break
                 self.size_rows[i] = measure_file(self.paths[i], &self.record_rows[i])
+
+
+def encode_name(str name not None):
+    """Encode a file's name; as one that names no file, b"", if the system could have none such."""
+    try:
+        return b"" if "\0" in name else os.fsencode(name)
+    except UnicodeEncodeError:
+        return b""
 
 
 cdef int64_t measure_file(const char* path, byte_t* may_be_records) noexcept nogil:

@@ -248,10 +248,10 @@ def _measure_files(names: list[str]) -> list[tuple[int, bool]]:
     return list(zip(measurer.sizes.tolist(), measurer.may_be_records.tolist(), strict=True))
 
 
-def _describe_local(name: str, state: tuple[int, bool], format_: str, expected: ExpectedText | None) -> SourceFile:
+def _describe_local(name: str, measured: tuple[int, bool], format_: str, expected: ExpectedText | None) -> SourceFile:
     """Describe a file, from what `_measure_files` returns for it."""
     file_format, named_compression = _guess_format(name, format_)
-    size, may_be_records = state
+    size, may_be_records = measured
     if size >= 0 and named_compression is None and not (may_be_records and file_format == "text"):
         return SourceFile(name, file_format, None, size, "file")
     status = os.stat(name)
