@@ -1,8 +1,9 @@
 """The ids of sources in groups of documents, each with the positions in the sources where reading can go on.
 
-A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. Reading can go on
-where a block begins with a document, or where the first document of a block of a `FileReader` begins: there a *run*
-begins, and a document is found again as the start of its run and the number of documents after it:
+A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. It is 48 MB for
+each thread where a target writes the ids while they are encoded. Reading can go on where a block begins with a
+document, or where the first document of a block of a `FileReader` begins: there a *run* begins, and a document is found
+again as the start of its run and the number of documents after it:
 
     blocks      |doc 0, doc 1|doc 2, doc 3 ..|.. doc 3 ..|.. doc 3, doc 4|doc 5, doc 6|
     groups      |          group 0           |         group 1           |  group 2   |
@@ -28,6 +29,7 @@ from bpe.base.utf8 import Bytes
 from bpe.corpus.blocks import Block, Position, make_document_end_finder
 from bpe.corpus.reading import BlockEndFinder
 from bpe.corpus.sources import Sources
+from bpe.data.formats._file_writer import FileTarget
 from bpe.data.plan import find_end_of_text
 from bpe.encode.blocks import BlockIds, encode_next_blocks
 from bpe.encode.engine import BosEos, Engine
@@ -112,7 +114,7 @@ class DocumentGroup:
     """The ids of consecutive documents.
 
     Attributes:
-        ids: uint32, of all documents.
+        ids: uint32, of all documents, without the first ones that `target` has written.
         lengths: int64, the number of ids of each document, or of the part of one.
         begins_document: whether the first document begins in this group.
         ends_document: whether the last document ends in this group.
@@ -120,6 +122,7 @@ class DocumentGroup:
             group, at an index below 0. No array: most functions of NumPy release the GIL, and may wait for it then.
         size: bytes of the sources on disk that were read for it.
         hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
+        target: what has written the first ids; None if nothing has.
 
     """
 
@@ -130,6 +133,17 @@ class DocumentGroup:
     runs: list[Run]
     size: int = 0
     hashes: NDArray[np.uint64] | None = None
+    target: FileTarget | None = None
+
+    @property
+    def n_written(self) -> int:
+        """How many ids the target has written."""
+        return 0 if self.target is None else self.target.n_ids
+
+    @property
+    def n_ids(self) -> int:
+        """How many ids there are, with those that the target has written."""
+        return self.n_written + len(self.ids)
 
     @property
     def n_complete(self) -> int:
@@ -211,8 +225,16 @@ class DocumentGroups:
         self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
         self._names, self._before_block = names, before_block
 
-    def encode(self, threads: int) -> Generator[DocumentGroup, None, None]:
-        """Encode the sources in groups. Close the generator."""
+    def encode(
+        self, threads: int, open_target: Callable[[], FileTarget | None] = lambda: None
+    ) -> Generator[DocumentGroup, None, None]:
+        """Encode the sources in groups. Close the generator.
+
+        Args:
+            threads: the number of threads.
+            open_target: called before each group: opens a target for its first ids, or returns None.
+
+        """
         sources, documents_to_skip = self._sources, self._start.documents_to_skip
         can_read_in_kernel = sources.regular and not self._whole_documents
         unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if can_read_in_kernel else None
@@ -226,6 +248,7 @@ class DocumentGroups:
             self._start,
             sources,
             max_bytes=largest,
+            max_written_bytes=MAX_GROUP_BYTES * threads,
             bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
             with_hashes=self._with_hashes,
             names=self._names,
@@ -235,6 +258,7 @@ class DocumentGroups:
             while True:
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
                 # clearing it took 0.1 s more for 110 MB.
+                target = open_target() if sources.regular and not documents_to_skip else None
                 ids = encode_next_blocks(
                     self._engine,
                     group_blocks,
@@ -242,12 +266,13 @@ class DocumentGroups:
                     largest,
                     allowed=self._allowed,
                     bos_eos=self._bos_eos,
-                    max_bytes=group_blocks.begin_group(),
+                    max_bytes=group_blocks.begin_group(is_written=target is not None),
                     ahead=not sources.regular,
+                    out=target,
                 )
                 if ids is None:
                     return
-                group = group_blocks.end_group(ids)
+                group = group_blocks.end_group(ids, target)
                 if documents_to_skip:
                     n_dropped = min(documents_to_skip, group.n_complete)
                     documents_to_skip -= n_dropped
@@ -275,7 +300,8 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         blocks: all blocks of the sources from the start on.
         start: where they begin.
         sources: the sources.
-        max_bytes: the most bytes of a group's text, about.
+        max_bytes, max_written_bytes: the most bytes of a group's text, about, whose ids are in memory, and of one whose
+            ids are written by a target.
         bytes_per_document: the memory that a document takes beside its ids.
         with_hashes, names, before_block: as for `DocumentGroups`.
 
@@ -288,25 +314,27 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         sources: Sources,
         *,
         max_bytes: int,
+        max_written_bytes: int,
         bytes_per_document: int,
         with_hashes: bool,
         names: Collection[str],
         before_block: Callable[[], None],
     ) -> None:
         self._blocks, self._sources, self._before_block = blocks, sources, before_block
-        self._max_bytes, self._bytes_per_document, self._with_hashes = max_bytes, bytes_per_document, with_hashes
+        self._max_bytes, self._max_written_bytes = max_bytes, max_written_bytes
+        self._bytes_per_document, self._with_hashes = bytes_per_document, with_hashes
         self._warning = NameWarning(names)
-        self._limit = FIRST_GROUP_BYTES
+        self._limit = self._written_limit = FIRST_GROUP_BYTES
         self._earlier_bad_records = start.n_bad_records - sources.skipped
         self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
         self._last_run = Run(0, 0, 0, 0, 0, 0)
 
-    def begin_group(self) -> int:
-        """Begin the next group; returns the bytes of text after which it ends."""
+    def begin_group(self, *, is_written: bool) -> int:
+        """Begin the next group, whose ids a target writes or not; returns the bytes of text after which it ends."""
         self._rows: list[tuple[int, int, int, int]] = []  # of blocks: file, offset or -1, documents, bad records
         self._hashes: list[NDArray[np.uint64]] = []
-        return self._limit
+        return self._written_limit if is_written else self._limit
 
     def __next__(self) -> Block | FileReader:
         self._before_block()
@@ -322,12 +350,14 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
             self._hashes.append(hash_documents(block.text, *block.find_documents(keep_empty=True)))
         return block
 
-    def end_group(self, part: BlockIds) -> DocumentGroup:
+    def end_group(self, part: BlockIds, target: FileTarget | None) -> DocumentGroup:
         """Make the group of the blocks that were encoded since `begin_group`, from their ids."""
         self._search_files(part)
-        memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
+        n_ids = len(part.ids) + (0 if target is None else target.n_ids)
+        memory = _BYTES_PER_ID * n_ids + self._bytes_per_document * len(part.lengths) + 1
         limit = max(int(part.size * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
         self._limit = min(limit, self._max_bytes, 4 * self._limit)
+        self._written_limit = min(4 * self._written_limit, self._max_written_bytes)
         return DocumentGroup(
             ids=part.ids,
             lengths=part.lengths,
@@ -336,6 +366,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
             runs=self._number_runs(part),
             size=part.size,
             hashes=np.concatenate(self._hashes) if self._with_hashes else None,
+            target=target,
         )
 
     def _search_files(self, part: BlockIds) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
+from bpe.base._ordered_output import IdTarget
 from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
@@ -114,7 +115,7 @@ def encode_next_blocks(
     bos_eos: BosEos = NO_BOS_EOS,
     max_bytes: int = sys.maxsize,
     ahead: bool = False,
-    out: NDArray[Any] | None = None,
+    out: NDArray[Any] | IdTarget | None = None,
 ) -> BlockIds | None:
     """Encode blocks of files, divided by `Engine.make_block_end_finder`; each thread reads the blocks that it encodes.
 
@@ -128,9 +129,10 @@ def encode_next_blocks(
         allowed: special tokens to find.
         disallowed: special tokens to refuse.
         bos_eos: ids to add before and after each document.
-        max_bytes: stop after this many bytes.
+        max_bytes: stop after this many bytes, about.
         ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
-        out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks.
+        out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks;
+            or, unless `ahead`, an `IdTarget` for the first ids, if the kernel can, and the result has the others.
 
     Raises:
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
@@ -139,6 +141,7 @@ def encode_next_blocks(
     preparer = _BlockPreparer(engine, allowed, disallowed, bos_eos)
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
+        max_bytes = sys.maxsize  # of these blocks, none may be left
     if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
         job = BlockJob(
             engine.kernel,

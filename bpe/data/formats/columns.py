@@ -157,6 +157,8 @@ class ColumnWriter(ShardWriter):
     Row groups are written in order, and few are in memory at once.
     """
 
+    takes_targets = False
+
     def __init__(self, shard_format: ShardFormat, folder: Path, *args: Any, masks: bool, **options: Any) -> None:
         self._columns: list[_RowGroupColumn] = []
         pa = load_pyarrow(f"writing {shard_format.name}")
