@@ -217,8 +217,11 @@ class _ShardJob:
                 with_hashes=plan.validation > 0,
                 names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 before_block=writer.check,  # an error of the writer ends the encoding
-                size_divisor=2 if plan.format.has_row_groups else 1,
-            ).encode(threads, lambda: None if writer.is_writing() else output.open_target())
+                size_divisor=8 if plan.format.has_row_groups else 1,
+            ).encode(
+                max(1, threads // 2) if plan.format.compresses else threads,
+                lambda: None if writer.is_writing() else output.open_target(),
+            )
             with closing(groups):
                 for group in groups:
                     if group.target is None or group.target.is_full:  # a full one ends a shard, which may take long

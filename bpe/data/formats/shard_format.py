@@ -53,6 +53,7 @@ class ShardFormat:
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
         has_row_groups: whether documents are gathered to row groups, which several threads encode.
+        compresses: whether row groups are compressed, which takes twice the time of encoding texts.
         bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
@@ -66,6 +67,7 @@ class ShardFormat:
     mask_suffix: str = ""
     header_size: int = 0
     has_row_groups: bool = False
+    compresses: bool = False
     bos_eos: tuple[bool, bool] = (False, False)
 
     def choose_dtype(self, largest_id: int) -> np.dtype[Any]:
