@@ -1,9 +1,9 @@
 """The ids of sources in groups of documents, each with the positions in the sources where reading can go on.
 
-A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. It is 48 MB for
-each thread where a target writes the ids while they are encoded. Reading can go on where a block begins with a
-document, or where the first document of a block of a `FileReader` begins: there a *run* begins, and a document is found
-again as the start of its run and the number of documents after it:
+A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. It has more where a
+target writes the ids while they are encoded. Reading can go on where a block begins with a document, or where the first
+document of a block of a `FileReader` begins: there a *run* begins, and a document is found again as the start of its
+run and the number of documents after it:
 
     blocks      |doc 0, doc 1|doc 2, doc 3 ..|.. doc 3 ..|.. doc 3, doc 4|doc 5, doc 6|
     groups      |          group 0           |         group 1           |  group 2   |
@@ -43,6 +43,8 @@ log = get_log()
 
 #: The size of a group's text in bytes: the first, the least, the most with up to 12 threads, and with any number.
 FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES, MAX_SHARED_GROUP_BYTES = 4 << 20, 1 << 20, 48 << 20, 192 << 20
+#: The most of a group whose ids a target writes, which take no memory: for each thread, and with any number of threads.
+MAX_WRITTEN_BYTES, MAX_SHARED_WRITTEN_BYTES = 128 << 20, 1 << 30
 #: The memory in bytes that the ids and the lengths of one group are meant to take, for each byte of the largest text.
 _MEMORY_PER_BYTE = 1.5
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
@@ -248,7 +250,7 @@ class DocumentGroups:
             self._start,
             sources,
             max_bytes=largest,
-            max_written_bytes=MAX_GROUP_BYTES * threads,
+            max_written_bytes=min(MAX_WRITTEN_BYTES * threads, MAX_SHARED_WRITTEN_BYTES),
             bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
             with_hashes=self._with_hashes,
             names=self._names,

@@ -105,7 +105,10 @@ class ShardOutput:
         records = []
         for split in self._plan.splits:
             writer = self._writers.get(split)
-            if writer is None or writer.is_empty:
+            if writer is None:
+                continue
+            if writer.is_empty:
+                writer.discard()
                 continue
             crash_point("finish")
             files = writer.finish()
@@ -115,8 +118,6 @@ class ShardOutput:
         step = {"shards": records, **fields}
         self._journal.append(step)
         self._count_step(step)
-        for writer in self._writers.values():
-            writer.discard()  # of an empty shard: does nothing after `finish`
         self._writers, self._n_step_tokens = {}, 0
         crash_point("recorded")
 
