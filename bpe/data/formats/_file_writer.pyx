@@ -169,7 +169,6 @@ cdef struct Output:           # a file that several threads write to
     bint narrows              # uint32 ids to uint16
     bint checks_bits          # of uint32 ids
     bint maps
-    uint32_t bits             # of all ids
     Py_ssize_t error          # the first error's number, or 0
     PyThread_type_lock lock   # held while a thread calls `pwrite`, or changes windows
     Window[N_WINDOWS] windows  # window i of the file is at i % N_WINDOWS
@@ -182,6 +181,7 @@ cdef struct Writing:          # of some data to a file
     uint32_t* crcs            # of each piece
     Py_ssize_t n_pieces
     Py_ssize_t next_piece     # that no thread has taken
+    uint32_t bits             # of all ids
 
 
 def write_at(
@@ -211,7 +211,7 @@ def write_at(
     cdef uint32_t crc = 0
     cdef Output output
     cdef Writing job = Writing(
-        output=&output, n_bytes=size, data=&data[0], crcs=NULL, next_piece=0,
+        output=&output, n_bytes=size, data=&data[0], crcs=NULL, next_piece=0, bits=0,
         n_pieces=(position + size - 1) // PIECE_BYTES - position // PIECE_BYTES + 1,
     )
     cdef int parts = count_parts(team.size, job.n_pieces)
@@ -230,7 +230,7 @@ def write_at(
         free(job.crcs)
     if output.error:
         raise OSError(output.error, os.strerror(output.error), path)
-    return None if output.checks_bits and output.bits > max_id else crc
+    return None if output.checks_bits and job.bits > max_id else crc
 
 
 cdef int open_output(
@@ -279,6 +279,7 @@ cdef int write_pieces(void* data, int part) except -1 nogil:
     cdef Output* output = job.output
     cdef byte_t* buffer = NULL
     cdef Py_ssize_t index
+    cdef uint32_t bits = 0
     cdef Piece piece
     if output.narrows:
         buffer = <byte_t*>check_allocated(malloc(PIECE_BYTES), PIECE_BYTES, b"bytes of a buffer")
@@ -289,24 +290,30 @@ cdef int write_pieces(void* data, int part) except -1 nogil:
                 break
             piece = find_bounds(output.start, job.n_bytes, index)
             job.crcs[index] = write_piece(
-                output, piece, job.data + (piece.start - output.start) * (2 if output.narrows else 1), buffer
+                output, piece, job.data + (piece.start - output.start) * (2 if output.narrows else 1), buffer, &bits
             )
     finally:
         free(buffer)
+        add_bits(&job.bits, bits)
     return 0
 
 
-cdef uint32_t write_piece(Output* output, Piece piece, const byte_t* source, byte_t* buffer) except? 0 nogil:
-    """Convert, sum and write a piece; return its CRC. `buffer` has room for it, if ids are narrowed."""
+cdef uint32_t write_piece(
+    Output* output, Piece piece, const byte_t* source, byte_t* buffer, uint32_t* bits
+) except? 0 nogil:
+    """Convert, sum and write a piece; return its CRC, and add the bits of its ids to `bits`.
+
+    `buffer` has room for the piece, if ids are narrowed.
+    """
     cdef byte_t* pages = map_piece(output, piece) if output.maps else NULL
     cdef byte_t* target = buffer if pages == NULL else pages
     cdef uint32_t crc
     if output.narrows:
-        add_bits(&output.bits, narrow_ids(<uint16_t*>target, <const uint32_t*>source, piece.size // 2))
+        bits[0] |= narrow_ids(<uint16_t*>target, <const uint32_t*>source, piece.size // 2)
         source = target
     else:
         if output.checks_bits:
-            add_bits(&output.bits, gather_bits(<const uint32_t*>source, piece.size // 4))
+            bits[0] |= gather_bits(<const uint32_t*>source, piece.size // 4)
         if pages != NULL:
             memcpy(target, source, piece.size)
     crc = add_crc32(0, source, piece.size, level)
@@ -419,22 +426,23 @@ cdef class FileTarget(IdTarget):
         cdef int64_t position = self.output.start + start * item_size, end = position + part.n_bytes
         cdef const byte_t* source = <const byte_t*>ids
         cdef byte_t* buffer = NULL
+        cdef uint32_t bits = 0
         cdef Piece piece
         if self.output.narrows:
             buffer = <byte_t*>check_allocated(malloc(min(part.n_bytes, PIECE_BYTES)), n, b"ids of a buffer")
         try:
             while True:
                 piece = find_bounds(position, part.n_bytes, i)
-                part.crc = combine(part.crc, write_piece(&self.output, piece, source, buffer), piece.size)
+                part.crc = combine(part.crc, write_piece(&self.output, piece, source, buffer, &bits), piece.size)
                 source += piece.size * (2 if self.output.narrows else 1)
                 i += 1
                 if piece.start + piece.size == end:
                     break
         finally:
             free(buffer)
-        if self.output.error or (self.output.checks_bits and self.output.bits > self.max_id):
+        if load(&self.output.error) or (self.output.checks_bits and bits > self.max_id):
             with gil:
-                raise_for_ids(self, ids, n)
+                raise_for_part(self, ids, n)
         return self.add(part, end)
 
     cdef int add(self, Sum part, int64_t end) except -1 nogil:
@@ -471,16 +479,14 @@ cdef int compare_sums(const void* left, const void* right) noexcept nogil:
     return 1 if (<const Sum*>left).first > (<const Sum*>right).first else -1
 
 
-cdef int raise_for_ids(FileTarget target, const token_t* ids, Py_ssize_t n) except -1:
-    """Raise the error of a target: of the file, or for an id that is too large."""
+cdef int raise_for_part(FileTarget target, const token_t* ids, Py_ssize_t n) except -1:
+    """Raise the error of a part: of the file, or for an id that is too large."""
     from bpe.errors import make_id_error
 
     cdef token_t largest = 0
     cdef Py_ssize_t i
-    if target.output.error:
+    if load(&target.output.error):
         raise OSError(target.output.error, os.strerror(target.output.error), target.path)
     for i in range(n):
         largest = max(largest, ids[i])
-    if largest > target.max_id:                            # else the id is another part's, whose thread raises
-        raise make_id_error(largest, "uint16" if target.output.narrows else "int32", target.max_id)
-    return 0
+    raise make_id_error(largest, "uint16" if target.output.narrows else "int32", target.max_id)
