@@ -183,6 +183,11 @@ def check_probability_and_seed(name: str, share: object, seed: object) -> tuple[
     return number, operator.index(seed)
 
 
+def make_id_error(token_id: int, dtype: str, max_id: int) -> ValueError:
+    """Make the error for an id that a shard's dtype cannot hold."""
+    return ValueError(f"id {token_id} does not fit the shard's dtype, {dtype}; ids are from 0 to {max_id}")
+
+
 def make_room_error(n_room: int, n_ids: int) -> ValueError:
     """Make the error for an array `out` that is too short for the ids."""
     return ValueError(f"out has room for {n_room} ids, and there are {n_ids}; make it at least as long")

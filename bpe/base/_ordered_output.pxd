@@ -4,11 +4,23 @@ cimport cython
 
 from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
+from bpe.base._types cimport token_t
 
 cdef struct Part:             # the ids of one part, until they are copied
     Ids ids
-    Py_ssize_t start          # where they go in the array; NO_ROOM for nowhere
+    Py_ssize_t start          # where they go in the array or the target; NO_ROOM for nowhere
+    bint goes_to_target
     bint is_encoded
+
+
+cdef class IdTarget:
+    """Takes the ids of the first parts in place of an array; a subclass writes them somewhere."""
+
+    cdef readonly Py_ssize_t max_ids   # a part with which the ids are as many or more is not taken, nor any after it
+    cdef readonly Py_ssize_t n_ids     # of the parts that it takes
+    cdef Py_ssize_t full               # 1 when it takes no more parts; read without a lock
+
+    cdef int write(self, Py_ssize_t start, const token_t* ids, Py_ssize_t n) except -1 nogil
 
 
 cdef class OrderedIds:
@@ -22,10 +34,11 @@ cdef class OrderedIds:
     cdef Ids* spare           # unused buffers, for later parts
     cdef Py_ssize_t n_spare
     cdef size_t spare_capacity
-    cdef Ids ids              # `n` counts the ids of all parts that have a place
+    cdef Ids ids              # of the array; `n` counts those of all parts that have a place in it
     cdef size_t max_ids       # the ids that memory of the pool is to be taken for; 0 if it is not, or has been
     cdef ResultPool pool
     cdef Block block          # the pool's memory that `ids` points into, if the result is large
+    cdef IdTarget target      # or None
     cdef object out           # the caller's array that the ids are written to, or None
     cdef char* out_data
     cdef Py_ssize_t item_size  # bytes of an id in it

@@ -10,11 +10,12 @@ than the copy takes:
     2 is encoded   copied   copied   place      place     encoding      two threads may copy 2 and 3
 
 An array that is full is reallocated while no thread copies. Every id is copied once more than with one thread: O(ids)
-in all.
+in all. With an `IdTarget`, such as a file, the first parts go there, and the array gets the ids of the others.
 """
 
 cimport cython
 
+from bpe.base._atomic cimport load, store
 from bpe.base._id_array cimport MIN_LARGE_IDS, as_array, reserve_large_output
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
@@ -29,15 +30,29 @@ cdef enum:
     MIN_RING_SIZE = 64
 
 
+cdef class IdTarget:
+
+    cdef int write(self, Py_ssize_t start, const token_t* ids, Py_ssize_t n) except -1 nogil:
+        """Write ids of which `start` were before; threads call it for different parts at once, in any order."""
+        return 0
+
+    @property
+    def is_full(self):
+        """Whether a part was not taken, with which the ids would have been `max_ids` or more."""
+        return bool(load(&self.full))
+
+
 @cython.no_gc_clear           # __dealloc__ needs the pool, which the garbage collector would otherwise clear first
 cdef class OrderedIds:
 
     def __cinit__(self, size_t max_ids, ResultPool pool, out=None):
         """Take an upper estimate of the number of ids, with more of which the array is reallocated; or an array of
-        uint32 or uint16, C-contiguous, which they are written to.
+        uint32 or uint16, C-contiguous, which they are written to; or an `IdTarget` for the first parts.
         """
         cdef char[::1] memory
         check_lock(&self.lock)
+        if isinstance(out, IdTarget):
+            self.target, out, max_ids = out, None, 0
         self.pool, self.out = pool, out
         self.max_ids = max_ids if max_ids > MIN_LARGE_IDS and out is None else 0
         self.ring_size = MIN_RING_SIZE
@@ -72,7 +87,9 @@ cdef class OrderedIds:
         cdef bint has_part
         with self.lock:
             make_room_for_part(self, number)
-            self.parts[number & (self.ring_size - 1)] = Part(ids=ids[0], start=0, is_encoded=True)
+            self.parts[number & (self.ring_size - 1)] = Part(
+                ids=ids[0], start=0, goes_to_target=False, is_encoded=True
+            )
             ids[0] = Ids(data=NULL, n=0, capacity=0, lent=False)
             self.spare = <Ids*>grow_array(
                 self.spare, &self.spare_capacity, self.n_spare + number - self.next_to_copy + self.n_copying + 2,
@@ -80,12 +97,14 @@ cdef class OrderedIds:
             )
             has_part = take_part(self, &part, ids)
         while has_part:
-            copy_part(self, &part)
-            with self.lock:
-                self.n_copying -= 1
-                part.ids.n = 0
-                self.spare[self.n_spare] = part.ids
-                self.n_spare += 1
+            try:
+                copy_part(self, &part)
+            finally:
+                with self.lock:
+                    self.n_copying -= 1
+                    part.ids.n = 0
+                    self.spare[self.n_spare] = part.ids
+                    self.n_spare += 1
                 has_part = take_part(self, &part, ids)
         return 0
 
@@ -144,6 +163,10 @@ cdef int place_parts(OrderedIds output) except -1 nogil:
         if part.ids.n and output.max_ids:                  # a job without ids leaves the pool as it is
             reserve_large_output(&output.ids, output.pool, &output.block, output.max_ids)
             output.max_ids = 0
+        if output.target is not None and place_in_target(output.target, part):
+            output.next_to_place += 1
+            part = &output.parts[output.next_to_place & (output.ring_size - 1)]
+            continue
         part.start = <Py_ssize_t>output.ids.n
         if output.ids.n + part.ids.n > output.ids.capacity:
             if output.out is None:
@@ -158,12 +181,24 @@ cdef int place_parts(OrderedIds output) except -1 nogil:
     return 0
 
 
-cdef void copy_part(OrderedIds output, const Part* part) noexcept nogil:
+cdef bint place_in_target(IdTarget target, Part* part) noexcept nogil:
+    """Give the next part a place in the target; False if it is full."""
+    if load(&target.full) or target.n_ids + <Py_ssize_t>part.ids.n >= target.max_ids:
+        store(&target.full, 1)
+        return False
+    part.start, part.goes_to_target = target.n_ids, True
+    target.n_ids += part.ids.n
+    return True
+
+
+cdef int copy_part(OrderedIds output, const Part* part) except -1 nogil:
     """Copy a part's ids to their place."""
     cdef uint16_t* narrow = <uint16_t*>output.out_data + part.start
     cdef size_t i
     if part.start == NO_ROOM or part.ids.n == 0:
-        return
+        return 0
+    if part.goes_to_target:
+        return output.target.write(part.start, part.ids.data, part.ids.n)
     if output.item_size == sizeof(uint16_t):
         for i in range(part.ids.n):
             narrow[i] = <uint16_t>part.ids.data[i]
@@ -171,3 +206,4 @@ cdef void copy_part(OrderedIds output, const Part* part) noexcept nogil:
         memcpy(<token_t*>output.out_data + part.start, part.ids.data, part.ids.n * sizeof(token_t))
     else:
         memcpy(output.ids.data + part.start, part.ids.data, part.ids.n * sizeof(token_t))
+    return 0

@@ -1,8 +1,8 @@
 """`encode_shards`: from a corpus to training shards, in one call that can be killed and repeated.
 
-Reading, encoding and writing overlap: the caller's thread and its helpers read and encode groups of documents
-(`grouping.py`), while one other thread writes (`_WriterThread`). After each finished step the journal has the position
-to go on from.
+The caller's thread and its helpers read and encode groups of documents (`grouping.py`). Each of them writes the ids of
+its blocks to the shard, if that is a plain array and a group of documents does not end it. Else one other thread writes
+the group meanwhile (`_WriterThread`). After each finished step the journal has the position to go on from.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class _ShardJob:
         earlier_bad_records = start.n_bad_records - sources.skipped
         n_bytes_done = 0 if start.position is None else sources.estimate_size_before(start.position)
         with progress_bar(progress, "encode", sources.size, "B", n_bytes_done) as advance, _WriterThread() as writer:
-            writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
+            saving = writer.submit(lambda save: save(), self._save_tokenizer)  # it takes up to a tenth of a second
             groups = DocumentGroups(
                 sources,
                 self._tokenizer._engine,
@@ -218,14 +218,21 @@ class _ShardJob:
                 with_hashes=plan.validation > 0,
                 names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 before_block=writer.check,  # an error of the writer ends the encoding
-                size_divisor=2 if plan.format.has_row_groups else 1,
-            ).encode(threads)
+                size_divisor=8 if plan.format.has_row_groups else 1,
+            ).encode(
+                max(1, threads // 2) if plan.format.compresses else threads,
+                lambda: None if writer.is_writing() else output.open_target(),
+            )
             with closing(groups):
                 for group in groups:
-                    writer.put(partial(output.write, group))
-                    advance(group.size, documents=group.n_complete, tokens=len(group.ids))
+                    if group.target is None or group.target.is_full:  # a full one ends a shard, which may take long
+                        writer.put(partial(output.write, group))
+                    else:
+                        output.write(group)
+                    advance(group.size, documents=group.n_complete, tokens=group.n_ids)
                     del group
             writer.wait()
+            saving.result()
         output.finish(earlier_bad_records + sources.skipped)
 
     @contextmanager
@@ -347,6 +354,11 @@ class _WriterThread(Workers):
         """Raise the error of an earlier item, if there is one. Only one thread may call this or `put` at a time."""
         while self._pending and self._pending[0].done():
             self._pending.popleft().result()
+
+    def is_writing(self) -> bool:
+        """Whether an item is not done. Raises the error of an earlier item."""
+        self.check()
+        return bool(self._pending)
 
     def wait(self) -> None:
         """Wait until all items are done."""

@@ -1,8 +1,9 @@
 """The ids of sources in groups of documents, each with the positions in the sources where reading can go on.
 
-A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. Reading can go on
-where a block begins with a document, or where the first document of a block of a `FileReader` begins: there a *run*
-begins, and a document is found again as the start of its run and the number of documents after it:
+A group is some 48 MB of text, or more with many threads: enough for all of them, and little memory. It has more where a
+target writes the ids while they are encoded. Reading can go on where a block begins with a document, or where the first
+document of a block of a `FileReader` begins: there a *run* begins, and a document is found again as the start of its
+run and the number of documents after it:
 
     blocks      |doc 0, doc 1|doc 2, doc 3 ..|.. doc 3 ..|.. doc 3, doc 4|doc 5, doc 6|
     groups      |          group 0           |         group 1           |  group 2   |
@@ -27,6 +28,7 @@ from bpe.base.utf8 import Bytes
 from bpe.corpus.blocks import Block, Position, make_document_end_finder
 from bpe.corpus.reading import BlockEndFinder
 from bpe.corpus.sources import Sources
+from bpe.data.formats._file_writer import FileTarget
 from bpe.data.plan import find_end_of_text
 from bpe.encode.blocks import BlockIds, encode_next_blocks
 from bpe.encode.engine import BosEos, Engine
@@ -40,6 +42,8 @@ log = get_log()
 
 #: The size of a group's text in bytes: the first, the least, the most with up to 12 threads, and with any number.
 FIRST_GROUP_BYTES, MIN_GROUP_BYTES, MAX_GROUP_BYTES, MAX_SHARED_GROUP_BYTES = 4 << 20, 1 << 20, 48 << 20, 192 << 20
+#: The most of a group whose ids a target writes, which take no memory: for each thread, and with any number of threads.
+MAX_WRITTEN_BYTES, MAX_SHARED_WRITTEN_BYTES = 128 << 20, 1 << 30
 #: The memory in bytes that the ids and the lengths of one group are meant to take, for each byte of the largest text.
 _MEMORY_PER_BYTE = 1.5
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
@@ -111,7 +115,7 @@ class DocumentGroup:
     """The ids of consecutive documents.
 
     Attributes:
-        ids: uint32, of all documents.
+        ids: uint32, of all documents, without the first ones that `target` has written.
         lengths: int64, the number of ids of each document, or of the part of one.
         begins_document: whether the first document begins in this group.
         ends_document: whether the last document ends in this group.
@@ -119,6 +123,7 @@ class DocumentGroup:
             group, at an index below 0. No array: most functions of NumPy release the GIL, and may wait for it then.
         size: bytes of the sources on disk that were read for it.
         hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
+        target: what has written the first ids; None if nothing has.
 
     """
 
@@ -129,6 +134,17 @@ class DocumentGroup:
     runs: list[Run]
     size: int = 0
     hashes: NDArray[np.uint64] | None = None
+    target: FileTarget | None = None
+
+    @property
+    def n_written(self) -> int:
+        """How many ids the target has written."""
+        return 0 if self.target is None else self.target.n_ids
+
+    @property
+    def n_ids(self) -> int:
+        """How many ids there are, with those that the target has written."""
+        return self.n_written + len(self.ids)
 
     @property
     def n_complete(self) -> int:
@@ -210,8 +226,16 @@ class DocumentGroups:
         self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
         self._names, self._before_block = names, before_block
 
-    def encode(self, threads: int) -> Generator[DocumentGroup, None, None]:
-        """Encode the sources in groups. Close the generator."""
+    def encode(
+        self, threads: int, open_target: Callable[[], FileTarget | None] = lambda: None
+    ) -> Generator[DocumentGroup, None, None]:
+        """Encode the sources in groups. Close the generator.
+
+        Args:
+            threads: the number of threads.
+            open_target: called before each group: opens a target for its first ids, or returns None.
+
+        """
         sources, documents_to_skip = self._sources, self._start.documents_to_skip
         unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if sources.regular else None
         blocks = sources.blocks(
@@ -228,6 +252,7 @@ class DocumentGroups:
             self._start,
             sources,
             max_bytes=largest,
+            max_written_bytes=min(MAX_WRITTEN_BYTES * threads, MAX_SHARED_WRITTEN_BYTES),
             bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
             names=self._names,
             before_block=self._before_block,
@@ -236,6 +261,7 @@ class DocumentGroups:
             while True:
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
                 # clearing it took 0.1 s more for 110 MB.
+                target = open_target() if sources.regular and not documents_to_skip else None
                 ids = encode_next_blocks(
                     self._engine,
                     group_blocks,
@@ -243,13 +269,14 @@ class DocumentGroups:
                     largest,
                     policy=(self._allowed, frozenset()),
                     bos_eos=self._bos_eos,
-                    max_bytes=group_blocks.begin_group(),
+                    max_bytes=group_blocks.begin_group(is_written=target is not None),
                     ahead=not sources.regular,
                     with_hashes=self._with_hashes,
+                    out=target,
                 )
                 if ids is None:
                     return
-                group = group_blocks.end_group(ids)
+                group = group_blocks.end_group(ids, target)
                 if documents_to_skip:
                     n_dropped = min(documents_to_skip, group.n_complete)
                     documents_to_skip -= n_dropped
@@ -277,7 +304,8 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         blocks: all blocks of the sources from the start on.
         start: where they begin.
         sources: the sources.
-        max_bytes: the most bytes of a group's text, about.
+        max_bytes, max_written_bytes: the most bytes of a group's text, about, whose ids are in memory, and of one whose
+            ids are written by a target.
         bytes_per_document: the memory that a document takes beside its ids.
         names, before_block: as for `DocumentGroups`.
 
@@ -290,23 +318,25 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         sources: Sources,
         *,
         max_bytes: int,
+        max_written_bytes: int,
         bytes_per_document: int,
         names: Collection[str],
         before_block: Callable[[], None],
     ) -> None:
         self._blocks, self._sources, self._before_block = blocks, sources, before_block
-        self._max_bytes, self._bytes_per_document = max_bytes, bytes_per_document
+        self._max_bytes, self._max_written_bytes = max_bytes, max_written_bytes
+        self._bytes_per_document = bytes_per_document
         self._warning = NameWarning(names)
-        self._limit = FIRST_GROUP_BYTES
+        self._limit = self._written_limit = FIRST_GROUP_BYTES
         self._earlier_bad_records = start.n_bad_records - sources.skipped
         self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
         self._last_run = Run(0, 0, 0, 0, 0, 0)
 
-    def begin_group(self) -> int:
-        """Begin the next group; returns the bytes of text after which it ends."""
+    def begin_group(self, *, is_written: bool) -> int:
+        """Begin the next group, whose ids a target writes or not; returns the bytes of text after which it ends."""
         self._rows: list[tuple[int, int, int, int]] = []  # of blocks: file, offset or -1, documents, bad records
-        return self._limit
+        return self._written_limit if is_written else self._limit
 
     def __next__(self) -> Block | FileReader:
         self._before_block()
@@ -320,12 +350,14 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         )
         return block
 
-    def end_group(self, part: BlockIds) -> DocumentGroup:
+    def end_group(self, part: BlockIds, target: FileTarget | None) -> DocumentGroup:
         """Make the group of the blocks that were encoded since `begin_group`, from their ids."""
         self._search_files(part)
-        memory = _BYTES_PER_ID * len(part.ids) + self._bytes_per_document * len(part.lengths) + 1
+        n_ids = len(part.ids) + (0 if target is None else target.n_ids)
+        memory = _BYTES_PER_ID * n_ids + self._bytes_per_document * len(part.lengths) + 1
         limit = max(int(part.size * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
         self._limit = min(limit, self._max_bytes, 4 * self._limit)
+        self._written_limit = min(4 * self._written_limit, self._max_written_bytes)
         return DocumentGroup(
             ids=part.ids,
             lengths=part.lengths,
@@ -334,6 +366,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
             runs=self._number_runs(part),
             size=part.size,
             hashes=part.hashes,
+            target=target,
         )
 
     def _search_files(self, part: BlockIds) -> None:

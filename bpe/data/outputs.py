@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
-from bpe.data.formats._file_writer import sum_lengths
+from bpe.data.formats._file_writer import FileTarget, sum_lengths
 from bpe.data.formats.files import WriterThreads
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.data.grouping import DocumentGroup, ResumePoint
@@ -56,20 +56,28 @@ class ShardOutput:
         for step in journal.steps:
             self._count_step(step)
 
+    def open_target(self) -> FileTarget | None:
+        """Open a target that writes the first ids of the next group to the step's shard; None where that cannot be."""
+        return None
+
     def _write_documents(
         self,
         ids: NDArray[Any],
         lengths: NDArray[np.int64],
         begins_document: bool,
         ends_document: bool,
-        validation: NDArray[np.bool_] | None,
+        *,
+        validation: NDArray[np.bool_] | None = None,
+        target: FileTarget | None = None,
     ) -> None:
         """Write documents, given as to `ShardWriter.write`, to their splits; `validation` says which."""
         if not len(lengths):
             return
-        self._n_step_tokens += len(ids)
+        self._n_step_tokens += len(ids) + (0 if target is None else target.n_ids)
         if validation is None:
-            self._get_writer(None).write(ids, lengths, begins_document=begins_document, ends_document=ends_document)
+            self._get_writer(None).write(
+                ids, lengths, begins_document=begins_document, ends_document=ends_document, target=target
+            )
             return
         id_is_validation = np.repeat(validation, lengths)
         for split, is_validation in ((TRAIN, False), (VALIDATION, True)):
@@ -98,6 +106,9 @@ class ShardOutput:
         for split in self._plan.splits:
             writer = self._writers.get(split)
             if writer is None:
+                continue
+            if writer.is_empty:
+                writer.discard()
                 continue
             crash_point("finish")
             files = writer.finish()
@@ -144,15 +155,22 @@ class OrderedShardOutput(ShardOutput):
             next_point = journal.steps[-1]["next"]
             self.start = None if next_point is None else ResumePoint.from_json(next_point)
 
+    def open_target(self) -> FileTarget | None:
+        """Open a target that takes the ids before the document that ends the step."""
+        writer = self._get_writer(None) if self._plan.splits == (None,) else None
+        if writer is None or not writer.takes_targets:
+            return None
+        return writer.open_target(self._size - self._n_step_tokens)
+
     def write(self, group: DocumentGroup) -> None:
         """Write a group."""
         (token_ends, _), n_documents = sum_lengths(group.lengths), len(group.lengths)
-        validation = group.choose_validation(self._plan.validation)
+        validation, target, n_written = group.choose_validation(self._plan.validation), group.target, group.n_written
         document = token_start = 0  # the next document, and its first id
         while document < n_documents:
             missing_tokens = self._size - self._n_step_tokens + token_start
             is_full = group.n_complete > 0 and token_ends[group.n_complete - 1] >= missing_tokens
-            next_document, token_end = n_documents, len(group.ids)
+            next_document, token_end = n_documents, group.n_ids
             if is_full:
                 last_document = document + int(np.searchsorted(token_ends[document : group.n_complete], missing_tokens))
                 next_document, token_end = last_document + 1, int(token_ends[last_document])
@@ -160,12 +178,14 @@ class OrderedShardOutput(ShardOutput):
                 self._first_document = group.find_file_and_index(document)
             self._last_file = group.find_file_and_index(next_document - 1)[0]
             self._write_documents(
-                group.ids[token_start:token_end],
+                group.ids[max(token_start - n_written, 0) : token_end - n_written],
                 group.lengths[document:next_document],
                 group.begins_document or document > 0,
                 group.ends_document or next_document < n_documents,
-                None if validation is None else validation[document:next_document],
+                validation=None if validation is None else validation[document:next_document],
+                target=target,
             )
+            target = None
             crash_point("written")
             if is_full:
                 self._finish_ordered_step(group.find_resume_point(next_document))
@@ -249,7 +269,7 @@ class ShuffledShardOutput(ShardOutput):
                 tokens_before = self._n_step_tokens
                 for ids, lengths, begins, ends, validation in self._buckets.sort_documents(bucket):
                     split_rows = validation if self._plan.validation > 0 else None
-                    self._write_documents(ids, lengths, begins, ends, split_rows)
+                    self._write_documents(ids, lengths, begins, ends, validation=split_rows)
                 advance(self._n_step_tokens - tokens_before)
                 crash_point("written")
             self._finish_step()

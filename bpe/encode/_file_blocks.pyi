@@ -7,6 +7,7 @@ from typing_extensions import Self
 
 from bpe.base._aho_corasick import Finder
 from bpe.base._buffers import Buffer
+from bpe.base._ordered_output import IdTarget
 from bpe.encode._batch import EncodeJob, ThreadBuffers
 from bpe.encode._encoder import Encoder
 
@@ -33,7 +34,7 @@ class BlockJob(EncodeJob):
         specials: SpecialItems,
         n_bytes: int,
         max_bytes: int,
-        out: NDArray[Any] | None = ...,
+        out: NDArray[Any] | IdTarget | None = ...,
         with_hashes: bool = ...,
     ) -> Self: ...
     def count_threads(self) -> int: ...

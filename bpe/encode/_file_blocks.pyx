@@ -59,6 +59,7 @@ cdef struct Record:           # of an encoded block
 
 cdef enum:
     RECORD_FIELDS = 8         # of a record
+    DOCUMENT_BYTES = 128      # that a document takes, with the arrays of the lengths, at most
 
 cdef struct RecordedBlock:
     Record* record
@@ -207,8 +208,9 @@ cdef class BlockJob(EncodeJob):
             whose ids are not used.
         specials: a `SpecialItems`, which makes the same items of a reader's block.
         n_bytes: the amount of text, about.
-        max_bytes: the bytes after which no more blocks are taken.
-        out: the array to write the ids to, as for `OrderedIds`; None for a new one.
+        max_bytes: the bytes after which no more blocks are taken; each document counts as DOCUMENT_BYTES more.
+        out: the array to write the ids to, or an `IdTarget`, as for `OrderedIds`; None for a new array. No more blocks
+            are taken once a target is full.
         with_hashes: whether to hash the contents of the documents, none of which is in two blocks.
 
     """
@@ -289,7 +291,11 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint take_block(self, BlockBuffers buffers) except -1 nogil:
         """Take the next block; False if there is none."""
+        if buffers.n_records:
+            self.n_bytes_taken += DOCUMENT_BYTES * buffers.records[buffers.n_records - 1].n
         if load(&self.is_over) or self.n_bytes_taken >= self.max_bytes:
+            return False
+        if self.output is not None and self.output.target is not None and load(&self.output.target.full):
             return False
         buffers.number = self.take_part()
         while self.reader is None or not self.reader.give_out(buffers.text, find_last_cut, <void*>self.encoder):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
+from bpe.base._ordered_output import IdTarget
 from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
@@ -116,7 +117,7 @@ def encode_next_blocks(
     bos_eos: BosEos = NO_BOS_EOS,
     max_bytes: int = sys.maxsize,
     ahead: bool = False,
-    out: NDArray[Any] | None = None,
+    out: NDArray[Any] | IdTarget | None = None,
     with_hashes: bool = False,
 ) -> BlockIds | None:
     """Encode blocks of files, divided by `Engine.make_block_end_finder`; each thread reads the blocks that it encodes.
@@ -130,9 +131,10 @@ def encode_next_blocks(
         n_bytes: the approximate size of the text.
         policy: the special tokens to find, and those to refuse.
         bos_eos: ids to add before and after each document.
-        max_bytes: stop after this many bytes.
+        max_bytes: stop after this many bytes, about.
         ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
-        out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks.
+        out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks;
+            or, unless `ahead`, an `IdTarget` for the first ids, if the kernel can, and the result has the others.
 
         with_hashes: hash the contents of the documents, none of which is in two blocks.
 
@@ -143,6 +145,7 @@ def encode_next_blocks(
     preparer = _BlockPreparer(engine, *policy, bos_eos, with_hashes=with_hashes)
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
+        max_bytes = sys.maxsize  # of these blocks, none may be left
     if engine.kernel_takes_raw_text and engine.specials.need_one_search(policy[0]):
         job = BlockJob(
             engine.kernel,

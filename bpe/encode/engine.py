@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from bpe.base._ordered_output import IdTarget
 from bpe.base._visitor import Visitor
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
@@ -403,10 +404,11 @@ class Engine:
             return False
         return self.specials.need_one_search(names)
 
-    def select_output(self, out: NDArray[Any] | None) -> NDArray[Any] | None:
-        """Return an array if a job can write the ids to it, in place of a new one; else None."""
-        is_writable = out is not None and out.flags.carray and self.parts.across_word_merger is None
-        return out if is_writable else None
+    def select_output(self, out: NDArray[Any] | IdTarget | None) -> Any:
+        """Return an array, or a target, if a job can write the ids to it, in place of a new array; else None."""
+        if out is None or self.parts.across_word_merger is not None:
+            return None
+        return out if isinstance(out, IdTarget) or out.flags.carray else None
 
     def _run_job(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """Run a job: (its result, the first text with a symbol without an id, or -1)."""

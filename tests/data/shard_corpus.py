@@ -64,6 +64,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "FIRST_GROUP_BYTES", 1000)
     monkeypatch.setattr(grouping, "MIN_GROUP_BYTES", 300)
     monkeypatch.setattr(grouping, "MAX_GROUP_BYTES", 3000)
+    monkeypatch.setattr(grouping, "MAX_WRITTEN_BYTES", 1500)
     monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 400)
     monkeypatch.setattr("bpe.corpus.reading.MIN_READ", 100)
 

@@ -49,6 +49,7 @@ def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, mo
     paths = write_corpus(tmp_path / "corpus", make_texts(1, 300))
     contents = []
     for threads, max_group_bytes in ((1, 3000), (2, 500), (3, 10**6)):
+        monkeypatch.setattr(grouping, "MAX_WRITTEN_BYTES", max_group_bytes)
         monkeypatch.setattr(grouping, "MAX_GROUP_BYTES", max_group_bytes)
         out = tmp_path / f"out{threads}"
         encode_shards(open_sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)

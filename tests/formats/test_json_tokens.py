@@ -388,3 +388,44 @@ def test_find_ids_returns_those_of_ordinary_tokens():
     queries = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
     assert vocabulary.find_ids(queries) == {token: vocabulary.id_of_token[token] for token in queries & tokens}
     assert vocabulary.find_ids(set()) == {}
+
+
+def cut(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The texts as slices of one blob, the last text first."""
+    blob = b"".join(reversed(texts))
+    starts = [len(blob) - len(b"".join(texts[: index + 1])) for index in range(len(texts))]
+    return np.frombuffer(blob, np.uint8), np.array(starts, np.int64), np.array(list(map(len, texts)), np.int64)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=5), st.binary(max_size=3), st.integers(-(2**63), 2**63 - 1)), max_size=9))
+def test_lines_are_joined(rows):
+    left, right, numbers = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    pairs = b"".join(b"[%b, %b]\n" % row[:2] for row in rows)
+    assert _json_tokens.join_lines([b"[", b", ", b"]\n"], [cut(left), cut(right)]) == pairs
+    entries = b"".join(b"%b: %d\n" % row[::2] for row in rows)
+    assert _json_tokens.join_lines([b"", b": ", b"\n"], [cut(left), np.array(numbers, np.int64)]) == entries
+
+
+def test_slices_of_lines_outside_a_blob_are_refused():
+    blob, one = np.frombuffer(b"abcd", np.uint8), np.array([1], np.int64)
+    for start, length in ((-1, 1), (4, 1), (0, 5), (0, -1), (2**63 - 1, 1), (1, 2**63 - 1)):
+        column = (blob, np.array([start]), np.array([length]))
+        with pytest.raises(ValueError, match="slice 0 does not lie within the 4 bytes of its blob"):
+            _json_tokens.join_lines([b"", b""], [column])
+    with pytest.raises(ValueError, match="columns have 1 and 2 lines"):
+        _json_tokens.join_lines([b"", b"", b""], [one, np.array([1, 2], np.int64)])
+    for constants, columns in (([b""], []), ([b""], [one]), ([b""] * 4, [one] * 3)):
+        with pytest.raises(ValueError, match="give 1 or 2, and one more"):
+            _json_tokens.join_lines(constants, columns)
+
+
+@given(st.lists(st.binary(max_size=6), max_size=9))
+def test_bytes_are_spelled_with_letters(tokens):
+    letters = np.array([[byte ^ 1, byte % 3] for byte in range(256)], np.uint8)
+    spelled = [b"".join(bytes([byte ^ 1, byte % 3][: 1 + (byte % 3 > 0)]) for byte in token) for token in tokens]
+    offsets = np.cumsum([0, *map(len, tokens)])
+    blob, bounds = _json_tokens.spell_letters(b"".join(tokens), offsets, letters)
+    assert blob.tobytes() == b"".join(spelled)
+    assert bounds.tolist() == np.cumsum([0, *map(len, spelled)]).tolist()
+    with pytest.raises(ValueError, match="offset"):
+        _json_tokens.spell_letters(b"ab", np.array([0, 3]), letters)

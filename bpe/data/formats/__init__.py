@@ -64,6 +64,7 @@ FORMATS: dict[str, ShardFormat] = {
                 partial(ColumnShard, name),
                 features=_DOCUMENTS_AND_MASKS,
                 has_row_groups=True,
+                compresses=name == "parquet",
             )
             for name, new_writer in (("parquet", ParquetWriter), ("arrow", ArrowWriter))
         ),

@@ -1,7 +1,9 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
+from bpe.base._ordered_output import IdTarget
 from bpe.base._team import Team
 
 def crc32(data: Buffer, before: int = 0) -> int: ...
@@ -18,3 +20,17 @@ def write_at(
     max_id: int = 0xFFFFFFFF,
     sync_from: int = -1,
 ) -> int | None: ...
+
+class FileTarget(IdTarget):
+    def __new__(
+        cls,
+        file: int,
+        position: int,
+        max_ids: int,
+        threads: int,
+        path: str,
+        *,
+        narrows: bool = False,
+        max_id: int = 0xFFFFFFFF,
+    ) -> Self: ...
+    def finish(self) -> tuple[int, int]: ...

@@ -3,10 +3,13 @@
     ids in memory      |  piece 0  |  piece 1  |  piece 2  | ...      a free thread takes the next piece,
     bytes of the file  |  piece 0  |  piece 1  |  piece 2  | ...      converts it, sums it and writes it at its position
 
-Linux lets one thread at a time write to a file. So threads convert and sum side by side, and write in turn: 2.5 GB/s
-into memory (tmpfs), 4.5 GB/s into the page cache of ext4, more than disks. On tmpfs four threads and more write through
-mappings instead, which costs twice the processor time and has no such limit. Pages are populated first: where that
-fails, as on a full file system, `pwrite` reports why, whereas storing to a page without memory would kill the process.
+`write_at` writes an array. A `FileTarget` takes the ids of the parts of a text from the threads that encode them.
+
+Linux lets one thread at a time write to a file. So threads convert and sum side by side, and write one after the other:
+2.5 GB/s into memory (tmpfs), 4.5 GB/s into the page cache of ext4, more than disks. On tmpfs four threads and more
+write through mappings instead, which costs twice the processor time and has no such limit. They share mappings of 8 MB,
+since no thread can populate pages while another maps or unmaps some. Pages are populated first: where that fails, as on
+a full file system, `pwrite` reports why, whereas storing to a page without memory would kill the process.
 """
 
 import os
@@ -16,17 +19,18 @@ import numpy as np
 from bpe.base._atomic cimport load, store
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport check_allocated
+from bpe.base._memory cimport check_allocated, grow_array
+from bpe.base._ordered_output cimport IdTarget
 from bpe.base._team cimport Team, count_parts
-from bpe.base._types cimport byte_t
+from bpe.base._types cimport byte_t, token_t
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
     PyThread_type_lock,
 )
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcpy, memset
 from posix.types cimport off_t
 
 cdef extern from "bpe/base/_crc32.h" nogil:
@@ -61,18 +65,14 @@ cdef extern from *:
     #endif
     }
 
-    /* Map bytes of a file, from a page's beginning on, with memory for all of them; NULL if that is not possible. */
-    static uint8_t *bpe_map_pages(int file, off_t start, size_t n) {
-    #ifdef __linux__
+    /* Map bytes of a file, from a page's beginning on; NULL if that is not possible. */
+    static uint8_t *bpe_map_file(int file, off_t start, size_t n) {
         void *pages = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, file, start);
-        if (pages == MAP_FAILED) return NULL;
-        if (madvise(pages, n, MADV_POPULATE_WRITE) == 0) return pages;
-        munmap(pages, n);
-    #else
-        (void)file, (void)start, (void)n;
-    #endif
-        return NULL;
+        return pages == MAP_FAILED ? NULL : pages;
     }
+
+    /* Have memory for all bytes of mapped pages; whether there is. */
+    static int bpe_populate(void *pages, size_t n) { return madvise(pages, n, MADV_POPULATE_WRITE) == 0; }
 
     /* Begin to write bytes of a file to the disk, or wait for that where it cannot be begun only. An error is that of
      * the file's last `fsync`, too. */
@@ -103,7 +103,8 @@ cdef extern from *:
     Py_ssize_t take_next "bpe_take_next"(Py_ssize_t* next) nogil
     void add_bits "bpe_add_bits"(uint32_t* bits, uint32_t more) nogil
     bint is_on_tmpfs "bpe_is_on_tmpfs"(int file) nogil
-    byte_t* map_pages "bpe_map_pages"(int file, off_t start, size_t n) nogil
+    byte_t* map_file "bpe_map_file"(int file, off_t start, size_t n) nogil
+    bint populate "bpe_populate"(void* pages, size_t n) nogil
     void begin_sync "bpe_begin_sync"(int file, off_t start, off_t n) nogil
     uint32_t narrow_ids "bpe_narrow_ids"(uint16_t* out, const uint32_t* ids, size_t n) nogil
     uint32_t gather_bits "bpe_gather_bits"(const uint32_t* ids, size_t n) nogil
@@ -114,6 +115,9 @@ cdef extern from *:
 cdef enum:
     PIECE_BYTES = 1 << 19     # of the file: a piece stays in a core's cache while it is converted, summed and written
     MIN_MAPPING_THREADS = 4
+    WINDOW_BYTES = 1 << 23    # of a mapping; a multiple of PIECE_BYTES, and of pages
+    N_WINDOWS = 8
+    SYNC_BYTES = 1 << 24      # after which the system begins to write a target's bytes to the disk
 
 cdef int level = 0
 cdef Py_ssize_t PAGE_BYTES = os.sysconf("SC_PAGESIZE")
@@ -154,20 +158,30 @@ def combine_crc32(uint32_t first, uint32_t second, size_t size):
     return combine(first, second, size)
 
 
-cdef struct Writing:          # of some data to a file
+cdef struct Window:           # a mapping of a part of the file
+    byte_t* pages             # NULL for none
+    int64_t start             # in the file; a multiple of WINDOW_BYTES
+    int64_t n_left            # bytes that are not written yet; it is unmapped after them
+
+cdef struct Output:           # a file that several threads write to
     int file
-    int64_t start             # in the file
-    int64_t n_bytes
-    const byte_t* data
+    int64_t start             # where the first byte is written
     bint narrows              # uint32 ids to uint16
     bint checks_bits          # of uint32 ids
     bint maps
-    uint32_t bits             # of all ids
+    Py_ssize_t error          # the first error's number, or 0
+    PyThread_type_lock lock   # held while a thread calls `pwrite`, or changes windows
+    Window[N_WINDOWS] windows  # window i of the file is at i % N_WINDOWS
+    int64_t file_size         # to which it was extended for windows
+
+cdef struct Writing:          # of some data to a file
+    Output* output
+    int64_t n_bytes           # in the file
+    const byte_t* data
     uint32_t* crcs            # of each piece
     Py_ssize_t n_pieces
     Py_ssize_t next_piece     # that no thread has taken
-    Py_ssize_t error          # the first error's number, or 0
-    PyThread_type_lock lock   # held while a thread calls `pwrite`
+    uint32_t bits             # of all ids
 
 
 def write_at(
@@ -195,30 +209,54 @@ def write_at(
     """
     cdef Py_ssize_t size = data.shape[0] // 2 if narrows else data.shape[0], i
     cdef uint32_t crc = 0
+    cdef Output output
     cdef Writing job = Writing(
-        file=file, start=position, n_bytes=size, data=&data[0], narrows=narrows,
-        checks_bits=max_id < 0xFFFFFFFF, n_pieces=(position + size - 1) // PIECE_BYTES - position // PIECE_BYTES + 1,
+        output=&output, n_bytes=size, data=&data[0], crcs=NULL, next_piece=0, bits=0,
+        n_pieces=(position + size - 1) // PIECE_BYTES - position // PIECE_BYTES + 1,
     )
     cdef int parts = count_parts(team.size, job.n_pieces)
-    if (narrows or job.checks_bits) and position % (2 if narrows else 4):
-        raise ValueError(f"position is {position}; ids begin at a multiple of their size")
-    job.maps = parts >= MIN_MAPPING_THREADS and is_on_tmpfs(file) and ftruncate(file, position + size) == 0
-    job.crcs = <uint32_t*>check_allocated(malloc(job.n_pieces * sizeof(uint32_t)), job.n_pieces, b"checksums")
-    job.lock = PyThread_allocate_lock()
+    open_output(&output, file, position, narrows, max_id, parts)
+    job.crcs = <uint32_t*>malloc(job.n_pieces * sizeof(uint32_t))
     try:
-        check_allocated(<void*>job.lock, 1, b"lock")
+        check_allocated(job.crcs, job.n_pieces, b"checksums")
         with nogil:
             team.share(parts, write_pieces, &job)
-            for i in range(job.n_pieces if not job.error else 0):
-                crc = combine(crc, job.crcs[i], find_bounds(&job, i).size)
-            if sync_from >= 0 and not job.error:
+            for i in range(job.n_pieces if not output.error else 0):
+                crc = combine(crc, job.crcs[i], find_bounds(position, size, i).size)
+            if sync_from >= 0 and not output.error:
                 begin_sync(file, sync_from, position + size - sync_from)
     finally:
-        PyThread_free_lock(job.lock)
+        close_output(&output)
         free(job.crcs)
-    if job.error:
-        raise OSError(job.error, os.strerror(job.error), path)
-    return None if job.checks_bits and job.bits > max_id else crc
+    if output.error:
+        raise OSError(output.error, os.strerror(output.error), path)
+    return None if output.checks_bits and job.bits > max_id else crc
+
+
+cdef int open_output(
+    Output* output, int file, int64_t position, bint narrows, uint32_t max_id, Py_ssize_t threads
+) except -1:
+    """Begin to write at a position of a file, with some threads; `narrows` and `max_id` as for `write_at`."""
+    memset(output, 0, sizeof(Output))
+    output.file, output.start, output.narrows, output.checks_bits = file, position, narrows, max_id < 0xFFFFFFFF
+    if (narrows or output.checks_bits) and position % (2 if narrows else 4):
+        raise ValueError(f"position is {position}; ids begin at a multiple of their size")
+    output.maps = threads >= MIN_MAPPING_THREADS and is_on_tmpfs(file)
+    output.lock = PyThread_allocate_lock()
+    check_allocated(<void*>output.lock, 1, b"lock")
+    return 0
+
+
+cdef void close_output(Output* output) noexcept:
+    """Unmap what is still mapped, after all threads are done."""
+    cdef int i
+    for i in range(N_WINDOWS):
+        if output.windows[i].pages != NULL:
+            munmap(output.windows[i].pages, WINDOW_BYTES)
+            output.windows[i].pages = NULL
+    if output.lock != NULL:
+        PyThread_free_lock(output.lock)
+        output.lock = NULL
 
 
 cdef struct Piece:
@@ -226,60 +264,113 @@ cdef struct Piece:
     Py_ssize_t size
 
 
-cdef inline Piece find_bounds(Writing* job, Py_ssize_t index) noexcept nogil:
-    """Find a piece, which begins at a multiple of `PIECE_BYTES`, but for the first one, and ends at one."""
-    cdef int64_t boundary = (job.start // PIECE_BYTES + index) * PIECE_BYTES
-    cdef int64_t start = max(boundary, job.start), end = min(boundary + PIECE_BYTES, job.start + job.n_bytes)
-    return Piece(start, end - start)
+cdef inline Piece find_bounds(int64_t start, int64_t n_bytes, Py_ssize_t index) noexcept nogil:
+    """Find a piece of some bytes in the file: it begins at a multiple of `PIECE_BYTES`, but for the first one, and ends
+    at one.
+    """
+    cdef int64_t boundary = (start // PIECE_BYTES + index) * PIECE_BYTES
+    cdef int64_t piece_start = max(boundary, start), end = min(boundary + PIECE_BYTES, start + n_bytes)
+    return Piece(piece_start, end - piece_start)
 
 
 cdef int write_pieces(void* data, int part) except -1 nogil:
     """Write the next piece until there is none: the work of one thread."""
     cdef Writing* job = <Writing*>data
+    cdef Output* output = job.output
     cdef byte_t* buffer = NULL
     cdef Py_ssize_t index
-    if job.narrows:
+    cdef uint32_t bits = 0
+    cdef Piece piece
+    if output.narrows:
         buffer = <byte_t*>check_allocated(malloc(PIECE_BYTES), PIECE_BYTES, b"bytes of a buffer")
     try:
-        while not load(&job.error):
+        while not load(&output.error):
             index = take_next(&job.next_piece)
             if index >= job.n_pieces:
                 break
-            write_piece(job, index, buffer)
+            piece = find_bounds(output.start, job.n_bytes, index)
+            job.crcs[index] = write_piece(
+                output, piece, job.data + (piece.start - output.start) * (2 if output.narrows else 1), buffer, &bits
+            )
     finally:
         free(buffer)
+        add_bits(&job.bits, bits)
     return 0
 
 
-cdef int write_piece(Writing* job, Py_ssize_t index, byte_t* buffer) except -1 nogil:
-    """Convert, sum and write a piece."""
-    cdef Piece piece = find_bounds(job, index)
-    cdef Py_ssize_t lead = piece.start % PAGE_BYTES
-    cdef const byte_t* source = job.data + (piece.start - job.start) * (2 if job.narrows else 1)
-    cdef byte_t* pages = map_pages(job.file, piece.start - lead, lead + piece.size) if job.maps else NULL
-    cdef byte_t* target = buffer if pages == NULL else pages + lead
-    if job.narrows:
-        add_bits(&job.bits, narrow_ids(<uint16_t*>target, <const uint32_t*>source, piece.size // 2))
+cdef uint32_t write_piece(
+    Output* output, Piece piece, const byte_t* source, byte_t* buffer, uint32_t* bits
+) except? 0 nogil:
+    """Convert, sum and write a piece; return its CRC, and add the bits of its ids to `bits`.
+
+    `buffer` has room for the piece, if ids are narrowed.
+    """
+    cdef byte_t* pages = map_piece(output, piece) if output.maps else NULL
+    cdef byte_t* target = buffer if pages == NULL else pages
+    cdef uint32_t crc
+    if output.narrows:
+        bits[0] |= narrow_ids(<uint16_t*>target, <const uint32_t*>source, piece.size // 2)
         source = target
     else:
-        if job.checks_bits:
-            add_bits(&job.bits, gather_bits(<const uint32_t*>source, piece.size // 4))
+        if output.checks_bits:
+            bits[0] |= gather_bits(<const uint32_t*>source, piece.size // 4)
         if pages != NULL:
             memcpy(target, source, piece.size)
-    job.crcs[index] = add_crc32(0, source, piece.size, level)
-    if pages != NULL:
-        munmap(pages, lead + piece.size)
-        return 0
-    return write_whole(job, source, piece)
+    crc = add_crc32(0, source, piece.size, level)
+    if pages == NULL:
+        write_whole(output, source, piece)
+    if output.maps:
+        finish_piece(output, piece)
+    return crc
 
 
-cdef int write_whole(Writing* job, const byte_t* data, Piece piece) except -1 nogil:
+cdef byte_t* map_piece(Output* output, Piece piece) noexcept nogil:
+    """Find the memory for a piece in its window, which is mapped for the first one; NULL if that is not possible."""
+    cdef int64_t start = piece.start // WINDOW_BYTES * WINDOW_BYTES, offset = piece.start - start
+    cdef Window* window = &output.windows[start // WINDOW_BYTES % N_WINDOWS]
+    cdef Py_ssize_t lead = offset % PAGE_BYTES
+    cdef byte_t* pages = NULL
+    PyThread_acquire_lock(output.lock, WAIT_LOCK)
+    if window.pages == NULL and extend_file(output, start + WINDOW_BYTES):
+        window.pages, window.start = map_file(output.file, start, WINDOW_BYTES), start
+        window.n_left = start + WINDOW_BYTES - max(start, output.start)
+    if window.pages != NULL and window.start == start:
+        pages = window.pages + offset
+    PyThread_release_lock(output.lock)
+    if pages != NULL and not populate(pages - lead, lead + piece.size):
+        return NULL
+    return pages
+
+
+cdef bint extend_file(Output* output, int64_t size) noexcept nogil:
+    """Make the file at least so large; False if it cannot be. What is too much goes at the end."""
+    if size > output.file_size and ftruncate(output.file, size) == 0:
+        output.file_size = size
+    return size <= output.file_size
+
+
+cdef void finish_piece(Output* output, Piece piece) noexcept nogil:
+    """Note that a piece is written; its window is unmapped if it was the last one."""
+    cdef int64_t start = piece.start // WINDOW_BYTES * WINDOW_BYTES
+    cdef Window* window = &output.windows[start // WINDOW_BYTES % N_WINDOWS]
+    cdef byte_t* unused = NULL
+    PyThread_acquire_lock(output.lock, WAIT_LOCK)
+    if window.pages != NULL and window.start == start:
+        window.n_left -= piece.size
+        if window.n_left == 0:
+            unused, window.pages = window.pages, NULL
+    PyThread_release_lock(output.lock)
+    if unused != NULL:
+        munmap(unused, WINDOW_BYTES)
+
+
+cdef int write_whole(Output* output, const byte_t* data, Piece piece) except -1 nogil:
     """Write all bytes of a piece, unless another thread has met an error."""
     cdef ssize_t n_written
-    PyThread_acquire_lock(job.lock, WAIT_LOCK)
+    PyThread_acquire_lock(output.lock, WAIT_LOCK)
     try:
-        while piece.size and not load(&job.error):
-            n_written = pwrite(job.file, data, piece.size, piece.start)
+        while piece.size and not load(&output.error):
+            n_written = pwrite(output.file, data, piece.size, piece.start)
             if n_written >= 0:
                 data += n_written
                 piece.start += n_written
@@ -287,7 +378,115 @@ cdef int write_whole(Writing* job, const byte_t* data, Piece piece) except -1 no
             elif errno == EINTR:
                 check_signals()
             else:
-                store(&job.error, errno)
+                store(&output.error, errno)
     finally:
-        PyThread_release_lock(job.lock)
+        PyThread_release_lock(output.lock)
     return 0
+
+
+cdef struct Sum:              # the CRC of a part
+    Py_ssize_t first          # its first id
+    Py_ssize_t n_bytes
+    uint32_t crc
+
+
+cdef class FileTarget(IdTarget):
+    """Writes ids to a file: those of each part in the thread that hands it over.
+
+    Args:
+        file, position, path, narrows, max_id: as for `write_at`.
+        max_ids: as for `IdTarget`.
+        threads: the number of threads that write.
+
+    """
+
+    cdef Output output
+    cdef Sum* sums
+    cdef Py_ssize_t n_sums
+    cdef size_t sums_capacity
+    cdef int64_t n_unsynced
+    cdef uint32_t max_id
+    cdef object path
+
+    def __cinit__(
+        self, int file, Py_ssize_t position, Py_ssize_t max_ids, Py_ssize_t threads, str path, *, bint narrows=False,
+        uint32_t max_id=0xFFFFFFFF,
+    ):
+        self.max_ids, self.max_id, self.path = max_ids, max_id, path
+        open_output(&self.output, file, position, narrows, max_id, threads)
+
+    def __dealloc__(self):
+        close_output(&self.output)
+        free(self.sums)
+
+    cdef int write(self, Py_ssize_t start, const token_t* ids, Py_ssize_t n) except -1 nogil:
+        """Convert, sum and write the ids of a part, of which `start` were before."""
+        cdef Py_ssize_t item_size = 2 if self.output.narrows else 4, i = 0
+        cdef Sum part = Sum(first=start, n_bytes=n * item_size, crc=0)
+        cdef int64_t position = self.output.start + start * item_size, end = position + part.n_bytes
+        cdef const byte_t* source = <const byte_t*>ids
+        cdef byte_t* buffer = NULL
+        cdef uint32_t bits = 0
+        cdef Piece piece
+        if self.output.narrows:
+            buffer = <byte_t*>check_allocated(malloc(min(part.n_bytes, PIECE_BYTES)), n, b"ids of a buffer")
+        try:
+            while True:
+                piece = find_bounds(position, part.n_bytes, i)
+                part.crc = combine(part.crc, write_piece(&self.output, piece, source, buffer, &bits), piece.size)
+                source += piece.size * (2 if self.output.narrows else 1)
+                i += 1
+                if piece.start + piece.size == end:
+                    break
+        finally:
+            free(buffer)
+        if load(&self.output.error) or (self.output.checks_bits and bits > self.max_id):
+            with gil:
+                raise_for_part(self, ids, n)
+        return self.add(part, end)
+
+    cdef int add(self, Sum part, int64_t end) except -1 nogil:
+        """Add the sum of a part that ends at a position of the file, and begin to write to the disk now and then."""
+        cdef int64_t n_bytes = 0
+        PyThread_acquire_lock(self.output.lock, WAIT_LOCK)
+        try:
+            self.sums = <Sum*>grow_array(self.sums, &self.sums_capacity, self.n_sums + 1, sizeof(Sum))
+            self.sums[self.n_sums] = part
+            self.n_sums += 1
+            self.n_unsynced += part.n_bytes
+            if self.n_unsynced >= SYNC_BYTES and not self.output.maps:
+                n_bytes, self.n_unsynced = self.n_unsynced, 0
+        finally:
+            PyThread_release_lock(self.output.lock)
+        if n_bytes:
+            begin_sync(self.output.file, max(end - n_bytes, self.output.start), n_bytes)
+        return 0
+
+    def finish(self):
+        """End the writing, after all threads are done; returns the number of bytes, and their CRC-32."""
+        cdef Py_ssize_t i
+        cdef uint32_t crc = 0
+        cdef int64_t size = 0
+        close_output(&self.output)
+        qsort(self.sums, self.n_sums, sizeof(Sum), compare_sums)
+        for i in range(self.n_sums):
+            crc = combine(crc, self.sums[i].crc, self.sums[i].n_bytes)
+            size += self.sums[i].n_bytes
+        return size, crc
+
+
+cdef int compare_sums(const void* left, const void* right) noexcept nogil:
+    return 1 if (<const Sum*>left).first > (<const Sum*>right).first else -1
+
+
+cdef int raise_for_part(FileTarget target, const token_t* ids, Py_ssize_t n) except -1:
+    """Raise the error of a part: of the file, or for an id that is too large."""
+    from bpe.errors import make_id_error
+
+    cdef token_t largest = 0
+    cdef Py_ssize_t i
+    if load(&target.output.error):
+        raise OSError(target.output.error, os.strerror(target.output.error), target.path)
+    for i in range(n):
+        largest = max(largest, ids[i])
+    raise make_id_error(largest, "uint16" if target.output.narrows else "int32", target.max_id)

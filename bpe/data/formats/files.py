@@ -14,8 +14,9 @@ import numpy as np
 from bpe.base._team import Outcome, Team
 from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import Part, Result, Workers
-from bpe.data.formats._file_writer import combine_crc32, crc32, write_at
+from bpe.data.formats._file_writer import FileTarget, combine_crc32, crc32, write_at
 from bpe.data.formats._mapping import FileMapping
+from bpe.errors import make_id_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,9 +85,8 @@ class ShardFile:
 
         """
         if array.dtype == np.uint32 and dtype.itemsize in (2, 4) and array.flags.aligned:
-            data, max_id = np.ascontiguousarray(array).view(np.uint8), int(np.iinfo(dtype).max)
-            size, narrows = len(array) * dtype.itemsize, dtype.itemsize == 2
-            if not self._write(data, size, narrows=narrows, max_id=max_id):
+            data, size = np.ascontiguousarray(array).view(np.uint8), len(array) * dtype.itemsize
+            if not self._write(data, size, **_convert_ids(dtype)):
                 check_ids(array, dtype)
             return
         if array.dtype != dtype:
@@ -94,6 +94,17 @@ class ShardFile:
         step = PIECE_BYTES // 8 if array.dtype.itemsize != dtype.itemsize else max(len(array), 1)
         for start in range(0, len(array), step):
             self.write(np.ascontiguousarray(array[start : start + step], dtype=dtype).view(np.uint8))
+
+    def open_target(self, dtype: np.dtype[Any], max_ids: int, threads: int) -> FileTarget:
+        """Open a target that writes uint32 ids as another dtype at the end of the file, until `add_target`."""
+        position, path = self._header_size + self._size, os.fspath(self.path)
+        return FileTarget(self._descriptor, position, max_ids, threads, path, **_convert_ids(dtype))
+
+    def add_target(self, target: FileTarget) -> None:
+        """Add what a target has written since the last write."""
+        size, crc = target.finish()
+        self._crc = combine_crc32(self._crc, crc, size)
+        self._size += size
 
     def _write(self, data: Any, size: int, **conversion: Any) -> bool:
         """Write data, which has `size` bytes in the file; False for an id that is too large."""
@@ -130,12 +141,17 @@ class ShardFile:
         self._atomic.discard()
 
 
+def _convert_ids(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Make the arguments of `write_at` for uint32 ids that are written as this dtype, of 16 or 32 bits."""
+    return {"narrows": dtype.itemsize == 2, "max_id": int(np.iinfo(dtype).max)}
+
+
 def check_ids(ids: NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Raise ValueError for negative integers, and those that an integer dtype cannot hold."""
     smallest, largest, max_id = int(ids.min(initial=0)), int(ids.max(initial=0)), int(np.iinfo(dtype).max)
     if smallest < 0 or largest > max_id:
         bad_id = smallest if smallest < 0 else largest
-        raise ValueError(f"id {bad_id} does not fit the shard's dtype, {dtype}; ids are from 0 to {max_id}")
+        raise make_id_error(bad_id, dtype.name, max_id)
 
 
 # Temporary numbers ---------------------------------------------------------------------------------------------------

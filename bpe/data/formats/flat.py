@@ -223,14 +223,19 @@ class DatatroveWriter(ShardWriter):
         super().__init__(*args, **options)
 
     def _check_documents(
-        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins_document: bool, mask: NDArray[np.uint8] | None
+        self,
+        ids: NDArray[Any],
+        n_ids: int,
+        lengths: NDArray[np.int64],
+        begins_document: bool,
+        mask: NDArray[np.uint8] | None,
     ) -> NDArray[np.int64]:
         """Refuse weights in masks, too."""
         if mask is not None and mask.max(initial=0) > 1:
             raise ValueError(
                 f"the mask has the value {mask.max()}; datatrove shards hold 0 and 1: use native, parquet or arrow"
             )
-        return super()._check_documents(ids, lengths, begins_document, mask)
+        return super()._check_documents(ids, n_ids, lengths, begins_document, mask)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._files[-1].write_array(ends, _END_DTYPE)

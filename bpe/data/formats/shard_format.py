@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import sync_folder
-from bpe.data.formats._file_writer import sum_lengths
+from bpe.data.formats._file_writer import FileTarget, sum_lengths
 from bpe.data.formats.files import ONE_THREAD, ShardFile, Spool, WriterThreads, WrittenFile
 from bpe.data.formats.reading import Shard, split_by_token
 from bpe.errors import check_int
@@ -53,6 +53,7 @@ class ShardFormat:
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
         has_row_groups: whether documents are gathered to row groups, which several threads encode.
+        compresses: whether row groups are compressed, which takes twice the time of encoding texts.
         bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
@@ -66,6 +67,7 @@ class ShardFormat:
     mask_suffix: str = ""
     header_size: int = 0
     has_row_groups: bool = False
+    compresses: bool = False
     bos_eos: tuple[bool, bool] = (False, False)
 
     def choose_dtype(self, largest_id: int) -> np.dtype[Any]:
@@ -131,6 +133,8 @@ class ShardWriter:
 
     #: The largest numbers of tokens in a shard and in a document.
     max_tokens = max_document = (1 << 63) - 1
+    #: Whether `open_target` may be used: the first file has the ids and nothing else, and the others take little time.
+    takes_targets = True
 
     def __init__(
         self,
@@ -178,28 +182,41 @@ class ShardWriter:
         begins_document: bool = True,
         ends_document: bool = True,
         mask: NDArray[np.uint8] | None = None,
+        target: FileTarget | None = None,
     ) -> None:
         """Write documents: `ids` of all of them, and the number of ids of each.
 
         With `begins_document=False` the first document continues the last one of the previous call; with
         `ends_document=False` the last one continues in the next call. `mask` has one byte for each id (0: no loss for
-        this token).
+        this token). The first ids are those that `target`, from `open_target`, has written; `ids` has the others.
 
         Raises:
             ValueError: for ids, lengths or counts that the format cannot hold; nothing of this call is written then.
             OSError: for a write error, such as a full disk; it names the file.
 
         """
-        ends = self._check_documents(ids, lengths, begins_document, mask)
+        n_ids = len(ids) + (0 if target is None else target.n_ids)
+        ends = self._check_documents(ids, n_ids, lengths, begins_document, mask)
         if not len(lengths):
             return
         complete_ends = ends if ends_document else ends[:-1]
+        if target is not None:
+            self._files[0].add_target(target)
         self._write(ids, complete_ends, mask)
-        self.n_tokens += len(ids)
+        self.n_tokens += n_ids
         if len(complete_ends):
             self._last_end = int(complete_ends[-1])
             self.n_documents += len(complete_ends)
         self._has_open_document = not ends_document
+
+    def open_target(self, max_ids: int) -> FileTarget:
+        """Open a target for the ids of the next call of `write`, less than `max_ids` of them."""
+        return self._files[0].open_target(self._dtype, max_ids, self._threads.team.size)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no document was written, not even a part of one."""
+        return not (self.n_documents or self._has_open_document)
 
     def finish(self) -> list[WrittenFile]:
         """Write everything to the disk, and rename the files into place, the one that makes the shard valid last."""
@@ -256,7 +273,12 @@ class ShardWriter:
     # Checks -----------------------------------------------------------------------------------------------------------
 
     def _check_documents(
-        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins_document: bool, mask: NDArray[np.uint8] | None
+        self,
+        ids: NDArray[Any],
+        n_ids: int,
+        lengths: NDArray[np.int64],
+        begins_document: bool,
+        mask: NDArray[np.uint8] | None,
     ) -> NDArray[np.int64]:
         """Check the arguments of `write` before anything is written; returns the positions of the documents' ends."""
         if begins_document == self._has_open_document and len(lengths):
@@ -265,9 +287,9 @@ class ShardWriter:
                 f"begins_document is {begins_document}, but the last document {state} complete; see ShardWriter.write"
             )
         ends, min_length = sum_lengths(np.ascontiguousarray(lengths, dtype=np.int64), self.n_tokens)
-        n_ids = int(ends[-1]) - self.n_tokens if len(ends) else 0
-        if n_ids != len(ids) or min_length < 0:
-            raise ValueError(f"the lengths add up to {n_ids}, but there are {len(ids)} ids; they must be equal")
+        total = int(ends[-1]) - self.n_tokens if len(ends) else 0
+        if total != n_ids or min_length < 0:
+            raise ValueError(f"the lengths add up to {total}, but there are {n_ids} ids; they must be equal")
         if self._masks != (mask is not None) and len(lengths):
             state_of_call = "has none" if self._masks else "has one"
             raise ValueError(
@@ -275,7 +297,7 @@ class ShardWriter:
             )
         if mask is not None and (len(mask) != len(ids) or mask.dtype != np.uint8):
             raise ValueError(f"the mask is {mask.dtype}, {len(mask)} long; it must be uint8, {len(ids)} long")
-        self._check_limits(len(ids), ends)
+        self._check_limits(n_ids, ends)
         return ends
 
     def _check_limits(self, n_ids: int, ends: NDArray[np.int64]) -> None:

@@ -3,14 +3,14 @@
 A kernel (`bpe/formats/_json_tokens.pyx`) reads those of usual files; `ParsedLists` reads any, and names the position of
 what is invalid. Special tokens are removed from either before it becomes a `Vocabulary`.
 
-Writing joins slices of bytes, without an object for each line: 50 ms for a vocabulary of 50,000 tokens, 190 ms with a
-formatted string for each line, which stalls other threads besides.
+The kernel joins the lines that are written, too, without an object for each and without the GIL. A file of 100,000
+tokens takes 28 ms; 64 where NumPy had the positions of all slices, which stalled other threads besides.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bpe.base.offsets import compute_offsets
-from bpe.base.records import dataclass
 from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
@@ -280,35 +279,33 @@ def _quote_letters() -> NDArray[np.uint8]:
     return np.array([list(letter) for letter in quoted_letters], dtype=np.uint8)
 
 
-@dataclass(frozen=True)
-class _Slices:
-    """Texts: text i is `blob[starts[i] : starts[i] + lengths[i]]`."""
-
-    blob: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    def take(self, indices: NDArray[np.integer]) -> _Slices:
-        """Return the texts of these indices."""
-        return _Slices(self.blob, self.starts[indices], self.lengths[indices])
+#: Texts: text i is `blob[starts[i] : starts[i] + lengths[i]]` of (blob, starts, lengths).
+_Texts: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]"
 
 
 def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, bytes]:
     """Write the lines of the vocab (the ordinary tokens, and these names of others) and the lines of the merges."""
-    ids = np.sort(np.append(np.flatnonzero(spec.vocabulary.kinds == ORDINARY), np.array(list(names), dtype=np.int64)))
-    tokens = _spell_tokens(spec, names)
-    entries = _join_lines((b',\n      "', b'": ', b""), tokens.take(ids), _spell_numbers(ids))
-    return entries, _join_lines((b',\n      ["', b'", "', b'"]'), *map(tokens.take, spec.merges.T))
+    ids = np.append(np.flatnonzero(spec.vocabulary.kinds == ORDINARY), np.array(list(names), dtype=np.int64))
+    ids.sort(kind="stable")  # linear, since most are in order
+    blob, starts, lengths = _spell_tokens(spec, names)
+    tokens, left, right = ((blob, starts[rows], lengths[rows]) for rows in (ids, *spec.merges.T))
+    return (
+        _finish_lines(_json_tokens.join_lines([b',\n      "', b'": ', b""], [tokens, ids])),
+        _finish_lines(_json_tokens.join_lines([b',\n      ["', b'", "', b'"]'], [left, right])),
+    )
 
 
-def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
+def _finish_lines(lines: bytes) -> bytes:
+    """Remove the comma before the first line, and end the last one."""
+    return lines.removeprefix(b",") + b"\n    " if lines else b""
+
+
+def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Texts:
     """Spell the tokens, by id, as between the quotes of JSON strings; `names` has the texts of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
-        letters = _quote_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
-        bounds = compute_offsets(1 + (letters[:, 1] != 0))[vocabulary.offsets]
-        padded_letters = letters.ravel()
-        blob, starts, lengths = padded_letters[padded_letters != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
+        letters, bounds = _json_tokens.spell_letters(vocabulary.blob, vocabulary.offsets, _quote_letters())
+        blob, starts, lengths = letters.tobytes(), bounds[:-1].copy(), np.diff(bounds)
     else:
         ordinary_ids = np.flatnonzero(vocabulary.kinds == ORDINARY)
         texts = [_quote(token.decode()) for _, token in vocabulary.items(ORDINARY)]
@@ -318,34 +315,9 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
     quoted_names, other_ids = list(map(_quote, names.values())), list(names)
     bounds = compute_offsets(list(map(len, quoted_names))) + len(blob)
     starts[other_ids], lengths[other_ids] = bounds[:-1], np.diff(bounds)
-    return _Slices(np.frombuffer(blob + b"".join(quoted_names), dtype=np.uint8), starts, lengths)
+    return np.frombuffer(blob + b"".join(quoted_names), dtype=np.uint8), starts, lengths
 
 
 def _quote(text: str) -> bytes:
     """Spell a text as between the quotes of a JSON string."""
     return encode_basestring(text)[1:-1].encode()
-
-
-def _spell_numbers(numbers: NDArray[np.int64]) -> _Slices:
-    """Spell numbers in decimal digits."""
-    digits = "".join(map(str, numbers.tolist())).encode()
-    bounds = compute_offsets(1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right"))
-    return _Slices(np.frombuffer(digits, dtype=np.uint8), bounds[:-1], np.diff(bounds))
-
-
-def _join_lines(separators: Sequence[bytes], *columns: _Slices) -> bytes:
-    """Join one text of each column to a line, with constants before, between and after. The first line has no comma.
-
-    A kernel joins the slices: a tenth of the time of formatting 50,000 lines.
-    """
-    count, width = len(columns[0].starts), len(separators) + len(columns)
-    if not count:
-        return b""
-    blob = np.concatenate([np.frombuffer(b"".join(separators), dtype=np.uint8), *(column.blob for column in columns)])
-    bases = compute_offsets([len(text) for text in separators] + [len(column.blob) for column in columns])
-    starts, lengths = np.empty((2, count, width), dtype=np.int64)
-    for i, text in enumerate(separators):
-        starts[:, 2 * i], lengths[:, 2 * i] = bases[i], len(text)
-    for i, column in enumerate(columns):
-        starts[:, 2 * i + 1], lengths[:, 2 * i + 1] = column.starts + bases[len(separators) + i], column.lengths
-    return join_slices(blob, starts.ravel(), lengths.ravel())[0].tobytes().removeprefix(b",") + b"\n    "

@@ -1,0 +1,91 @@
+"""Ids that the threads which encode them write to a file, against an array of the same ids."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe.data.formats._file_writer import FileTarget
+from bpe.data.formats.files import ShardFile
+from bpe.encode.blocks import BlockIds, encode_next_blocks
+
+#: 18 MB of text and ids of one byte each: more than two windows of 8 MB, even with ids of 16 bits.
+WORDS = np.random.default_rng(1).integers(97, 123, (30_000, 6)).astype(np.uint8)
+TEXT = np.insert(WORDS, 6, 32, axis=1).tobytes() * 86
+TOKENIZER = bpe.train(texts=["aa"], vocab_size=256)
+IDS = np.array([TOKENIZER.encode(chr(byte))[0] for byte in range(128)])[np.frombuffer(TEXT, np.uint8)]
+
+
+@pytest.fixture(params=["disk", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder on disk, and one in memory, where four threads and more write through mappings."""
+    if request.param == "disk":
+        yield tmp_path
+    elif not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no /dev/shm")
+    else:
+        with TemporaryDirectory(dir="/dev/shm") as name:
+            yield Path(name)
+
+
+def encode(path: Path, target: FileTarget, threads: int) -> BlockIds:
+    """Encode a file in one document: the target takes the first ids."""
+    engine, sources = TOKENIZER._engine, bpe.Sources(path)
+    with closing(sources.blocks(None, threads, unsplittable=[])) as blocks:
+        part = encode_next_blocks(engine, blocks, threads, len(TEXT), out=target)
+    assert part is not None
+    return part
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("<u2"), np.dtype("<i4"), np.dtype("<u4")], ids=str)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_target_writes_the_first_ids(folder: Path, dtype: np.dtype, threads: int) -> None:
+    """Until the ids would be `max_ids`: those of later blocks are returned, and no more are begun."""
+    (folder / "text").write_bytes(TEXT)
+    max_ids = len(TEXT) * 9 // 10
+    file = ShardFile(folder / "ids", header_size=8)
+    file.write_array(IDS[:3].astype(np.uint32), dtype)
+    target = file.open_target(dtype, max_ids, threads)
+    part = encode(folder / "text", target, threads)
+    assert target.is_full
+    assert max_ids - (1 << 18) <= target.n_ids < max_ids
+    n_ids = target.n_ids + len(part.ids)
+    assert part.lengths.tolist() == [n_ids]
+    assert threads > 1 or n_ids < max_ids + (1 << 18)
+    assert np.array_equal(part.ids, IDS[target.n_ids : n_ids])
+    file.add_target(target)
+    file.write_array(part.ids, dtype)
+    file.sync(b"a header")
+    written = file.commit()
+    expected = b"a header" + np.concatenate((IDS[:3], IDS[:n_ids])).astype(dtype).tobytes()
+    assert (folder / "ids").read_bytes() == expected
+    assert (written.size, written.crc32) == (len(expected), f"{zlib.crc32(expected):08x}")
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_an_id_that_is_too_large_is_refused(folder: Path, threads: int) -> None:
+    (folder / "text").write_bytes(TEXT)
+    with open(folder / "ids", "w+b") as file:
+        target = FileTarget(file.fileno(), 0, 1 << 40, threads, "ids.bin", narrows=True, max_id=0x3F)
+        with pytest.raises(ValueError, match="id 220 does not fit the shard's dtype, uint16; ids are from 0 to 63"):
+            encode(folder / "text", target, threads)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("threads", [1, 5])
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path, threads: int) -> None:
+    (tmp_path / "text").write_bytes(TEXT)
+    with open("/dev/full", "r+b", buffering=0) as file:
+        target = FileTarget(file.fileno(), 0, 1 << 40, threads, "ids.bin")
+        with pytest.raises(OSError, match=r"No space left on device: 'ids\.bin'"):
+            encode(tmp_path / "text", target, threads)
+        with pytest.raises(ValueError, match="position is 3; ids begin at a multiple of their size"):
+            FileTarget(file.fileno(), 3, 1 << 40, threads, "ids.bin", narrows=True, max_id=0xFFFF)
