@@ -66,6 +66,11 @@ def with_fast_batch(method: _Method) -> _Method:
     return cast("_Method", wraps(method)(_fast_path.with_fast_batch(method, TokenBatch)))
 
 
+def with_fast_count(method: _Method) -> _Method:
+    """Wrap `count_tokens` likewise."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_count(method)))
+
+
 class Tokenizer:
     """Turns text into token ids and back.
 
@@ -489,6 +494,7 @@ class Tokenizer:
         disallowed_special: Allowed = (),
     ) -> NDArray[np.int64]: ...
 
+    @with_fast_count
     def count_tokens(
         self,
         text: TextLike | Iterable[TextLike],

@@ -174,6 +174,28 @@ cdef class Encoder:
         emit_pieces(self, work, piece, chunk.n, False)
         return True
 
+    cdef Py_ssize_t count_ids(self, Workspace work, const Fragment* fragment) except -2:
+        """Count the ids of one text without the GIL; -1 if it has unknown symbols. No more ids are kept than a chunk's.
+        """
+        cdef Py_ssize_t n = 0
+        cdef size_t fragment_start = 0
+        cdef bint more = True
+        feed_fragments(work.feed, fragment, 1, self.scanner)
+        begin_watch(&work.scratch.watch)
+        try:
+            with nogil:
+                while more and not work.unknown:
+                    more = self.encode_chunk(work, NULL, &fragment_start)
+                    n += work.out.n
+                    work.scratch.watch.next -= work.out.n
+                    work.out.n = 0
+        except MemoryError:                                # the workspace may be inconsistent: drop it
+            raise
+        except BaseException:
+            self.give_back(work)
+            raise
+        return -1 if work.unknown else n
+
     # Split points of texts --------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:

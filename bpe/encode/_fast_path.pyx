@@ -18,13 +18,13 @@ from bpe.encode._encoder cimport SHORT_TEXT, Encoder
 from bpe.encode._pieces cimport split_each
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
-    fetch_shared_short, hash_word, load_short_key, get_state,
+    fetch_shared_short, hash_word, load_near_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._scanner cimport open_cursor, scan
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cnp.import_array()
 
@@ -51,7 +51,7 @@ def with_fast_encode(method):
 
     def encode(self, text, **options):
         cdef Encoder encoder
-        if need_no_check(options, False):
+        if not options or need_no_check(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
                 ids = encode_to_array(encoder, text)
@@ -70,7 +70,7 @@ def with_fast_batch(method, kind):
 
     def encode_batch(self, texts, **options):
         cdef Encoder encoder
-        if type(texts) is list and need_no_check(options, True):
+        if type(texts) is list and (not options or need_no_check(options, True)):
             encoder = self._fast_kernel
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
@@ -79,6 +79,56 @@ def with_fast_batch(method, kind):
         return method(self, texts, **options)
 
     return encode_batch
+
+
+def with_fast_count(method):
+    """Wrap `Tokenizer.count_tokens` in a fast path for one text, or a list of texts that are short together."""
+
+    def count_tokens(self, text, **options):
+        cdef Encoder encoder
+        if not options or need_no_check(options, True):
+            encoder = self._fast_kernel
+            if encoder is not None:
+                counted = count_short_texts(encoder, text) if type(text) is list else count_text(encoder, text)
+                if counted is not None:
+                    return counted
+        return method(self, text, **options)
+
+    return count_tokens
+
+
+cdef object count_text(Encoder encoder, text):
+    """Count the ids of a text; None if the method has to: for other types, long text that is not ASCII, and errors."""
+    cdef Workspace work = encoder.take_workspace()
+    cdef Py_ssize_t n = -1
+    cdef Fragment fragment
+    if encode_short(encoder, work, text):
+        n = work.out.n
+    elif view_long(encoder, text, &fragment):
+        n = encoder.count_ids(work, &fragment)
+    encoder.give_back(work)
+    return None if n < 0 else n
+
+
+cdef object count_short_texts(Encoder encoder, list texts):
+    """Count the ids of each of several texts, as `encode_short_texts` takes them: int64, or None."""
+    cdef cnp.npy_intp n = len(texts)
+    cdef Workspace work
+    cdef int64_t* count
+    cdef Py_ssize_t i = 0
+    if not are_short_together(texts):
+        return None
+    counts = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    count = <int64_t*>cnp.PyArray_DATA(counts)
+    work = encoder.take_workspace()
+    for text in texts:
+        work.out.n = 0
+        if i == n or not encode_short(encoder, work, text):
+            break
+        count[i] = <int64_t>work.out.n
+        i += 1
+    encoder.give_back(work)
+    return counts if i == n else None
 
 
 cdef object encode_to_array(Encoder encoder, text):
@@ -164,19 +214,27 @@ cdef bint need_no_check(dict options, bint batch) except -1:
     return True
 
 
+cdef bint are_short_together(list texts) except -1:
+    """Whether texts are so short that releasing the GIL does not pay."""
+    cdef Py_ssize_t total = 0
+    for text in texts:
+        total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
+        if total > MAX_BATCH_CHARS:
+            return False
+    return True
+
+
 cdef object encode_short_texts(Encoder encoder, list texts, kind):
     """Encode a list of texts to a batch; None if they are long together, or `encode_short` does not take one of them.
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
     cdef Workspace work
-    cdef Py_ssize_t total = 0, i = 0, n = len(texts)
+    cdef Py_ssize_t i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
-    for text in texts:
-        total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
-        if total > MAX_BATCH_CHARS:
-            return None
+    if not are_short_together(texts):
+        return None
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
@@ -197,42 +255,59 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
 cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
-    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
+    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]            # a copy, which can be read in steps of 64 bytes
     cdef Fragment fragment
     cdef CodeUnits units
-    cdef const byte_t* readable = NULL
+    cdef bint is_ascii = False
+    fragment.text = utf8
     if type(text) is str:
         units = units_of(text)
-        fragment.text, fragment.size = units.data, units.n
-        if units.width:
-            if max_utf8_size(&units) > SHORT_TEXT:
-                return False
-            fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
-            readable = utf8 + SHORT_TEXT + UTF8_PADDING
+        if max_utf8_size(&units) > SHORT_TEXT:
+            return False
+        is_ascii = units.width == 0
+        if is_ascii:
+            fragment.size = units.n
+            memcpy(utf8, units.data, units.n)
+        else:
+            fragment.size = to_utf8(&units, utf8)
     elif type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
-        fragment.text, fragment.size = <bytes>text, len(<bytes>text)
+        fragment.size = len(<bytes>text)
+        if fragment.size > SHORT_TEXT:
+            return False
+        memcpy(utf8, <const byte_t*><bytes>text, fragment.size)
     else:
         return False
-    if fragment.size <= MAX_TINY_BYTES:
-        if readable == NULL:
-            readable = fragment.text + fragment.size
-        if append_short(encoder, work, fragment.text, fragment.size, readable):
-            return True
-    if fragment.size >= SHORT_TEXT:
-        return False
+    memset(utf8 + fragment.size, 0, UTF8_PADDING)
+    if fragment.size <= MAX_TINY_BYTES and append_tiny(encoder, work, utf8, fragment.size, is_ascii):
+        return True
     feed_fragments(work.feed, &fragment, 1, encoder.scanner)
+    work.feed.in_one_buffer, work.feed.readable = True, utf8 + fragment.size + UTF8_PADDING
+    work.feed.is_padded, work.feed.is_ascii = True, is_ascii
     encoder.encode_feed(work, NULL)
     return not work.unknown
 
 
-cdef bint append_short(
-    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, const byte_t* readable
+cdef bint view_long(Encoder encoder, text, Fragment* fragment) except -1:
+    """Set a fragment to a text that is too long for `encode_short`; False if the kernel does not take it unchanged."""
+    cdef CodeUnits units
+    if type(text) is str:
+        units = units_of(text)
+        fragment.text, fragment.size = units.data, units.n
+        return units.width == 0 and units.n > SHORT_TEXT
+    if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
+        fragment.text, fragment.size = <bytes>text, len(<bytes>text)
+        return fragment.size > SHORT_TEXT
+    return False
+
+
+cdef bint append_tiny(
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
     """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
-    Nothing at or past `readable` is read.
+    64 zeros follow the text.
     """
-    cdef size_t n_before = work.out.n, three_byte_chars = count_three_byte_chars(text, size)
+    cdef size_t n_before = work.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
     cdef Cache* cache = &work.cache
     cdef Feed* feed = work.feed
     cdef const Py_ssize_t* start = feed.start
@@ -249,13 +324,14 @@ cdef bint append_short(
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
+    feed.cursor.is_padded = True
     n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
         n = split_each(feed, &encoder.splits.tables, MAX_PIECES, work.chunk.roles)
         start, end = feed.part_start, feed.part_end
     for i in range(n):                                     # prefetches for all before the first is looked up
-        compute_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
+        compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])
     for i in range(n):
         values[i] = 0
         if end[i] - start[i] <= SHORT_WORD:
@@ -282,19 +358,19 @@ cdef bint append_short(
 
 
 cdef inline void compute_keys(
-    const Cache* cache, const byte_t* word, Py_ssize_t length, const byte_t* readable, uint64_t* lo, uint64_t* hi
+    const Cache* cache, const byte_t* word, Py_ssize_t length, uint64_t* lo, uint64_t* hi
 ) noexcept nogil:
-    """Set the keys of a word, and prefetch the first line where it may be.
+    """Set the keys of a word, and prefetch the first line where it may be; 8 bytes can be read from any of its bytes.
 
     For a word of more than MIDDLE_WORD bytes, `lo` is its hash.
     """
     hi[0] = EMPTY_KEY
     if length <= SHORT_WORD:
-        lo[0] = load_short_key(word, length, readable)
+        lo[0] = load_near_key(word, length)
         prefetch_front(cache, lo[0])
     elif length <= MIDDLE_WORD:
         memcpy(lo, word, 8)
-        hi[0] = load_short_key(word + 8, length - 8, readable)
+        hi[0] = load_near_key(word + 8, length - 8)
         prefetch_line(cache.words, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
