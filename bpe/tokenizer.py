@@ -71,6 +71,11 @@ def with_fast_count(method: _Method) -> _Method:
     return cast("_Method", wraps(method)(_fast_path.with_fast_count(method)))
 
 
+def with_fast_offsets(method: _Method) -> _Method:
+    """Wrap `encode_with_offsets` likewise."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_offsets(method)))
+
+
 class Tokenizer:
     """Turns text into token ids and back.
 
@@ -207,6 +212,7 @@ class Tokenizer:
         """
         return encode_spans(self._engine, spans, allowed_special)
 
+    @with_fast_offsets
     def encode_with_offsets(
         self,
         text: TextLike,

@@ -42,3 +42,6 @@ cdef class Encoder:
     cdef Workspace take_workspace(self)
     cdef int give_back(self, Workspace work) except -1
     cdef object take_ids(self, Workspace work)
+
+
+cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1

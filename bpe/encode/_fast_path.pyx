@@ -10,11 +10,11 @@ cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list
 from bpe.base._memory cimport hash_bytes
-from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
+from bpe.base._types cimport byte_t, token_t
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, unit_at, units_of
 from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
-from bpe.encode._encoder cimport SHORT_TEXT, Encoder
+from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_fragment
 from bpe.encode._pieces cimport split_each
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
@@ -23,7 +23,7 @@ from bpe.encode._word_cache cimport (
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._scanner cimport open_cursor, scan
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cnp.import_array()
@@ -374,3 +374,121 @@ cdef inline void compute_keys(
         prefetch_line(cache.words, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
+
+
+# Offsets --------------------------------------------------------------------------------------------------------------
+
+
+cdef class OffsetKernel:
+    """Encodes texts with offsets, for tokenizers whose tokens are parts of the text; `lengths` is their bytes by id."""
+
+    cdef Encoder encoder
+    cdef const uint32_t[::1] lengths
+
+    def __cinit__(self, Encoder encoder not None, const uint32_t[::1] lengths not None):
+        self.encoder, self.lengths = encoder, lengths
+
+    cdef object encode(self, text, bint in_chars):
+        """Encode a text to (ids, spans); None if it has surrogates or unknown symbols, or its tokens leave out text."""
+        cdef Encoder encoder = self.encoder
+        cdef Workspace work = encoder.take_workspace()
+        cdef CodeUnits units
+        cdef cnp.npy_intp[2] shape
+        cdef bint located
+        if not encode_text(encoder, work, text, &units):
+            encoder.give_back(work)
+            return None
+        shape[0], shape[1] = work.out.n, 2
+        spans = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT64, 0)
+        if units.width == 0:
+            located = locate_bytes(self, work.out.data, work.out.n, units.n, <int64_t*>cnp.PyArray_DATA(spans))
+        else:
+            located = locate_characters(
+                self, work.out.data, work.out.n, &units, in_chars, <int64_t*>cnp.PyArray_DATA(spans)
+            )
+        ids = encoder.take_ids(work)
+        return (ids, spans) if located else None
+
+
+def with_fast_offsets(method):
+    """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls.
+
+    `self._offset_encoder.kernel` is an `OffsetKernel`, or None if tokens may differ from the text.
+    """
+
+    def encode_with_offsets(self, text, unit="char", **options):
+        cdef OffsetKernel kernel
+        cdef bint in_chars
+        if (not options or need_no_check(options, False)) and type(unit) is str:
+            in_chars = unit == "char"
+            kernel = self._offset_encoder.kernel if in_chars or unit == "byte" else None
+            if kernel is not None and (type(text) is str or not in_chars):
+                encoded = kernel.encode(text, in_chars)
+                if encoded is not None:
+                    return encoded
+        return method(self, text, unit, **options)
+
+    return encode_with_offsets
+
+
+cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) except -1:
+    """Write the ids of a text of any length, and set its characters; False if the kernel cannot."""
+    cdef Fragment fragment
+    if type(text) is str:
+        units[0] = units_of(text)
+    elif type(text) is bytes:
+        units[0] = CodeUnits(data=<const byte_t*><bytes>text, n=len(<bytes>text), width=0)
+    else:
+        return False
+    if encode_short(encoder, work, text):
+        return True
+    if work.unknown:
+        return False
+    if units.width:
+        try:
+            text = (<str>text).encode()
+        except UnicodeEncodeError:
+            return False
+    if not view_long(encoder, text, &fragment):
+        return False
+    encode_fragment(encoder, work, &fragment)
+    return not work.unknown
+
+
+cdef bint locate_bytes(
+    OffsetKernel kernel, const token_t* ids, Py_ssize_t n, Py_ssize_t size, int64_t* span
+) noexcept nogil:
+    """Set the start and end of each of n tokens in bytes; whether they end at `size`."""
+    cdef const uint32_t* lengths = &kernel.lengths[0] if n else NULL
+    cdef size_t limit = kernel.lengths.shape[0]
+    cdef int64_t position = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        span[2 * i] = position
+        position += lengths[ids[i]] if ids[i] < limit else 0
+        span[2 * i + 1] = position
+    return position == size
+
+
+cdef bint locate_characters(
+    OffsetKernel kernel, const token_t* ids, Py_ssize_t n, const CodeUnits* text, bint in_chars, int64_t* span
+) noexcept nogil:
+    """Set the spans of tokens of a text that is not ASCII; False if it has surrogates, or if they are not its bytes."""
+    cdef const uint32_t* lengths = &kernel.lengths[0] if n else NULL
+    cdef size_t limit = kernel.lengths.shape[0]
+    cdef int64_t position = 0, n_chars = 0, chars_end = 0  # characters that start before `position`, and their bytes
+    cdef uint32_t code
+    cdef Py_ssize_t i
+    for i in range(n):
+        span[2 * i] = n_chars - (chars_end > position) if in_chars else position
+        position += lengths[ids[i]] if ids[i] < limit else 0
+        while chars_end < position:
+            if n_chars == text.n:
+                return False
+            code = unit_at(text, n_chars)
+            if code - <uint32_t>0xD800 < 0x800:
+                return False
+            chars_end += 1 + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000)
+            n_chars += 1
+        span[2 * i + 1] = n_chars if in_chars else position
+    return n_chars == text.n and chars_end == position
