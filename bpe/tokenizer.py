@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
+    from bpe.encode._special_encoder import SpecialEncoder
     from bpe.encode.engine import BosEos
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -181,6 +182,11 @@ class Tokenizer:
             return ids
         prepended, appended = (np.array(part, dtype=np.uint32) for part in self._spec.template)
         return np.concatenate((prepended, ids, appended))
+
+    @cached_property
+    def _fast_specials(self) -> SpecialEncoder | None:
+        """For the fast path of `encode`: what encodes texts with all special tokens allowed, or None."""
+        return self._engine.fast_specials
 
     @cached_property
     def _exact_engine(self) -> Engine:

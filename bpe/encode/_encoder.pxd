@@ -45,3 +45,4 @@ cdef class Encoder:
 
 
 cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1
+cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1

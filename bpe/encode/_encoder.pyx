@@ -278,29 +278,6 @@ cdef class Encoder:
         all_known = not work.unknown
         return self.take_ids(work), all_known
 
-    def encode_with_specials(
-        self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
-    ):
-        """Encode a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
-        cdef Workspace work
-        cdef Fragment fragment
-        cdef Py_ssize_t i, end, text_start = 0, n = starts.shape[0]
-        check_spans(starts, ends, len(text), True, True)
-        if ids.shape[0] != n:
-            raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
-        work = self.take_workspace()
-        prepare_output(work, len(text))
-        for i in range(n + 1):
-            end = starts[i] if i < n else len(text)
-            if end > text_start:
-                fragment.text, fragment.size = <const byte_t*>text + text_start, end - text_start
-                encode_fragment(self, work, &fragment)
-            if i < n:
-                append_id(&work.out, ids[i])
-                text_start = ends[i]
-        all_known = not work.unknown
-        return self.take_ids(work), all_known
-
     def encode_pretokens(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
         """Encode a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
         cdef Workspace work

@@ -16,6 +16,7 @@ from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_fragment
 from bpe.encode._pieces cimport split_each
+from bpe.encode._special_encoder cimport SpecialEncoder
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
     fetch_shared_short, hash_word, load_near_key, get_state,
@@ -46,20 +47,35 @@ cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed
 def with_fast_encode(method):
     """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
-    The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged.
+    The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged; `_fast_specials` is a
+    `SpecialEncoder` for `allowed_special="all"`, or None.
     """
 
     def encode(self, text, **options):
         cdef Encoder encoder
+        cdef SpecialEncoder special_encoder
         if not options or need_no_check(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
                 ids = encode_to_array(encoder, text)
                 if ids is not None:
                     return ids
+        elif allows_all(options) and (type(text) is str or type(text) is bytes):
+            special_encoder = self._fast_specials
+            if special_encoder is not None:
+                ids = special_encoder.encode(text)
+                if ids is not None:
+                    return ids
         return method(self, text, **options)
 
     return encode
+
+
+cdef bint allows_all(dict options) except -1:
+    """Whether options are `allowed_special="all"`, and no special token is disallowed."""
+    allowed = options.get("allowed_special")
+    n_others = <Py_ssize_t>(options.get("disallowed_special") is NO_NAMES)
+    return len(options) == 1 + n_others and type(allowed) is str and <str>allowed == "all"
 
 
 def with_fast_batch(method, kind):
