@@ -77,6 +77,11 @@ def with_fast_offsets(method: _Method) -> _Method:
     return cast("_Method", wraps(method)(_fast_path.with_fast_offsets(method)))
 
 
+def with_fast_truncate(method: _Method) -> _Method:
+    """Wrap `truncate` likewise."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_truncate(method)))
+
+
 class Tokenizer:
     """Turns text into token ids and back.
 
@@ -293,6 +298,7 @@ class Tokenizer:
     @overload
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
 
+    @with_fast_truncate
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
         """The beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
 

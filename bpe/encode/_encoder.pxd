@@ -35,6 +35,7 @@ cdef class Encoder:
 
     cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil
     cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* fragment_start) except -1 nogil
+    cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1
     cdef Py_ssize_t count_ids(self, Workspace work, const Fragment* fragment) except -2
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil
     cdef Py_ssize_t find_next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil

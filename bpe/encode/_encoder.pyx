@@ -196,6 +196,24 @@ cdef class Encoder:
             raise
         return -1 if work.unknown else n
 
+    cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1:
+        """Write the first ids of one text, without the GIL, until they are more than `max_ids`; whether they are all.
+        """
+        cdef size_t fragment_start = 0
+        cdef bint more = True
+        feed_fragments(work.feed, fragment, 1, self.scanner)
+        begin_watch(&work.scratch.watch)
+        try:
+            with nogil:
+                while more and work.out.n <= max_ids:
+                    more = self.encode_chunk(work, NULL, &fragment_start)
+        except MemoryError:                                # the workspace may be inconsistent: drop it
+            raise
+        except BaseException:
+            self.give_back(work)
+            raise
+        return not more
+
     # Split points of texts --------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:

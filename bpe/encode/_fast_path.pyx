@@ -22,6 +22,7 @@ from bpe.encode._word_cache cimport (
     fetch_shared_short, hash_word, load_near_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
+from bpe.pretokenize._char_scanner cimport get_skip_gap
 from bpe.pretokenize._scanner cimport open_cursor, scan
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -35,10 +36,12 @@ cdef extern from *:
         return ((PyTypeObject*)kind)->tp_alloc((PyTypeObject*)kind, 0);
     }
     """
+    bint PyUnicode_IS_ASCII(object text)
     object new_object "bpe_new_object"(object kind)    # of a class, without `__init__`
 
 cdef enum:
     MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
+    MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
     MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
 
 cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
@@ -271,33 +274,37 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
 cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
-    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]            # a copy, which can be read in steps of 64 bytes
-    cdef Fragment fragment
+    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
     cdef CodeUnits units
-    cdef bint is_ascii = False
-    fragment.text = utf8
     if type(text) is str:
         units = units_of(text)
-        if max_utf8_size(&units) > SHORT_TEXT:
-            return False
-        is_ascii = units.width == 0
-        if is_ascii:
-            fragment.size = units.n
-            memcpy(utf8, units.data, units.n)
-        else:
-            fragment.size = to_utf8(&units, utf8)
-    elif type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
-        fragment.size = len(<bytes>text)
-        if fragment.size > SHORT_TEXT:
-            return False
-        memcpy(utf8, <const byte_t*><bytes>text, fragment.size)
-    else:
+        if units.width == 0:
+            return append_short(encoder, work, units.data, units.n, True)
+        return max_utf8_size(&units) <= SHORT_TEXT and append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
+    if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
+        return append_short(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
+    return False
+
+
+cdef bint append_short(
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+) except -1:
+    """Append the ids of UTF-8 likewise."""
+    cdef byte_t padded[SHORT_TEXT + UTF8_PADDING]
+    if size > SHORT_TEXT:
         return False
-    memset(utf8 + fragment.size, 0, UTF8_PADDING)
-    if fragment.size <= MAX_TINY_BYTES and append_tiny(encoder, work, utf8, fragment.size, is_ascii):
+    memcpy(padded, text, size)
+    return append_padded(encoder, work, padded, size, is_ascii)
+
+
+cdef bint append_padded(Encoder encoder, Workspace work, byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
+    """Append the ids of UTF-8 that has room for UTF8_PADDING bytes after it."""
+    cdef Fragment fragment = Fragment(text=text, size=size, token=0)
+    memset(text + size, 0, UTF8_PADDING)                   # the scanner and the keys read vectors of the text
+    if size <= MAX_TINY_BYTES and append_tiny(encoder, work, text, size, is_ascii):
         return True
     feed_fragments(work.feed, &fragment, 1, encoder.scanner)
-    work.feed.in_one_buffer, work.feed.readable = True, utf8 + fragment.size + UTF8_PADDING
+    work.feed.in_one_buffer, work.feed.readable = True, text + size + UTF8_PADDING
     work.feed.is_padded, work.feed.is_ascii = True, is_ascii
     encoder.encode_feed(work, NULL)
     return not work.unknown
@@ -400,9 +407,11 @@ cdef class OffsetKernel:
 
     cdef Encoder encoder
     cdef const uint32_t[::1] lengths
+    cdef bint are_adjacent    # whether no text is left out between tokens
 
     def __cinit__(self, Encoder encoder not None, const uint32_t[::1] lengths not None):
         self.encoder, self.lengths = encoder, lengths
+        self.are_adjacent = get_skip_gap(encoder.scanner) == NULL
 
     cdef object encode(self, text, bint in_chars):
         """Encode a text to (ids, spans); None if it has surrogates or unknown symbols, or its tokens leave out text."""
@@ -425,6 +434,50 @@ cdef class OffsetKernel:
         ids = encoder.take_ids(work)
         return (ids, spans) if located else None
 
+    cdef object truncate(self, text, Py_ssize_t max_tokens):
+        """Cut a text as `offsets.truncate` does; None where `encode` is. Only the beginning of the text is encoded."""
+        cdef Encoder encoder = self.encoder
+        cdef Workspace work
+        cdef Fragment fragment
+        cdef Py_ssize_t i, cut, end = 0
+        cdef bytes data = None                             # keeps the memory of the fragment
+        if type(text) is bytes or not PyUnicode_IS_ASCII(text):
+            try:
+                data = text if type(text) is bytes else (<str>text).encode()
+            except UnicodeEncodeError:
+                return None
+            fragment.text, fragment.size = data, len(data)
+        else:
+            fragment.text, fragment.size = units_of(text).data, len(<str>text)
+        work = encoder.take_workspace()
+        is_whole = append_short(encoder, work, fragment.text, fragment.size, data is None)
+        if not is_whole and not work.unknown:
+            is_whole = encoder.encode_until(work, &fragment, max_tokens)
+        if work.unknown:
+            encoder.give_back(work)
+            return None
+        if is_whole and work.out.n <= <size_t>max_tokens:
+            encoder.give_back(work)
+            return text
+        for i in range(max_tokens):
+            end += self.measure(work.out.data[i])
+        for i in range(max_tokens, 0, -1):
+            cut = end
+            while 0 < cut < fragment.size and fragment.text[cut] & 0xC0 == 0x80:
+                cut -= 1
+            if count_prefix(encoder, &fragment, cut, data is None) <= max_tokens:
+                break
+            end -= self.measure(work.out.data[i - 1])
+        else:
+            cut = 0
+        encoder.give_back(work)
+        if data is None:
+            return text[:cut]
+        return data[:cut] if type(text) is bytes else data[:cut].decode()
+
+    cdef inline Py_ssize_t measure(self, token_t token) noexcept:
+        return self.lengths[token] if token < <size_t>self.lengths.shape[0] else 0
+
 
 def with_fast_offsets(method):
     """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls.
@@ -445,6 +498,35 @@ def with_fast_offsets(method):
         return method(self, text, unit, **options)
 
     return encode_with_offsets
+
+
+def with_fast_truncate(method):
+    """Wrap `Tokenizer.truncate` in the kernel likewise."""
+
+    def truncate(self, text, max_tokens, **options):
+        cdef OffsetKernel kernel
+        if not options and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
+            kernel = self._offset_encoder.kernel
+            if kernel is not None and kernel.are_adjacent and (type(text) is str or type(text) is bytes):
+                beginning = kernel.truncate(text, max_tokens)
+                if beginning is not None:
+                    return beginning
+        return method(self, text, max_tokens, **options)
+
+    return truncate
+
+
+cdef Py_ssize_t count_prefix(Encoder encoder, const Fragment* text, Py_ssize_t size, bint is_ascii) except -2:
+    """Count the ids of the first `size` bytes of a text by themselves."""
+    cdef Workspace work = encoder.take_workspace()
+    cdef Fragment fragment = Fragment(text=text.text, size=size, token=0)
+    cdef Py_ssize_t n
+    if append_short(encoder, work, text.text, size, is_ascii):
+        n = work.out.n
+    else:
+        n = encoder.count_ids(work, &fragment)
+    encoder.give_back(work)
+    return n
 
 
 cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) except -1:

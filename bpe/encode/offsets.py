@@ -65,8 +65,8 @@ class OffsetEncoder:
             and spec.normalizer is None
             and not (pretokenizer is not None and pretokenizer.add_prefix_space)
         )
-        is_pipeline = isinstance(pretokenizer, PipelinePretokenizer)
-        kernel = engine.fast_kernel if self._tokens_are_text and not is_pipeline else None
+        is_plain = not (self._must_merge_again or spec.byte_fallback or isinstance(pretokenizer, PipelinePretokenizer))
+        kernel = engine.fast_kernel if self._tokens_are_text and is_plain else None
         #: Encodes texts without special tokens; None if it cannot.
         self.kernel = None if kernel is None else OffsetKernel(kernel, spec.vocabulary.lengths)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base.utf8 import to_bytes
 from bpe.encode.engine import join_ids
+from bpe.encode.offsets import truncate
 
 CORPUS = ["low lower lowest don't 123 newest, 낮은 학교에 갔다 été ſ 😊 \n\n  wide-open"] * 4
 TOKENIZERS = [
@@ -98,6 +99,22 @@ def test_offsets_refuse_what_the_method_refuses() -> None:
             tok.encode_with_offsets(*arguments, **keywords)
     assert tok.encode_with_offsets("low", unit="byte")[1].tolist() == tok.encode_with_offsets("low")[1].tolist()
     assert list(inspect.signature(tok.encode_with_offsets).parameters)[:2] == ["text", "unit"]
+
+
+@given(
+    st.sampled_from(TOKENIZERS),
+    st.lists(st.sampled_from(PIECES), max_size=100).map("".join),
+    st.integers(1, 100),
+    st.integers(0, 200) | st.integers(0, 1 << 40),
+)
+def test_truncation_in_the_kernel_is_that_of_the_method(
+    tok: bpe.Tokenizer, text: str, times: int, max_tokens: int
+) -> None:
+    for piece in (text * times, text.encode("utf-8", "replace") * times):
+        expected = truncate(TWINS[tok]._offset_encoder, piece, max_tokens, frozenset())
+        actual = tok.truncate(piece, max_tokens)
+        assert (actual, type(actual)) == (expected, type(expected))
+        assert actual is piece or tok.count_tokens(actual) <= max_tokens < tok.count_tokens(piece)
 
 
 NAMES = ["<|end|>", "<|e", "low<", "é!", "\n<"]
