@@ -9,6 +9,7 @@ Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list
+from bpe.base._ids cimport reserve
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, unit_at, units_of
@@ -19,11 +20,11 @@ from bpe.encode._pieces cimport split_each
 from bpe.encode._special_encoder cimport SpecialEncoder
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
-    fetch_shared_short, hash_word, load_near_key, get_state,
+    find_word, fetch_shared_short, has_ids, hash_word, load_near_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._char_scanner cimport get_skip_gap
-from bpe.pretokenize._scanner cimport open_cursor, scan
+from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -333,14 +334,14 @@ cdef bint append_tiny(
     cdef size_t n_before = work.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
     cdef Cache* cache = &work.cache
     cdef Feed* feed = work.feed
-    cdef const Py_ssize_t* start = feed.start
-    cdef const Py_ssize_t* end = feed.end
+    cdef Py_ssize_t* start = feed.start
+    cdef Py_ssize_t* end = feed.end
     cdef uint64_t lo[MAX_TINY_BYTES]
     cdef uint64_t hi[MAX_TINY_BYTES]
     cdef uint64_t values[MAX_TINY_BYTES]
     cdef const byte_t* word
     cdef uint64_t value
-    cdef Py_ssize_t n, i, length
+    cdef Py_ssize_t n, i, length, first = 0
     cdef bint is_splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
     if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.words) != CURRENT:
         return False
@@ -348,20 +349,27 @@ cdef bint append_tiny(
         return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
     feed.cursor.is_padded = True
-    n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
+    n = scan_bounds(&feed.cursor, feed.bounds, MAX_PIECES)
+    if n == 0:
+        n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
+    else:
+        if not is_splitting:
+            first = append_cached(work, text, feed.bounds, n)
+        for i in range(first, n):
+            feed.start[i], feed.end[i] = feed.bounds[i], feed.bounds[i + 1]
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
         n = split_each(feed, &encoder.splits.tables, MAX_PIECES, work.chunk.roles)
         start, end = feed.part_start, feed.part_end
-    for i in range(n):                                     # prefetches for all before the first is looked up
+    for i in range(first, n):                              # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])
-    for i in range(n):
+    for i in range(first, n):
         values[i] = 0
         if end[i] - start[i] <= SHORT_WORD:
             values[i] = find_front(cache, lo[i])
             if values[i] == 0:
                 prefetch_line(cache.words, hash_word(lo[i], EMPTY_KEY))
-    for i in range(n):
+    for i in range(first, n):
         value = values[i]
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
@@ -378,6 +386,37 @@ cdef bint append_tiny(
             return False
         emit_value(work, value)
     return True
+
+
+cdef inline Py_ssize_t append_cached(
+    Workspace work, const byte_t* text, const uint32_t* bounds, Py_ssize_t n
+) except -1:
+    """Append the ids of pieces up to the first one that is not found at once; returns their number."""
+    cdef const Cache* cache = &work.cache
+    cdef const byte_t* word
+    cdef token_t* out
+    cdef Py_ssize_t i, length
+    cdef uint64_t value, lo, hi
+    reserve(&work.out, 2 * n)
+    out = work.out.data + work.out.n
+    for i in range(n):
+        word, length = text + bounds[i], bounds[i + 1] - bounds[i]
+        if length <= SHORT_WORD:
+            value = find_front(cache, load_near_key(word, length))
+        elif length <= MIDDLE_WORD:
+            memcpy(&lo, word, 8)
+            hi = load_near_key(word + 8, length - 8)
+            value = find_word(cache.words, lo, hi, hash_word(lo, hi))
+        else:
+            n = i
+            break
+        if not has_ids(value):
+            n = i
+            break
+        out[0], out[1] = <token_t>value - 1, <token_t>(value >> 32) - 1
+        out += 1 + (value >> 32 != 0)
+    work.out.n = out - work.out.data
+    return n
 
 
 cdef inline void compute_keys(
