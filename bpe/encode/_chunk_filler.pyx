@@ -68,7 +68,7 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
     feed.fragments = fragments
     feed.n_fragments = n
     feed.n_done = 0
-    feed.in_one_buffer = feed.is_padded = feed.is_ascii = feed.is_open = False
+    feed.in_one_buffer = feed.is_ascii = feed.is_open = False
     feed.scanner = scanner
     feed.given_starts = NULL
     feed.n_found = feed.next = feed.n_bytes_taken = 0
@@ -99,9 +99,9 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
         fragment = &feed.fragments[feed.n_done]
         if fragment.size >= 0:
             open_cursor(&feed.cursor, feed.scanner, fragment.text, 0, fragment.size)
-            feed.cursor.is_padded = feed.is_padded
             if not feed.in_one_buffer:
                 feed.readable = fragment.text + fragment.size
+            feed.cursor.can_read_on = feed.readable - fragment.text - fragment.size >= 64
             feed.is_open = True
             feed.unit.end = feed.unit.digits_start = 0
             return True

@@ -306,7 +306,7 @@ cdef bint append_padded(Encoder encoder, Workspace work, byte_t* text, Py_ssize_
         return True
     feed_fragments(work.feed, &fragment, 1, encoder.scanner)
     work.feed.in_one_buffer, work.feed.readable = True, text + size + UTF8_PADDING
-    work.feed.is_padded, work.feed.is_ascii = True, is_ascii
+    work.feed.is_ascii = is_ascii
     encoder.encode_feed(work, NULL)
     return not work.unknown
 
@@ -348,7 +348,7 @@ cdef bint append_tiny(
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
-    feed.cursor.is_padded = True
+    feed.cursor.can_read_on = True
     n = scan_bounds(&feed.cursor, feed.bounds, MAX_PIECES)
     if n == 0:
         n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)

@@ -2,6 +2,7 @@
 
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._types cimport byte_t
+from bpe.base._utf8 cimport CodeUnits
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace
@@ -14,7 +15,9 @@ cdef class SpecialEncoder:
     cdef const uint32_t[::1] token_ids  # of each name
 
     cdef bint append(self, Workspace work, text) except -1
-    cdef bint append_utf8(self, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii) except -1
+    cdef bint append_utf8(
+        self, Workspace work, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
+    ) except -1
     cdef Py_ssize_t divide(
         self, const byte_t* text, Py_ssize_t size, const MatchList* matches, Fragment* fragments
     ) noexcept

@@ -13,6 +13,10 @@ from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_feed_without_gil
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+cdef enum:
+    FEW_FRAGMENTS = 64        # that need no memory from elsewhere
 
 
 cdef class SpecialEncoder:
@@ -35,6 +39,7 @@ cdef class SpecialEncoder:
         cdef CodeUnits units
         cdef bytes data                                    # keeps the memory of `units`
         cdef bint is_ascii = False
+        cdef Py_ssize_t n_readable
         if isinstance(text, str):
             units = units_of(text)
             is_ascii = units.width == 0
@@ -51,13 +56,23 @@ cdef class SpecialEncoder:
         else:
             data = text
             units.data, units.n = data, len(data)
-        return self.append_utf8(work, units.data, units.n, is_ascii)
+        n_readable = units.n
+        if units.n <= SHORT_TEXT:                          # the scanner reads vectors of the text
+            if units.data != utf8:
+                memcpy(utf8, units.data, units.n)
+            memset(utf8 + units.n, 0, UTF8_PADDING)
+            units.data, n_readable = utf8, units.n + UTF8_PADDING
+        return self.append_utf8(work, &units, n_readable, is_ascii)
 
-    cdef bint append_utf8(self, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
-        """Append the ids of UTF-8."""
+    cdef bint append_utf8(
+        self, Workspace work, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
+    ) except -1:
+        """Append the ids of UTF-8 in memory of which `n_readable` bytes can be read."""
         cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
-        cdef Fragment* fragments = NULL
-        cdef Py_ssize_t n
+        cdef Fragment[FEW_FRAGMENTS] few
+        cdef Fragment* fragments = few
+        cdef const byte_t* text = units.data
+        cdef Py_ssize_t n, size = units.n
         try:
             if size > SHORT_TEXT:
                 with nogil:
@@ -65,17 +80,19 @@ cdef class SpecialEncoder:
             elif size:
                 self.finder.leftmost_longest(text, 0, size, &matches)
             n = 2 * matches.n + 1
-            fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
+            if n > FEW_FRAGMENTS:
+                fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
             n = self.divide(text, size, &matches, fragments)
             feed_fragments(work.feed, fragments, n, self.encoder.scanner)
-            work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + size, is_ascii
+            work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + n_readable, is_ascii
             if size > SHORT_TEXT:
                 encode_feed_without_gil(self.encoder, work, size)
             else:
                 self.encoder.encode_feed(work, NULL)
         finally:
             free(matches.rows)
-            free(fragments)
+            if fragments != few:
+                free(fragments)
         return not work.unknown
 
     cdef Py_ssize_t divide(
