@@ -4,7 +4,7 @@
 
 All libraries run in one process, on one core, and are alternated; the table shows medians of CPU time in microseconds
 per call, with the ratio to this package's (over 1: the library is slower). A text is encoded again and again, so that
-every cache has it; "other" is 1,000 different texts by turns. Results are compared, and a difference is shown in place
+every cache has it; "other" is 1,000 different texts in order. Results are compared, and a difference is shown in place
 of a time: not all libraries are exact. `empty` is a call without work. Without FILE, the shared English corpus is used.
 """
 
