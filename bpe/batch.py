@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from bpe.base._id_lists import as_array
+from bpe.base._id_lists import as_array, as_lists, keep_ints
 from bpe.base.offsets import compute_offsets
 from bpe.errors import check_choice, check_int, check_iterable, describe, pluralize, short_repr
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The texts, and the ids of each, that a notebook's card shows.
 _SHOWN_ROWS, _SHOWN_IDS = 10, 16
+#: With this many ids, making the shared int objects of `bpe.base._id_lists` pays for lists at once.
+_MANY_IDS = 1 << 16
 
 
 class TokenBatch:
@@ -153,8 +155,10 @@ class TokenBatch:
         >>> TokenBatch.from_lists([[1, 2], [3]]).to_list()
         [[1, 2], [3]]
         """
-        all_ids, bounds = self.ids.tolist(), self.offsets.tolist()
-        return [all_ids[start:end] for start, end in pairwise(bounds)]
+        ids = np.ascontiguousarray(self.ids, dtype=np.uint32)
+        if len(ids) >= _MANY_IDS:
+            keep_ints(int(ids.max()) + 1)
+        return as_lists(ids, self.offsets)
 
     def padded(
         self,

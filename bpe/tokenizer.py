@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
+    from bpe.encode._special_encoder import SpecialEncoder
     from bpe.encode.engine import BosEos
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -64,6 +65,21 @@ def with_fast_encode(method: _Method) -> _Method:
 def with_fast_batch(method: _Method) -> _Method:
     """Wrap `encode_batch` likewise."""
     return cast("_Method", wraps(method)(_fast_path.with_fast_batch(method, TokenBatch)))
+
+
+def with_fast_count(method: _Method) -> _Method:
+    """Wrap `count_tokens` likewise."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_count(method)))
+
+
+def with_fast_offsets(method: _Method) -> _Method:
+    """Wrap `encode_with_offsets` likewise."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_offsets(method)))
+
+
+def with_fast_truncate(method: _Method) -> _Method:
+    """Wrap `truncate` likewise."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_truncate(method)))
 
 
 class Tokenizer:
@@ -173,6 +189,11 @@ class Tokenizer:
         return np.concatenate((prepended, ids, appended))
 
     @cached_property
+    def _fast_specials(self) -> SpecialEncoder | None:
+        """For the fast path of `encode`: what encodes texts with all special tokens allowed, or None."""
+        return self._engine.fast_specials
+
+    @cached_property
     def _exact_engine(self) -> Engine:
         """The engine without the tokenizer's own dropout."""
         if not self._spec.dropout:
@@ -202,6 +223,7 @@ class Tokenizer:
         """
         return encode_spans(self._engine, spans, allowed_special)
 
+    @with_fast_offsets
     def encode_with_offsets(
         self,
         text: TextLike,
@@ -276,6 +298,7 @@ class Tokenizer:
     @overload
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
 
+    @with_fast_truncate
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
         """The beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
 
@@ -489,6 +512,7 @@ class Tokenizer:
         disallowed_special: Allowed = (),
     ) -> NDArray[np.int64]: ...
 
+    @with_fast_count
     def count_tokens(
         self,
         text: TextLike | Iterable[TextLike],

@@ -215,7 +215,9 @@ def test_a_batch_with_offsets_changed_by_force_reads_only_its_ids(tok: bpe.Token
         tok.decode_batch(batch)
     with pytest.raises(ValueError, match="must rise from 0 to the number of ids, 6"):
         batch.padded()
-    for read in (batch.to_list, lambda: batch[1], lambda: list(batch)):
+    with pytest.raises(ValueError, match=r"text \d is from .* to .* of 6 ids"):
+        batch.to_list()
+    for read in (lambda: batch[1], lambda: list(batch)):
         read()  # type: ignore[operator]
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="must rise from 0 to the number of ids, 6"):
@@ -536,8 +538,6 @@ def test_spans_out_of_order(tok: bpe.Tokenizer, start: int, end: int) -> None:
     core = tok._engine.kernel
     with pytest.raises(ValueError, match=r"span 1 .*(in the order of the text|not empty)"):
         core.encode_pretokens(text, starts, ends)
-    with pytest.raises(ValueError, match=r"span 1 .*in the order of the text"):
-        core.encode_with_specials(text, starts, ends, np.array([1, 2], dtype=np.uint32))
 
 
 def test_texts_in_any_order_are_counted_within_their_buffer() -> None:

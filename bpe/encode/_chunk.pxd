@@ -47,6 +47,7 @@ cdef struct Feed:             # the source of pieces
     Py_ssize_t n_done         # fragments whose pieces are all in a chunk
     const byte_t* readable    # nothing at or past this is read
     bint in_one_buffer        # all fragments lie in one buffer, which ends at `readable`
+    bint is_ascii             # as far as the caller knows
     int scanner               # its number (pretokenize/_patterns.pxd)
     const int64_t* given_starts  # the `n_given` pieces of the only fragment, if the caller found them
     const int64_t* given_ends

@@ -68,7 +68,7 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
     feed.fragments = fragments
     feed.n_fragments = n
     feed.n_done = 0
-    feed.in_one_buffer = feed.is_open = False
+    feed.in_one_buffer = feed.is_ascii = feed.is_open = False
     feed.scanner = scanner
     feed.given_starts = NULL
     feed.n_found = feed.next = feed.n_bytes_taken = 0
@@ -101,6 +101,7 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
             open_cursor(&feed.cursor, feed.scanner, fragment.text, 0, fragment.size)
             if not feed.in_one_buffer:
                 feed.readable = fragment.text + fragment.size
+            feed.cursor.can_read_on = feed.readable - fragment.text - fragment.size >= 64
             feed.is_open = True
             feed.unit.end = feed.unit.digits_start = 0
             return True
@@ -138,7 +139,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
         start, size = feed.base, feed.bounds[n]
     else:
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
-    three_byte_chars = bpe_count_three_byte_chars(feed.cursor.text + start, size)
+    three_byte_chars = 0 if feed.is_ascii else bpe_count_three_byte_chars(feed.cursor.text + start, size)
     feed.contains_0xFF = three_byte_chars > <size_t>size
     feed.is_splitting = is_split(splits, three_byte_chars, size)
     if feed.is_splitting:

@@ -4,6 +4,7 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport CodeUnits
 from bpe.encode._cache_seeds cimport CacheSeeds
+from bpe.encode._chunk cimport Fragment
 from bpe.encode._piece_ids cimport PieceEncoder
 from bpe.encode._split_filter cimport SplitTables, SplitFilter
 from bpe.encode._word_cache cimport SharedWordTable
@@ -34,9 +35,15 @@ cdef class Encoder:
 
     cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil
     cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* fragment_start) except -1 nogil
+    cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1
+    cdef Py_ssize_t count_ids(self, Workspace work, const Fragment* fragment) except -2
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil
     cdef Py_ssize_t find_next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t find_last_split_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     cdef Workspace take_workspace(self)
     cdef int give_back(self, Workspace work) except -1
     cdef object take_ids(self, Workspace work)
+
+
+cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1
+cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1

@@ -174,6 +174,46 @@ cdef class Encoder:
         emit_pieces(self, work, piece, chunk.n, False)
         return True
 
+    cdef Py_ssize_t count_ids(self, Workspace work, const Fragment* fragment) except -2:
+        """Count the ids of one text without the GIL; -1 if it has unknown symbols. No more ids are kept than a chunk's.
+        """
+        cdef Py_ssize_t n = 0
+        cdef size_t fragment_start = 0
+        cdef bint more = True
+        feed_fragments(work.feed, fragment, 1, self.scanner)
+        begin_watch(&work.scratch.watch)
+        try:
+            with nogil:
+                while more and not work.unknown:
+                    more = self.encode_chunk(work, NULL, &fragment_start)
+                    n += work.out.n
+                    work.scratch.watch.next -= work.out.n
+                    work.out.n = 0
+        except MemoryError:                                # the workspace may be inconsistent: drop it
+            raise
+        except BaseException:
+            self.give_back(work)
+            raise
+        return -1 if work.unknown else n
+
+    cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1:
+        """Write the first ids of one text, without the GIL, until they are more than `max_ids`; whether they are all.
+        """
+        cdef size_t fragment_start = 0
+        cdef bint more = True
+        feed_fragments(work.feed, fragment, 1, self.scanner)
+        begin_watch(&work.scratch.watch)
+        try:
+            with nogil:
+                while more and work.out.n <= max_ids:
+                    more = self.encode_chunk(work, NULL, &fragment_start)
+        except MemoryError:                                # the workspace may be inconsistent: drop it
+            raise
+        except BaseException:
+            self.give_back(work)
+            raise
+        return not more
+
     # Split points of texts --------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
@@ -253,29 +293,6 @@ cdef class Encoder:
             data = text.encode() if isinstance(text, str) else text
             fragment.text, fragment.size = data, len(data)
         encode_fragment(self, work, &fragment)
-        all_known = not work.unknown
-        return self.take_ids(work), all_known
-
-    def encode_with_specials(
-        self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
-    ):
-        """Encode a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
-        cdef Workspace work
-        cdef Fragment fragment
-        cdef Py_ssize_t i, end, text_start = 0, n = starts.shape[0]
-        check_spans(starts, ends, len(text), True, True)
-        if ids.shape[0] != n:
-            raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
-        work = self.take_workspace()
-        prepare_output(work, len(text))
-        for i in range(n + 1):
-            end = starts[i] if i < n else len(text)
-            if end > text_start:
-                fragment.text, fragment.size = <const byte_t*>text + text_start, end - text_start
-                encode_fragment(self, work, &fragment)
-            if i < n:
-                append_id(&work.out, ids[i])
-                text_start = ends[i]
         all_known = not work.unknown
         return self.take_ids(work), all_known
 

@@ -9,22 +9,25 @@ Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list
+from bpe.base._ids cimport reserve
 from bpe.base._memory cimport hash_bytes
-from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
+from bpe.base._types cimport byte_t, token_t
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, unit_at, units_of
 from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
-from bpe.encode._encoder cimport SHORT_TEXT, Encoder
+from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_fragment
 from bpe.encode._pieces cimport split_each
+from bpe.encode._special_encoder cimport SpecialEncoder
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
-    fetch_shared_short, hash_word, load_short_key, get_state,
+    find_word, fetch_shared_short, has_ids, hash_word, load_near_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
-from bpe.pretokenize._scanner cimport open_cursor, scan
+from bpe.pretokenize._char_scanner cimport get_skip_gap
+from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
-from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
 cnp.import_array()
 
@@ -34,10 +37,12 @@ cdef extern from *:
         return ((PyTypeObject*)kind)->tp_alloc((PyTypeObject*)kind, 0);
     }
     """
+    bint PyUnicode_IS_ASCII(object text)
     object new_object "bpe_new_object"(object kind)    # of a class, without `__init__`
 
 cdef enum:
     MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
+    MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
     MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
 
 cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
@@ -46,20 +51,35 @@ cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed
 def with_fast_encode(method):
     """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
-    The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged.
+    The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged; `_fast_specials` is a
+    `SpecialEncoder` for `allowed_special="all"`, or None.
     """
 
     def encode(self, text, **options):
         cdef Encoder encoder
-        if need_no_check(options, False):
+        cdef SpecialEncoder special_encoder
+        if not options or need_no_check(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
                 ids = encode_to_array(encoder, text)
                 if ids is not None:
                     return ids
+        elif allows_all(options) and (type(text) is str or type(text) is bytes):
+            special_encoder = self._fast_specials
+            if special_encoder is not None:
+                ids = special_encoder.encode(text)
+                if ids is not None:
+                    return ids
         return method(self, text, **options)
 
     return encode
+
+
+cdef bint allows_all(dict options) except -1:
+    """Whether options are `allowed_special="all"`, and no special token is disallowed."""
+    allowed = options.get("allowed_special")
+    n_others = <Py_ssize_t>(options.get("disallowed_special") is NO_NAMES)
+    return len(options) == 1 + n_others and type(allowed) is str and <str>allowed == "all"
 
 
 def with_fast_batch(method, kind):
@@ -70,7 +90,7 @@ def with_fast_batch(method, kind):
 
     def encode_batch(self, texts, **options):
         cdef Encoder encoder
-        if type(texts) is list and need_no_check(options, True):
+        if type(texts) is list and (not options or need_no_check(options, True)):
             encoder = self._fast_kernel
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
@@ -79,6 +99,56 @@ def with_fast_batch(method, kind):
         return method(self, texts, **options)
 
     return encode_batch
+
+
+def with_fast_count(method):
+    """Wrap `Tokenizer.count_tokens` in a fast path for one text, or a list of texts that are short together."""
+
+    def count_tokens(self, text, **options):
+        cdef Encoder encoder
+        if not options or need_no_check(options, True):
+            encoder = self._fast_kernel
+            if encoder is not None:
+                counted = count_short_texts(encoder, text) if type(text) is list else count_text(encoder, text)
+                if counted is not None:
+                    return counted
+        return method(self, text, **options)
+
+    return count_tokens
+
+
+cdef object count_text(Encoder encoder, text):
+    """Count the ids of a text; None if the method has to: for other types, long text that is not ASCII, and errors."""
+    cdef Workspace work = encoder.take_workspace()
+    cdef Py_ssize_t n = -1
+    cdef Fragment fragment
+    if encode_short(encoder, work, text):
+        n = work.out.n
+    elif view_long(encoder, text, &fragment):
+        n = encoder.count_ids(work, &fragment)
+    encoder.give_back(work)
+    return None if n < 0 else n
+
+
+cdef object count_short_texts(Encoder encoder, list texts):
+    """Count the ids of each of several texts, as `encode_short_texts` takes them: int64, or None."""
+    cdef cnp.npy_intp n = len(texts)
+    cdef Workspace work
+    cdef int64_t* count
+    cdef Py_ssize_t i = 0
+    if not are_short_together(texts):
+        return None
+    counts = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
+    count = <int64_t*>cnp.PyArray_DATA(counts)
+    work = encoder.take_workspace()
+    for text in texts:
+        work.out.n = 0
+        if i == n or not encode_short(encoder, work, text):
+            break
+        count[i] = <int64_t>work.out.n
+        i += 1
+    encoder.give_back(work)
+    return counts if i == n else None
 
 
 cdef object encode_to_array(Encoder encoder, text):
@@ -164,19 +234,27 @@ cdef bint need_no_check(dict options, bint batch) except -1:
     return True
 
 
+cdef bint are_short_together(list texts) except -1:
+    """Whether texts are so short that releasing the GIL does not pay."""
+    cdef Py_ssize_t total = 0
+    for text in texts:
+        total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
+        if total > MAX_BATCH_CHARS:
+            return False
+    return True
+
+
 cdef object encode_short_texts(Encoder encoder, list texts, kind):
     """Encode a list of texts to a batch; None if they are long together, or `encode_short` does not take one of them.
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
     cdef Workspace work
-    cdef Py_ssize_t total = 0, i = 0, n = len(texts)
+    cdef Py_ssize_t i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
-    for text in texts:
-        total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
-        if total > MAX_BATCH_CHARS:
-            return None
+    if not are_short_together(texts):
+        return None
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
@@ -198,71 +276,100 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
-    cdef Fragment fragment
     cdef CodeUnits units
-    cdef const byte_t* readable = NULL
     if type(text) is str:
         units = units_of(text)
-        fragment.text, fragment.size = units.data, units.n
-        if units.width:
-            if max_utf8_size(&units) > SHORT_TEXT:
-                return False
-            fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
-            readable = utf8 + SHORT_TEXT + UTF8_PADDING
-    elif type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
-        fragment.text, fragment.size = <bytes>text, len(<bytes>text)
-    else:
+        if units.width == 0:
+            return append_short(encoder, work, units.data, units.n, True)
+        return max_utf8_size(&units) <= SHORT_TEXT and append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
+    if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
+        return append_short(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
+    return False
+
+
+cdef bint append_short(
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+) except -1:
+    """Append the ids of UTF-8 likewise."""
+    cdef byte_t padded[SHORT_TEXT + UTF8_PADDING]
+    if size > SHORT_TEXT:
         return False
-    if fragment.size <= MAX_TINY_BYTES:
-        if readable == NULL:
-            readable = fragment.text + fragment.size
-        if append_short(encoder, work, fragment.text, fragment.size, readable):
-            return True
-    if fragment.size >= SHORT_TEXT:
-        return False
+    memcpy(padded, text, size)
+    return append_padded(encoder, work, padded, size, is_ascii)
+
+
+cdef bint append_padded(Encoder encoder, Workspace work, byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
+    """Append the ids of UTF-8 that has room for UTF8_PADDING bytes after it."""
+    cdef Fragment fragment = Fragment(text=text, size=size, token=0)
+    memset(text + size, 0, UTF8_PADDING)                   # the scanner and the keys read vectors of the text
+    if size <= MAX_TINY_BYTES and append_tiny(encoder, work, text, size, is_ascii):
+        return True
     feed_fragments(work.feed, &fragment, 1, encoder.scanner)
+    work.feed.in_one_buffer, work.feed.readable = True, text + size + UTF8_PADDING
+    work.feed.is_ascii = is_ascii
     encoder.encode_feed(work, NULL)
     return not work.unknown
 
 
-cdef bint append_short(
-    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, const byte_t* readable
+cdef bint view_long(Encoder encoder, text, Fragment* fragment) except -1:
+    """Set a fragment to a text that is too long for `encode_short`; False if the kernel does not take it unchanged."""
+    cdef CodeUnits units
+    if type(text) is str:
+        units = units_of(text)
+        fragment.text, fragment.size = units.data, units.n
+        return units.width == 0 and units.n > SHORT_TEXT
+    if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
+        fragment.text, fragment.size = <bytes>text, len(<bytes>text)
+        return fragment.size > SHORT_TEXT
+    return False
+
+
+cdef bint append_tiny(
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
     """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
-    Nothing at or past `readable` is read.
+    64 zeros follow the text.
     """
-    cdef size_t n_before = work.out.n, three_byte_chars = count_three_byte_chars(text, size)
+    cdef size_t n_before = work.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
     cdef Cache* cache = &work.cache
     cdef Feed* feed = work.feed
-    cdef const Py_ssize_t* start = feed.start
-    cdef const Py_ssize_t* end = feed.end
+    cdef Py_ssize_t* start = feed.start
+    cdef Py_ssize_t* end = feed.end
     cdef uint64_t lo[MAX_TINY_BYTES]
     cdef uint64_t hi[MAX_TINY_BYTES]
     cdef uint64_t values[MAX_TINY_BYTES]
     cdef const byte_t* word
     cdef uint64_t value
-    cdef Py_ssize_t n, i, length
+    cdef Py_ssize_t n, i, length, first = 0
     cdef bint is_splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
     if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.words) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
-    n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
+    feed.cursor.can_read_on = True
+    n = scan_bounds(&feed.cursor, feed.bounds, MAX_PIECES)
+    if n == 0:
+        n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
+    else:
+        if not is_splitting:
+            first = append_cached(work, text, feed.bounds, n)
+        for i in range(first, n):
+            feed.start[i], feed.end[i] = feed.bounds[i], feed.bounds[i + 1]
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
         n = split_each(feed, &encoder.splits.tables, MAX_PIECES, work.chunk.roles)
         start, end = feed.part_start, feed.part_end
-    for i in range(n):                                     # prefetches for all before the first is looked up
-        compute_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
-    for i in range(n):
+    for i in range(first, n):                              # prefetches for all before the first is looked up
+        compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])
+    for i in range(first, n):
         values[i] = 0
         if end[i] - start[i] <= SHORT_WORD:
             values[i] = find_front(cache, lo[i])
             if values[i] == 0:
                 prefetch_line(cache.words, hash_word(lo[i], EMPTY_KEY))
-    for i in range(n):
+    for i in range(first, n):
         value = values[i]
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
@@ -281,20 +388,244 @@ cdef bint append_short(
     return True
 
 
+cdef inline Py_ssize_t append_cached(
+    Workspace work, const byte_t* text, const uint32_t* bounds, Py_ssize_t n
+) except -1:
+    """Append the ids of pieces up to the first one that is not found at once; returns their number."""
+    cdef const Cache* cache = &work.cache
+    cdef const byte_t* word
+    cdef token_t* out
+    cdef Py_ssize_t i, length
+    cdef uint64_t value, lo, hi
+    reserve(&work.out, 2 * n)
+    out = work.out.data + work.out.n
+    for i in range(n):
+        word, length = text + bounds[i], bounds[i + 1] - bounds[i]
+        if length <= SHORT_WORD:
+            value = find_front(cache, load_near_key(word, length))
+        elif length <= MIDDLE_WORD:
+            memcpy(&lo, word, 8)
+            hi = load_near_key(word + 8, length - 8)
+            value = find_word(cache.words, lo, hi, hash_word(lo, hi))
+        else:
+            n = i
+            break
+        if not has_ids(value):
+            n = i
+            break
+        out[0], out[1] = <token_t>value - 1, <token_t>(value >> 32) - 1
+        out += 1 + (value >> 32 != 0)
+    work.out.n = out - work.out.data
+    return n
+
+
 cdef inline void compute_keys(
-    const Cache* cache, const byte_t* word, Py_ssize_t length, const byte_t* readable, uint64_t* lo, uint64_t* hi
+    const Cache* cache, const byte_t* word, Py_ssize_t length, uint64_t* lo, uint64_t* hi
 ) noexcept nogil:
-    """Set the keys of a word, and prefetch the first line where it may be.
+    """Set the keys of a word, and prefetch the first line where it may be; 8 bytes can be read from any of its bytes.
 
     For a word of more than MIDDLE_WORD bytes, `lo` is its hash.
     """
     hi[0] = EMPTY_KEY
     if length <= SHORT_WORD:
-        lo[0] = load_short_key(word, length, readable)
+        lo[0] = load_near_key(word, length)
         prefetch_front(cache, lo[0])
     elif length <= MIDDLE_WORD:
         memcpy(lo, word, 8)
-        hi[0] = load_short_key(word + 8, length - 8, readable)
+        hi[0] = load_near_key(word + 8, length - 8)
         prefetch_line(cache.words, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
+
+
+# Offsets --------------------------------------------------------------------------------------------------------------
+
+
+cdef class OffsetKernel:
+    """Encodes texts with offsets, for tokenizers whose tokens are parts of the text; `lengths` is their bytes by id."""
+
+    cdef Encoder encoder
+    cdef const uint32_t[::1] lengths
+    cdef bint are_adjacent    # whether no text is left out between tokens
+
+    def __cinit__(self, Encoder encoder not None, const uint32_t[::1] lengths not None):
+        self.encoder, self.lengths = encoder, lengths
+        self.are_adjacent = get_skip_gap(encoder.scanner) == NULL
+
+    cdef object encode(self, text, bint in_chars):
+        """Encode a text to (ids, spans); None if it has surrogates or unknown symbols, or its tokens leave out text."""
+        cdef Encoder encoder = self.encoder
+        cdef Workspace work = encoder.take_workspace()
+        cdef CodeUnits units
+        cdef cnp.npy_intp[2] shape
+        cdef bint located
+        if not encode_text(encoder, work, text, &units):
+            encoder.give_back(work)
+            return None
+        shape[0], shape[1] = work.out.n, 2
+        spans = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT64, 0)
+        if units.width == 0:
+            located = locate_bytes(self, work.out.data, work.out.n, units.n, <int64_t*>cnp.PyArray_DATA(spans))
+        else:
+            located = locate_characters(
+                self, work.out.data, work.out.n, &units, in_chars, <int64_t*>cnp.PyArray_DATA(spans)
+            )
+        ids = encoder.take_ids(work)
+        return (ids, spans) if located else None
+
+    cdef object truncate(self, text, Py_ssize_t max_tokens):
+        """Cut a text as `offsets.truncate` does; None where `encode` is. Only the beginning of the text is encoded."""
+        cdef Encoder encoder = self.encoder
+        cdef Workspace work
+        cdef Fragment fragment
+        cdef Py_ssize_t i, cut, end = 0
+        cdef bytes data = None                             # keeps the memory of the fragment
+        if type(text) is bytes or not PyUnicode_IS_ASCII(text):
+            try:
+                data = text if type(text) is bytes else (<str>text).encode()
+            except UnicodeEncodeError:
+                return None
+            fragment.text, fragment.size = data, len(data)
+        else:
+            fragment.text, fragment.size = units_of(text).data, len(<str>text)
+        work = encoder.take_workspace()
+        is_whole = append_short(encoder, work, fragment.text, fragment.size, data is None)
+        if not is_whole and not work.unknown:
+            is_whole = encoder.encode_until(work, &fragment, max_tokens)
+        if work.unknown:
+            encoder.give_back(work)
+            return None
+        if is_whole and work.out.n <= <size_t>max_tokens:
+            encoder.give_back(work)
+            return text
+        for i in range(max_tokens):
+            end += self.measure(work.out.data[i])
+        for i in range(max_tokens, 0, -1):
+            cut = end
+            while 0 < cut < fragment.size and fragment.text[cut] & 0xC0 == 0x80:
+                cut -= 1
+            if count_prefix(encoder, &fragment, cut, data is None) <= max_tokens:
+                break
+            end -= self.measure(work.out.data[i - 1])
+        else:
+            cut = 0
+        encoder.give_back(work)
+        if data is None:
+            return text[:cut]
+        return data[:cut] if type(text) is bytes else data[:cut].decode()
+
+    cdef inline Py_ssize_t measure(self, token_t token) noexcept:
+        return self.lengths[token] if token < <size_t>self.lengths.shape[0] else 0
+
+
+def with_fast_offsets(method):
+    """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls.
+
+    `self._offset_encoder.kernel` is an `OffsetKernel`, or None if tokens may differ from the text.
+    """
+
+    def encode_with_offsets(self, text, unit="char", **options):
+        cdef OffsetKernel kernel
+        cdef bint in_chars
+        if (not options or need_no_check(options, False)) and type(unit) is str:
+            in_chars = unit == "char"
+            kernel = self._offset_encoder.kernel if in_chars or unit == "byte" else None
+            if kernel is not None and (type(text) is str or not in_chars):
+                encoded = kernel.encode(text, in_chars)
+                if encoded is not None:
+                    return encoded
+        return method(self, text, unit, **options)
+
+    return encode_with_offsets
+
+
+def with_fast_truncate(method):
+    """Wrap `Tokenizer.truncate` in the kernel likewise."""
+
+    def truncate(self, text, max_tokens, **options):
+        cdef OffsetKernel kernel
+        if not options and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
+            kernel = self._offset_encoder.kernel
+            if kernel is not None and kernel.are_adjacent and (type(text) is str or type(text) is bytes):
+                beginning = kernel.truncate(text, max_tokens)
+                if beginning is not None:
+                    return beginning
+        return method(self, text, max_tokens, **options)
+
+    return truncate
+
+
+cdef Py_ssize_t count_prefix(Encoder encoder, const Fragment* text, Py_ssize_t size, bint is_ascii) except -2:
+    """Count the ids of the first `size` bytes of a text by themselves."""
+    cdef Workspace work = encoder.take_workspace()
+    cdef Fragment fragment = Fragment(text=text.text, size=size, token=0)
+    cdef Py_ssize_t n
+    if append_short(encoder, work, text.text, size, is_ascii):
+        n = work.out.n
+    else:
+        n = encoder.count_ids(work, &fragment)
+    encoder.give_back(work)
+    return n
+
+
+cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) except -1:
+    """Write the ids of a text of any length, and set its characters; False if the kernel cannot."""
+    cdef Fragment fragment
+    if type(text) is str:
+        units[0] = units_of(text)
+    elif type(text) is bytes:
+        units[0] = CodeUnits(data=<const byte_t*><bytes>text, n=len(<bytes>text), width=0)
+    else:
+        return False
+    if encode_short(encoder, work, text):
+        return True
+    if work.unknown:
+        return False
+    if units.width:
+        try:
+            text = (<str>text).encode()
+        except UnicodeEncodeError:
+            return False
+    if not view_long(encoder, text, &fragment):
+        return False
+    encode_fragment(encoder, work, &fragment)
+    return not work.unknown
+
+
+cdef bint locate_bytes(
+    OffsetKernel kernel, const token_t* ids, Py_ssize_t n, Py_ssize_t size, int64_t* span
+) noexcept nogil:
+    """Set the start and end of each of n tokens in bytes; whether they end at `size`."""
+    cdef const uint32_t* lengths = &kernel.lengths[0] if n else NULL
+    cdef size_t limit = kernel.lengths.shape[0]
+    cdef int64_t position = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        span[2 * i] = position
+        position += lengths[ids[i]] if ids[i] < limit else 0
+        span[2 * i + 1] = position
+    return position == size
+
+
+cdef bint locate_characters(
+    OffsetKernel kernel, const token_t* ids, Py_ssize_t n, const CodeUnits* text, bint in_chars, int64_t* span
+) noexcept nogil:
+    """Set the spans of tokens of a text that is not ASCII; False if it has surrogates, or if they are not its bytes."""
+    cdef const uint32_t* lengths = &kernel.lengths[0] if n else NULL
+    cdef size_t limit = kernel.lengths.shape[0]
+    cdef int64_t position = 0, n_chars = 0, chars_end = 0  # characters that start before `position`, and their bytes
+    cdef uint32_t code
+    cdef Py_ssize_t i
+    for i in range(n):
+        span[2 * i] = n_chars - (chars_end > position) if in_chars else position
+        position += lengths[ids[i]] if ids[i] < limit else 0
+        while chars_end < position:
+            if n_chars == text.n:
+                return False
+            code = unit_at(text, n_chars)
+            if code - <uint32_t>0xD800 < 0x800:
+                return False
+            chars_end += 1 + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000)
+            n_chars += 1
+        span[2 * i + 1] = n_chars if in_chars else position
+    return n_chars == text.n and chars_end == position

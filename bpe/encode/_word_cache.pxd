@@ -119,18 +119,23 @@ cdef struct Cache:            # the tables that a thread looks words up in
     Words* words              # shared with other threads
 
 
+cdef inline uint64_t load_near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
+    """Load the key of a word of 1 to 8 bytes, in memory that has 8 bytes from its start on; no branch."""
+    cdef uint64_t key
+    memcpy(&key, word, 8)
+    return key | (~<uint64_t>0 << (8 * size - 8) << 8)
+
+
 cdef inline uint64_t load_short_key(const byte_t* word, Py_ssize_t size, const byte_t* readable) noexcept nogil:
     """Load the key of a word of 1 to 8 bytes: its bytes, padded with 0xFF. Nothing at or past `readable` is read.
 
     Two words have one key only if they end in 0xFF; those are not looked up by keys.
     """
-    cdef uint64_t key
+    cdef uint64_t key = 0
     if word + 8 <= readable:
-        memcpy(&key, word, 8)
-    else:
-        key = 0
-        memcpy(&key, word, size)
-    return key | (~<uint64_t>0 << (8 * size - 8) << 8)
+        return load_near_key(word, size)
+    memcpy(&key, word, size)
+    return load_near_key(<const byte_t*>&key, size)
 
 
 cdef inline Py_ssize_t measure_key(uint64_t key) noexcept nogil:

@@ -23,6 +23,7 @@ from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
+from bpe.encode._special_encoder import SpecialEncoder
 from bpe.encode.models.kernel import get_unk_id
 from bpe.encode.models.model import ModelParts, build_model
 from bpe.errors import short_repr
@@ -118,6 +119,18 @@ class Engine:
         )
         return self.kernel if kernel_suffices else None
 
+    @property
+    def fast_specials(self) -> SpecialEncoder | None:
+        """The encoder of texts with all special tokens; None if texts or ids need more than the kernel."""
+        names = frozenset(self.specials.ids)
+        encodes_all = (
+            self.kernel_takes_raw_text
+            and not self._is_char_model
+            and self.parts.across_word_merger is None
+            and self.specials.need_one_search(names)
+        )
+        return self.make_special_encoder(names) if names and encodes_all else None
+
     @cached_property
     def words(self) -> WordModel:
         """Words encoded one at a time in plain Python."""
@@ -132,8 +145,8 @@ class Engine:
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             return self._encode_raw(text)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
-            ids, all_known = self._encode_raw_with_specials(text, allowed)
-            if all_known:
+            ids = self.make_special_encoder(allowed).encode(self.check_text(text))
+            if ids is not None:
                 return self._merge_across_words(ids)
             # The general way, below, raises the error for the unknown symbol.
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
@@ -153,13 +166,9 @@ class Engine:
             self.raise_for_unknown(text)
         return self._merge_across_words(ids)
 
-    def _encode_raw_with_specials(self, text: TextLike, allowed: frozenset[str]) -> tuple[NDArray[np.uint32], bool]:
-        """Encode a text that the kernel takes unchanged but for special tokens: (ids, whether all are known)."""
-        data = self.check_text(text)
-        if isinstance(data, str):
-            data = data.encode()
-        spans = self.specials.find_spans(data, allowed)
-        return self.kernel.encode(data) if spans is None else self.kernel.encode_with_specials(data, *spans)
+    def make_special_encoder(self, allowed: frozenset[str]) -> SpecialEncoder:
+        """Make the encoder of texts that the kernel takes unchanged but for these special tokens; there is one."""
+        return SpecialEncoder(self.kernel, *self.specials.get_search(allowed))
 
     def check_text(self, text: TextLike) -> str | bytes:
         """Convert a text to the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""

@@ -18,6 +18,7 @@ from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes
 from bpe.encode import _offsets
+from bpe.encode._fast_path import OffsetKernel
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Segment
@@ -64,6 +65,10 @@ class OffsetEncoder:
             and spec.normalizer is None
             and not (pretokenizer is not None and pretokenizer.add_prefix_space)
         )
+        is_plain = not (self._must_merge_again or spec.byte_fallback or isinstance(pretokenizer, PipelinePretokenizer))
+        kernel = engine.fast_kernel if self._tokens_are_text and is_plain else None
+        #: Encodes texts without special tokens; None if it cannot.
+        self.kernel = None if kernel is None else OffsetKernel(kernel, spec.vocabulary.lengths)
 
     def encode(
         self, text: TextLike, allowed: frozenset[str], unit: Unit

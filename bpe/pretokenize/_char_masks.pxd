@@ -44,6 +44,7 @@ cdef struct Cursor "bpe_cursor":  # the state of a scan, on its caller's stack
     Py_ssize_t base    # position of the first bit of masks[0]
     Py_ssize_t masks_end  # the masks cover the text up to this position
     Py_ssize_t n_blocks  # blocks classified at a time; doubles up to CHUNK_BLOCKS
+    bint can_read_on   # the 64 bytes after the text can be read
     Masks masks[CHUNK_BLOCKS + 2]
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil

@@ -97,6 +97,18 @@ cdef Py_ssize_t find_long_pretoken_end "bpe_find_long_pretoken_end"(
     return position
 
 
+cdef inline void drop_after(Masks* masks, Py_ssize_t n) noexcept nogil:
+    """Drop the classes of all but the first n bytes of a block; `find_starts` needs no others of its masks."""
+    cdef uint64_t valid = mask_below(n)
+    masks.letter &= valid
+    masks.upper &= valid
+    masks.number &= valid
+    masks.space &= valid
+    masks.newline &= valid
+    masks.blank &= valid
+    masks.apostrophe &= valid
+
+
 cdef inline Py_ssize_t scan_blocks(
     Cursor* cursor, const int rules, const int level, find_end_t find_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
@@ -107,13 +119,15 @@ cdef inline Py_ssize_t scan_blocks(
     predicts the branch that checks it, so the work on consecutive blocks overlaps.
     """
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, next_pos
+    cdef Py_ssize_t min_left = 1 if cursor.can_read_on else 65  # bytes of text, so that 64 can be read
     cdef uint64_t starts, last
     cdef int guessed_start
     cdef Masks masks
-    cdef bint at_end = False
+    cdef bint at_end = False, is_ascii
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
-        if level > 1 and end - pos > 64 and classify_ascii_block(cursor.text + pos, level, &masks):
+        is_ascii = level > 1 and end - pos >= min_left and classify_ascii_block(cursor.text + pos, level, &masks)
+        if is_ascii and end - pos > 64:
             guessed_start = 63 - bpe_clz(masks.letter << 1 & ~masks.letter | 1)
             starts = find_starts(cursor, rules, &masks, 65, &at_end)
             if starts >> guessed_start & 1 and guessed_start:  # a predicted branch, not a conditional move
@@ -121,7 +135,10 @@ cdef inline Py_ssize_t scan_blocks(
                 pos += guessed_start
                 continue
         else:
-            classify_any_block(cursor, rules, &masks)
+            if is_ascii:
+                drop_after(&masks, end - pos)
+            else:
+                classify_any_block(cursor, rules, &masks)
             starts = find_starts(cursor, rules, &masks, end - pos, &at_end)
         if starts == 1 and not at_end:
             next_pos = find_long_pretoken_end(cursor, rules, masks.letter, find_end)
@@ -289,6 +306,7 @@ cdef void open_cursor(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_
     cursor.end = end
     cursor.base = cursor.masks_end = pos
     cursor.n_blocks = MIN_BLOCKS
+    cursor.can_read_on = False
 
 
 cdef Py_ssize_t scan_characters(

@@ -270,6 +270,11 @@ class SpecialTokens:
             for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
                 yield start, end, search.names[index]
 
+    def get_search(self, names: frozenset[str]) -> tuple[Finder, NDArray[np.uint32]]:
+        """Return the search for these tokens, which must `need_one_search`, and the id of each string that it finds."""
+        search = self._get_plan(names).all_in_original
+        return search.finder, search.id_array
+
     def find_spans(
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:

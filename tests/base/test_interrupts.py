@@ -80,6 +80,7 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
     expected = tok.encode(text).tolist()
     idle = hooks.cache_state(kernel)["idle"]
     assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
+    assert threads or not with_signal(partial(tok.count_tokens, text))
     assert hooks.cache_state(kernel)["idle"] == idle
     assert tok.encode(text).tolist() == tok.encode_batch([text], threads=2).ids.tolist() == expected
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
+from bpe.base.utf8 import to_bytes
+from bpe.encode.engine import join_ids
+from bpe.encode.offsets import truncate
 
 CORPUS = ["low lower lowest don't 123 newest, 낮은 학교에 갔다 été ſ 😊 \n\n  wide-open"] * 4
 TOKENIZERS = [
@@ -54,6 +58,90 @@ def test_small_batches_equal_single_texts(tok: bpe.Tokenizer, texts: list[str]) 
     assert np.array_equal(tok.count_tokens(texts), batch.lengths)
     mixed: list[Any] = [text.encode("utf-8", "replace") if number % 2 else text for number, text in enumerate(texts)]
     assert tok.encode_batch(mixed, threads=2) == bpe.TokenBatch.from_lists([tok.encode(text) for text in mixed])
+
+
+@given(st.sampled_from(TOKENIZERS), st.lists(st.sampled_from(PIECES), max_size=200).map("".join), st.integers(1, 40))
+def test_counts_are_the_numbers_of_ids(tok: bpe.Tokenizer, text: str, times: int) -> None:
+    for piece in (text, text * times):
+        count = len(TWINS[tok]._engine.encode(piece))
+        assert [tok.count_tokens(piece), type(tok.count_tokens(piece))] == [count, int]
+        data = piece.encode("utf-8", "replace")
+        assert tok.count_tokens(data, disallowed_special=()) == len(TWINS[tok]._engine.encode(data))
+        counts = tok.count_tokens([piece, "", data], threads=1)
+        assert (counts.tolist(), counts.dtype) == ([count, 0, tok.count_tokens(data)], np.int64)
+
+
+def test_counts_of_long_texts_need_no_array() -> None:
+    for tok in TOKENIZERS:
+        for text in ("low newest 123 " * 9000, "낮은 학교에 " * 9000, "low", "x" * 40_000):
+            expected = len(TWINS[tok]._engine.encode(text))
+            assert tok.count_tokens(text) == tok.count_tokens(text.encode()) == tok.count_tokens([text])[0] == expected
+
+
+@given(st.sampled_from(TOKENIZERS), st.lists(st.sampled_from(PIECES), max_size=200).map("".join), st.integers(1, 20))
+def test_offsets_of_the_kernel_are_those_of_pretokens(tok: bpe.Tokenizer, text: str, times: int) -> None:
+    twin = TWINS[tok]._offset_encoder
+    always = tok._engine.specials.always_names
+    units: list[Any] = ["char", "byte"]
+    for unit in units:
+        for piece in (text, text * times, text.encode("utf-8", "replace") * times):
+            ids, spans = tok.encode_with_offsets(piece, unit)
+            expected = twin._encode_by_pretokens(piece, to_bytes(piece), always, unit)
+            assert ids.tolist() == expected[0].tolist()
+            assert spans.tolist() == expected[1].tolist()
+            assert (ids.dtype, spans.dtype, spans.shape) == (np.uint32, np.int64, (len(ids), 2))
+
+
+def test_offsets_refuse_what_the_method_refuses() -> None:
+    tok: Any = TOKENIZERS[1]
+    for arguments, keywords in (((), {}), ((3,), {}), (("a", "word"), {}), (("a", 3), {}), (("a",), {"special": 1})):
+        with pytest.raises((TypeError, ValueError)):
+            tok.encode_with_offsets(*arguments, **keywords)
+    assert tok.encode_with_offsets("low", unit="byte")[1].tolist() == tok.encode_with_offsets("low")[1].tolist()
+    assert list(inspect.signature(tok.encode_with_offsets).parameters)[:2] == ["text", "unit"]
+
+
+@given(
+    st.sampled_from(TOKENIZERS),
+    st.lists(st.sampled_from(PIECES), max_size=100).map("".join),
+    st.integers(1, 100),
+    st.integers(0, 200) | st.integers(0, 1 << 40),
+)
+def test_truncation_in_the_kernel_is_that_of_the_method(
+    tok: bpe.Tokenizer, text: str, times: int, max_tokens: int
+) -> None:
+    for piece in (text * times, text.encode("utf-8", "replace") * times):
+        expected = truncate(TWINS[tok]._offset_encoder, piece, max_tokens, frozenset())
+        actual = tok.truncate(piece, max_tokens)
+        assert (actual, type(actual)) == (expected, type(expected))
+        assert actual is piece or tok.count_tokens(actual) <= max_tokens < tok.count_tokens(piece)
+
+
+NAMES = ["<|end|>", "<|e", "low<", "é!", "\n<"]
+SPECIAL_PIECES = [*PIECES, *NAMES, "<|end|", "\n"]
+
+
+@given(
+    st.sampled_from([tok for tok in TOKENIZERS if tok.spec.model == "byte"]),
+    st.lists(st.sampled_from(SPECIAL_PIECES), max_size=100).map("".join),
+    st.integers(1, 60),
+)
+def test_special_tokens_of_the_kernel_are_those_of_segments(tok: bpe.Tokenizer, text: str, times: int) -> None:
+    special = with_names(tok)
+    engine = special._engine
+    for allowed in (frozenset(NAMES), frozenset(NAMES[:1])):
+        for piece in (text, text * times, text.encode("utf-8", "replace") * times):
+            segments = engine._preparer.prepare(to_bytes(piece), allowed, None)
+            expected = join_ids([engine.encode_segment(segment) for segment in segments]).tolist()
+            options: list[Any] = [allowed, set(allowed)] + ["all"] * (len(allowed) == len(NAMES))
+            for option in options:
+                assert special.encode(piece, allowed_special=option).tolist() == expected
+                assert special.count_tokens(piece, allowed_special=option) == len(expected)
+
+
+@cache
+def with_names(tok: bpe.Tokenizer) -> bpe.Tokenizer:
+    return tok.with_tokens(special=NAMES)
 
 
 def test_batches_that_the_fast_path_leaves_to_python() -> None:

@@ -465,16 +465,6 @@ def small_tokenizer(model: Any) -> bpe.Tokenizer:
     )
 
 
-def test_arguments_of_encode_around_are_checked() -> None:
-    kernel = small_tokenizer("byte")._engine.kernel
-    one, ids = np.array([1]), np.array([7], dtype=np.uint32)
-    assert kernel.encode_with_specials(b"low", one, one + 1, ids)[0].tolist()[1] == 7
-    with pytest.raises(ValueError, match="span 0 is from 1 to 4; it must be within the 3 bytes"):
-        kernel.encode_with_specials(b"low", one, one + 3, ids)
-    with pytest.raises(ValueError, match="there are 0 ids for 1 spans"):
-        kernel.encode_with_specials(b"low", one, one, ids[:0])
-
-
 @pytest.mark.parametrize("size", [1 << 10, 3 << 20])
 def test_a_large_part_after_a_special_token_keeps_the_ids_before(size: int) -> None:
     """The memory for the ids of a large text is another one than that of short texts."""

@@ -1,0 +1,155 @@
+"""Small calls beside the fastest libraries: counting, lists, arrays, offsets, special tokens, truncation.
+
+    python benchmarks/bench_calls.py [FILE] [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
+
+All libraries run in one process, on one core, and are alternated; the table shows medians of CPU time in microseconds
+per call, with the ratio to this package's (over 1: the library is slower). A text is encoded again and again, so that
+every cache has it; "other" is 1,000 different texts in order. Results are compared, and a difference is shown in place
+of a time: not all libraries are exact. `empty` is a call without work. Without FILE, the shared English corpus is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from peers.callers import CALLERS, Calls, load_callers, read_ascii
+from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab
+from report import (
+    VOCAB_NAMES,
+    at_least,
+    describe_machine,
+    find_corpora,
+    print_table,
+    save_measurements,
+    write_vocabularies,
+)
+
+#: Seconds that one measurement takes.
+DURATION = 0.01
+N_TEXTS = 1000
+
+
+def main() -> None:
+    """Measure, compare, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, help="text, of which the ASCII characters are used")
+    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
+    parser.add_argument("--peer", choices=list(CALLERS), action="append", help="may be repeated; default all")
+    parser.add_argument("--repeat", type=at_least(1), default=9)
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    options = parser.parse_args()
+    for name in THREAD_VARIABLES:
+        os.environ[name] = "1"
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    names = list(dict.fromkeys(["bpe", *(options.peer or CALLERS)]))
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        (path,) = find_corpora([options.file] if options.file else [], folder, ("english",))
+        text = read_ascii(path, 8 << 20)
+        for vocab_name, vocab_text in write_vocabularies(options.vocab or ["cl100k"], folder).items():
+            callers, missing = load_callers(Vocab(*vocab_text.split(",")), names)
+            for name, reason in missing.items():
+                print(f"{name}: {reason}", file=sys.stderr)
+            for title, call, arguments in list_cases(text):
+                times = measure_case(callers, call, arguments, options.repeat)
+                rows.append({"vocab": vocab_name, "call": title, "microseconds": times})
+    report(rows, names, options.repeat)
+    save_measurements(options.output, rows)
+
+
+def list_cases(text: str) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
+    """List what is measured: (title, call, the arguments of each call)."""
+    start = text.index(" ", 100_000)
+    cases: list[tuple[str, str, list[tuple[Any, ...]]]] = []
+    for call, sizes in (("count", (20, 200, 2000)), ("list", (20, 200)), ("array", (20, 200)), ("offsets", (20, 200))):
+        for size in sizes:
+            cases.append((f"{call}, {size:,} bytes", call, [(text[start : start + size],)]))
+            texts = [(text[i : i + size],) for i in range(start, start + 2000 * N_TEXTS, 2000)]
+            cases.append((f"{call}, {size:,} bytes, other", call, texts))
+    cases += [(f"{call}, 1 MB", call, [(text[start : start + 1_000_000],)]) for call in ("count", "array", "offsets")]
+    parts = [text[i : i + 60] for i in range(start, start + 200, 60)]
+    cases.append(("special tokens in 200 bytes", "special", [(SEPARATOR.join(parts),)]))
+    cases.append(("truncate, 200 bytes to 20 tokens", "truncate", [(text[start : start + 200], 20)]))
+    cases.append(("truncate, 20 KB to 100 tokens", "truncate", [(text[start : start + 20_000], 100)]))
+    many = [text[i : i + 2000] for i in range(start, start + 2_000_000, 2000)]
+    cases.append(("lists of 1,000 texts of 2,000 bytes", "lists", [(many,)]))
+    return cases
+
+
+def measure_case(
+    callers: dict[str, Calls], call: str, arguments: list[tuple[Any, ...]], repeat: int
+) -> dict[str, float | str]:
+    """Measure a call of each library that has it: microseconds, or in what its result differs."""
+    functions = {name: calls[call] for name, calls in callers.items() if call in calls}
+    results: dict[str, float | str] = {}
+    expected = [to_plain(functions["bpe"](*each)) for each in arguments[:50]]
+    for name, function in list(functions.items()):
+        if name != "empty" and [to_plain(function(*each)) for each in arguments[:50]] != expected:
+            results[name] = "differs"
+            del functions[name]
+    loops = {name: count_loops(function, arguments) for name, function in functions.items()}
+    samples: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeat):
+        for name, function in functions.items():
+            samples[name].append(time_calls(function, arguments, loops[name]))
+    return results | {name: statistics.median(taken) for name, taken in samples.items()}
+
+
+def to_plain(result: Any) -> Any:
+    """Convert a result to lists and tuples of int, so that results of several types compare equal."""
+    if isinstance(result, tuple):
+        return [to_plain(part) for part in result]
+    if hasattr(result, "tolist"):
+        return result.tolist()
+    if isinstance(result, list) and result and isinstance(result[0], (list, tuple)):
+        return [list(row) for row in result]
+    return result
+
+
+def count_loops(function: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> int:
+    """Count how often to make all calls in one measurement."""
+    time_calls(function, arguments, 1)
+    return max(1, int(DURATION / (time_calls(function, arguments, 3) * len(arguments) * 1e-6 + 1e-9)))
+
+
+def time_calls(function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_loops: int) -> float:
+    """Return the microseconds of CPU time per call."""
+    start = time.process_time()
+    if len(arguments) == 1 and len(arguments[0]) == 1:
+        (argument,) = arguments[0]
+        for _ in itertools.repeat(None, n_loops):
+            function(argument)
+    else:
+        for _ in itertools.repeat(None, n_loops):
+            for each in arguments:
+                function(*each)
+    return (time.process_time() - start) / (n_loops * len(arguments)) * 1e6
+
+
+def report(rows: list[dict[str, Any]], names: list[str], repeat: int) -> None:
+    """Print the microseconds per call, with the ratios to this package's."""
+    print(f"{describe_machine()}; one core, µs per call (ratio to bpe), medians of {repeat}\n")
+    lines = []
+    for row in rows:
+        taken = row["microseconds"]
+        cells = []
+        for name in names:
+            value = taken.get(name, "–")
+            ratio = f" ({value / taken['bpe']:.2f})" if isinstance(value, float) and name != "bpe" else ""
+            cells.append(f"{value:.2f}{ratio}" if isinstance(value, float) else value)
+        lines.append((row["vocab"], row["call"], *cells))
+    print_table(("vocabulary", "call", *names), lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Texts with special tokens: one search finds their names, and the kernel encodes what is between them as one feed.
+
+For tokenizers whose kernel takes text unchanged, and special tokens that one search finds (`vocab/special_tokens.py`).
+"""
+
+from bpe.base._aho_corasick cimport Finder, MatchList
+from bpe.base._memory cimport check_allocated
+from bpe.base._types cimport byte_t
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
+from bpe.encode._chunk cimport Fragment
+from bpe.encode._chunk_filler cimport feed_fragments
+from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_feed_without_gil
+from bpe.encode._workspace cimport Workspace
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+cdef enum:
+    FEW_FRAGMENTS = 64        # that need no memory from elsewhere
+
+
+cdef class SpecialEncoder:
+
+    def __cinit__(self, Encoder encoder not None, Finder finder not None, const uint32_t[::1] token_ids not None):
+        self.encoder, self.finder, self.token_ids = encoder, finder, token_ids
+
+    cpdef object encode(self, text):
+        """Encode a str, or bytes of UTF-8, to an array; None for a symbol without an id, or a long str with surrogates.
+        """
+        cdef Workspace work = self.encoder.take_workspace()
+        if self.append(work, text):
+            return self.encoder.take_ids(work)
+        self.encoder.give_back(work)
+        return None
+
+    cdef bint append(self, Workspace work, text) except -1:
+        """Append the ids of a text; False, and any ids, where `encode` is None."""
+        cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
+        cdef CodeUnits units
+        cdef bytes data                                    # keeps the memory of `units`
+        cdef bint is_ascii = False
+        cdef Py_ssize_t n_readable
+        if isinstance(text, str):
+            units = units_of(text)
+            is_ascii = units.width == 0
+            if is_ascii:
+                pass
+            elif max_utf8_size(&units) <= SHORT_TEXT:
+                units.n, units.data = to_utf8(&units, utf8), utf8
+            else:
+                try:
+                    data = text.encode()
+                except UnicodeEncodeError:
+                    return False
+                units.data, units.n = data, len(data)
+        else:
+            data = text
+            units.data, units.n = data, len(data)
+        n_readable = units.n
+        if units.n <= SHORT_TEXT:                          # the scanner reads vectors of the text
+            if units.data != utf8:
+                memcpy(utf8, units.data, units.n)
+            memset(utf8 + units.n, 0, UTF8_PADDING)
+            units.data, n_readable = utf8, units.n + UTF8_PADDING
+        return self.append_utf8(work, &units, n_readable, is_ascii)
+
+    cdef bint append_utf8(
+        self, Workspace work, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
+    ) except -1:
+        """Append the ids of UTF-8 in memory of which `n_readable` bytes can be read."""
+        cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
+        cdef Fragment[FEW_FRAGMENTS] few
+        cdef Fragment* fragments = few
+        cdef const byte_t* text = units.data
+        cdef Py_ssize_t n, size = units.n
+        try:
+            if size > SHORT_TEXT:
+                with nogil:
+                    self.finder.leftmost_longest(text, 0, size, &matches)
+            elif size:
+                self.finder.leftmost_longest(text, 0, size, &matches)
+            n = 2 * matches.n + 1
+            if n > FEW_FRAGMENTS:
+                fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
+            n = self.divide(text, size, &matches, fragments)
+            feed_fragments(work.feed, fragments, n, self.encoder.scanner)
+            work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + n_readable, is_ascii
+            if size > SHORT_TEXT:
+                encode_feed_without_gil(self.encoder, work, size)
+            else:
+                self.encoder.encode_feed(work, NULL)
+        finally:
+            free(matches.rows)
+            if fragments != few:
+                free(fragments)
+        return not work.unknown
+
+    cdef Py_ssize_t divide(
+        self, const byte_t* text, Py_ssize_t size, const MatchList* matches, Fragment* fragments
+    ) noexcept:
+        """Set the fragments of a text: special tokens, and what is between them; their number."""
+        cdef Py_ssize_t i, start, text_start = 0, n = 0
+        for i in range(matches.n + 1):
+            start = matches.rows[i].start if i < matches.n else size
+            if start > text_start:
+                fragments[n] = Fragment(text=text + text_start, size=start - text_start, token=0)
+                n += 1
+            if i < matches.n:
+                fragments[n] = Fragment(text=NULL, size=-1, token=self.token_ids[matches.rows[i].string_index])
+                n += 1
+                text_start = matches.rows[i].end
+        return n
