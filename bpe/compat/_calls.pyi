@@ -1,0 +1,38 @@
+from collections.abc import Callable
+from typing import Any
+
+from bpe.compat._rows import PlanFields, TokenizerFields
+from bpe.compat.processing import Template
+
+class AccelerationFields:
+    backend: Any
+    backend_was_read: bool
+    is_shared: bool
+    verification_due: bool
+    decoding: TokenizerFields | None
+    @property
+    def layouts(self) -> dict[tuple[Any, ...], RowLayout]: ...
+    def find_layout(self, tokenizer: object, key: tuple[Any, ...]) -> RowLayout | None: ...
+    def keep_layout(self, key: tuple[Any, ...], layout: RowLayout) -> None: ...
+    def is_certain(self, tokenizer: object) -> bool: ...
+    def note_sharing(self) -> None: ...
+
+class RowLayout:
+    def __init__(
+        self,
+        plan: PlanFields,
+        types: tuple[type, type | None, bool],
+        columns: tuple[str, ...],
+        tensor_type: str | None,
+        template: Template,
+        truncation: tuple[int, bool] | None,
+        padding: tuple[int, str, int, int, str] | None,
+        max_length: tuple[int, int],
+        settings: tuple[tuple[str, Any], ...],
+    ) -> None: ...
+
+def with_noted_reads(default: object) -> property: ...
+def with_fast_call(method: Callable[..., Any], make_layout: Callable[..., Any]) -> Callable[..., Any]: ...
+def with_fast_encode(method: Callable[..., Any], make_layout: Callable[..., Any]) -> Callable[..., Any]: ...
+def with_fast_decode(method: Callable[..., Any]) -> Callable[..., Any]: ...
+def find_names(names: list[str | None], ids: list[int]) -> list[str | None] | None: ...
