@@ -4,6 +4,8 @@ from typing import Any
 from bpe.compat._rows import PlanFields, TokenizerFields
 from bpe.compat.processing import Template
 
+REASONING_FIELDS: tuple[str, ...]
+
 class AccelerationFields:
     backend: Any
     backend_was_read: bool
@@ -36,3 +38,4 @@ def with_fast_call(method: Callable[..., Any], make_layout: Callable[..., Any]) 
 def with_fast_encode(method: Callable[..., Any], make_layout: Callable[..., Any]) -> Callable[..., Any]: ...
 def with_fast_decode(method: Callable[..., Any]) -> Callable[..., Any]: ...
 def find_names(names: list[str | None], ids: list[int]) -> list[str | None] | None: ...
+def copy_messages(messages: list[Any]) -> list[dict[str, Any]] | None: ...

@@ -42,6 +42,7 @@ cdef extern from *:
 
 cdef enum:
     MAX_LAYOUTS = 64          # of a tokenizer: one for each kind of call
+    MAX_DEPTH = 16            # of the values in a message
 
 cdef enum Column:
     IDS, TYPE_IDS, ATTENTION, SPECIAL, OFFSETS
@@ -601,3 +602,56 @@ def find_names(list names not None, list ids not None):
         return found
     finally:
         PyMem_Free(buffer)
+
+
+# Chats ----------------------------------------------------------------------------------------------------------------
+
+#: Fields for which transformers adds others.
+REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
+
+
+def copy_messages(list messages not None):
+    """Copy a conversation without the fields of messages that are None, as transformers does.
+
+    None unless it has JSON's types only, and no message has its reasoning.
+    """
+    cdef list copies = []
+    cdef dict message_copy
+    for message in messages:
+        if type(message) is not dict:
+            return None
+        message_copy = {}
+        for name, value in (<dict>message).items():
+            if type(name) is not str or name in REASONING_FIELDS:
+                return None
+            if value is not None:
+                value = copy_plain(value, MAX_DEPTH)
+                if value is NotImplemented:
+                    return None
+                message_copy[name] = value
+        copies.append(message_copy)
+    return copies
+
+
+cdef object copy_plain(value, int max_depth):
+    """Copy a value of JSON's types; NotImplemented for any other, and for values nested deeper than `max_depth`."""
+    value_type = type(value)
+    if value is None or value_type is str or value_type is int or value_type is float or value_type is bool:
+        return value
+    if not max_depth:
+        return NotImplemented
+    if value_type is list:
+        copy = [copy_plain(item, max_depth - 1) for item in <list>value]
+        for item in copy:
+            if item is NotImplemented:
+                return NotImplemented
+        return copy
+    if value_type is not dict:
+        return NotImplemented
+    copy = {}
+    for name, item in (<dict>value).items():
+        item = copy_plain(item, max_depth - 1)
+        if type(name) is not str or item is NotImplemented:
+            return NotImplemented
+        copy[name] = item
+    return copy

@@ -31,6 +31,7 @@ from bpe.compat.transformers_calls import (
     read_layout,
     with_backend,
 )
+from bpe.compat.transformers_chats import make_chat_method
 from bpe.errors import describe, get_log, pluralize
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
@@ -42,7 +43,8 @@ _Tokenizer = TypeVar("_Tokenizer")
 #: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`; and the attribute that a property
 #: replaces, to notice that the backend is read.
 _REPLACED_METHODS = (
-    "__call__", "encode", "tokenize", "decode", "batch_decode", "convert_ids_to_tokens", "_encode_plus",
+    "__call__", "encode", "tokenize", "decode", "batch_decode", "convert_ids_to_tokens", "apply_chat_template",
+    "_encode_plus",
 )  # fmt: skip
 _BACKEND_ATTRIBUTE = "_tokenizer"
 #: Texts on which results are compared.
@@ -208,6 +210,7 @@ def _make_accelerated(function: Any, arguments: Any) -> Any:
 def _make_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     """Make the replacements of the methods of a class, which call the original ones where they must."""
     methods = {**_make_encoding_methods(original_methods), **_make_decoding_methods(original_methods)}
+    methods["apply_chat_template"] = make_chat_method(original_methods["apply_chat_template"])
     for name, method in methods.items():
         # So that the method has the same signature too, which libraries ask for.
         update_wrapper(method, original_methods[name])
