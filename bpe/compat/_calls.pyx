@@ -23,7 +23,8 @@ from cpython.unicode cimport PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-import sys
+from copy import copy
+from sys import _getframe as sys_getframe
 
 import numpy as np
 
@@ -31,6 +32,8 @@ cnp.import_array()
 
 cdef extern from "Python.h":
     Py_ssize_t count_references "Py_REFCNT"(PyObject* item)
+    dict get_attributes "PyObject_GenericGetDict"(object item, void* context)
+    int set_attributes "PyObject_GenericSetDict"(object item, object attributes, void* context) except -1
 
 cdef extern from *:
     """
@@ -43,6 +46,7 @@ cdef extern from *:
 cdef enum:
     MAX_LAYOUTS = 64          # of a tokenizer: one for each kind of call
     MAX_DEPTH = 16            # of the values in a message
+    MAX_SMALL = 256           # tokens of a row for which no memory is allocated
 
 cdef enum Column:
     IDS, TYPE_IDS, ATTENTION, SPECIAL, OFFSETS
@@ -60,6 +64,7 @@ cdef frozenset UNCHANGING = frozenset((
     "__len__", "get_vocab", "vocab", "vocab_size", "added_tokens_decoder", "num_special_tokens_to_add",
     "convert_ids_to_tokens", "_convert_id_to_token", "_convert_token_to_id_with_added_voc", "_decode",
 ))
+cdef list KEYS = [(call_kind,) for call_kind in range(8)]
 cdef str STATE_ATTRIBUTE = "_bpe_acceleration", BACKEND_ATTRIBUTE = "_tokenizer"
 
 cdef struct Piece:
@@ -123,7 +128,7 @@ cdef class AccelerationFields:
 
 cdef AccelerationFields find_unchanged(tokenizer):
     """Return the state of a tokenizer if nothing can have changed its backend since the last call; else None."""
-    cdef dict attributes = tokenizer.__dict__
+    cdef dict attributes = get_attributes(tokenizer, NULL)
     cdef PyObject* item = PyDict_GetItem(attributes, STATE_ATTRIBUTE)
     cdef AccelerationFields state
     if item == NULL or <object>item is None:               # a copy has None
@@ -135,30 +140,66 @@ cdef AccelerationFields find_unchanged(tokenizer):
     return state if count_references(item) == 2 else None
 
 
-def with_noted_reads(default):
-    """Make a property that reads the backend of a tokenizer, and notes that it was read.
+cdef class BackendAttribute:
+    """An attribute that reads the backend of a tokenizer, and notes that it was read.
 
     Code of transformers uses the backend and drops it, except for the properties `HANDING_OUT`, and most of it changes
-    nothing (`UNCHANGING`). Other code may keep what it reads. `default` is what a tokenizer without a backend has.
+    nothing (`UNCHANGING`). Other code may keep what it reads.
+
+    Args:
+        default: what a tokenizer without a backend has.
+
     """
 
-    def read_backend(self):
-        cdef dict attributes = self.__dict__
-        backend, state = attributes.get(BACKEND_ATTRIBUTE, default), attributes.get(STATE_ATTRIBUTE)
-        if state is not None and (<AccelerationFields?>state).backend is backend:
-            frame = sys._getframe(0)                       # that of the caller: a kernel has none
-            is_internal = str(frame.f_globals.get("__name__")).startswith("transformers.")
-            name = frame.f_code.co_name
-            if not is_internal or name in HANDING_OUT:
-                (<AccelerationFields>state).is_shared = True
-            if not is_internal or name not in UNCHANGING:
-                (<AccelerationFields>state).backend_was_read = True
-        return backend
+    cdef object default
+    cdef list known_codes     # of functions that change nothing
 
-    def set_backend(self, backend):
-        self.__dict__[BACKEND_ATTRIBUTE] = backend
+    def __init__(self, default):
+        self.default, self.known_codes = default, []
 
-    return property(read_backend, set_backend)
+    def __get__(self, tokenizer, tokenizer_type):
+        cdef dict attributes
+        cdef PyObject* backend
+        cdef PyObject* state
+        if tokenizer is None:
+            return self
+        attributes = get_attributes(tokenizer, NULL)
+        backend, state = PyDict_GetItem(attributes, BACKEND_ATTRIBUTE), PyDict_GetItem(attributes, STATE_ATTRIBUTE)
+        if backend == NULL:
+            return self.default
+        if state != NULL and <object>state is not None:
+            if <PyObject*>(<AccelerationFields?><object>state).backend == backend:
+                self.note_read(<AccelerationFields><object>state)
+        return <object>backend
+
+    def __set__(self, tokenizer, backend):
+        get_attributes(tokenizer, NULL)[BACKEND_ATTRIBUTE] = backend
+
+    @property
+    def _bpe_original(self):
+        return self.default
+
+    cdef int note_read(self, AccelerationFields state) except -1:
+        """Note that the running function, which is not a kernel's, reads the backend."""
+        cdef PyObject* code
+        cdef object known_code
+        if state.is_shared and state.backend_was_read:
+            return 0
+        frame = sys_getframe(0)
+        frame_code = frame.f_code
+        code = <PyObject*>frame_code
+        for known_code in self.known_codes:
+            if <PyObject*>known_code == code:
+                return 0
+        is_internal = str(frame.f_globals.get("__name__")).startswith("transformers.")
+        name = frame_code.co_name
+        if not is_internal or name in HANDING_OUT:
+            state.is_shared = True
+        if not is_internal or name not in UNCHANGING:
+            state.backend_was_read = True
+        else:
+            self.known_codes.append(frame_code)
+        return 0
 
 
 # Calls ----------------------------------------------------------------------------------------------------------------
@@ -239,7 +280,7 @@ cdef tuple make_key(dict options, int call_kind):
     """
     cdef list key
     if not options:
-        return (call_kind,)
+        return KEYS[call_kind]
     key = [call_kind]
     for name, value in options.items():
         if name != "text_pair":
@@ -263,7 +304,8 @@ cdef class RowLayout:
         padding: a `RowPadding` whose length is -1 for that of the longest row, or None.
         max_length: the number of tokens after which transformers warns; for pairs that would have to be truncated, the
             number after which transformers' own code must encode; each is -1 if there is none.
-        settings: the attributes of the tokenizer that all this depends on.
+        tokenizer: the tokenizer.
+        names: the names of its attributes that all this depends on.
 
     """
 
@@ -283,14 +325,19 @@ cdef class RowLayout:
     cdef object padding
     cdef Py_ssize_t padded_length
     cdef token_t pad_id, pad_type_id
-    cdef tuple settings
+    cdef object tokenizer_type
+    cdef tuple settings       # names of attributes, their values, and whether they are in the tokenizer's `__dict__`
 
     def __init__(
         self, plan, tuple types not None, tuple columns not None, tensor_type, template, truncation, padding,
-        tuple max_length not None, tuple settings not None,
+        tuple max_length not None, tokenizer, tuple names not None,
     ):
         cdef int i
-        self.plan, self.settings = plan, settings
+        self.plan, self.tokenizer_type = plan, type(tokenizer)
+        self.settings = tuple([
+            (name, copy(getattr(tokenizer, name)), not hasattr(getattr(self.tokenizer_type, name, None), "__set__"))
+            for name in names
+        ])
         self.row_type, self.batch_type, self.has_plain_batch = types
         if not issubclass(self.row_type, Row):
             raise TypeError(f"{self.row_type.__name__} is no subclass of Row")
@@ -317,8 +364,16 @@ cdef class RowLayout:
 
     cdef bint fits(self, tokenizer) except -1:
         """Whether the tokenizer's attributes are those for which the layout was made."""
-        for name, value in self.settings:
-            if getattr(tokenizer, name) != value:
+        cdef dict attributes = get_attributes(tokenizer, NULL)
+        cdef PyObject* item
+        if type(tokenizer) is not self.tokenizer_type:
+            return False
+        for name, value, is_plain in self.settings:
+            item = PyDict_GetItem(attributes, name) if is_plain else NULL
+            if item == NULL:
+                if getattr(tokenizer, name) != value:
+                    return False
+            elif item != <PyObject*>value and <object>item != value:
                 return False
         return True
 
@@ -393,7 +448,8 @@ cdef class RowLayout:
         """Write the columns of rows; None for rows that are no array, or must be truncated by transformers."""
         cdef RowBounds row
         cdef Py_ssize_t i, n_longest = 0, n_shortest = -1, length
-        cdef token_t* buffer
+        cdef token_t small_buffer[MAX_SMALL]
+        cdef token_t* buffer = small_buffer
         for i in range(n_rows):
             self.find_bounds(&row, bounds, i, 0)
             n_longest = max(n_longest, row.n)
@@ -404,39 +460,41 @@ cdef class RowLayout:
         n_longest, n_shortest = max(n_longest, length), max(n_shortest, length)
         if self.result != LISTS and (n_longest != n_shortest or not n_longest):
             return None
-        buffer = <token_t*>PyMem_Malloc((n_longest + 1) * sizeof(token_t))
-        if buffer == NULL:
-            raise MemoryError
+        if n_longest > MAX_SMALL:
+            buffer = <token_t*>PyMem_Malloc(n_longest * sizeof(token_t))
+            if buffer == NULL:
+                raise MemoryError
         data = {}
         try:
             for name, column in self.columns:
                 if column == OFFSETS:
                     values = self.write_offsets(texts, bounds, n_rows, length)
-                elif self.result == LISTS:
-                    values = self.write_lists(column, ids, bounds, n_rows, length, buffer)
+                    if values is None:
+                        return None
+                    data[name] = values[0] if is_single and self.result == LISTS else values
+                elif self.result != LISTS:
+                    data[name] = self.write_array(column, ids, bounds, n_rows, n_longest, buffer)
+                elif is_single:
+                    self.find_bounds(&row, bounds, 0, length)
+                    data[name] = self.write_list(column, ids, &row, buffer)
                 else:
-                    values = self.write_array(column, ids, bounds, n_rows, n_longest, buffer)
-                if values is None:
-                    return None
-                data[name] = values
+                    data[name] = self.write_lists(column, ids, bounds, n_rows, length, buffer)
         finally:
-            PyMem_Free(buffer)
+            if buffer != small_buffer:
+                PyMem_Free(buffer)
         if 0 <= self.warn_length < n_longest:
-            for row_ids in data["input_ids"]:
+            for row_ids in [data["input_ids"]] if is_single and self.result == LISTS else data["input_ids"]:
                 if len(row_ids) > self.warn_length:
                     tokenizer._eventual_warn_about_too_long_sequence(row_ids, None, True)
-        return self.finish(data, rows, is_single, length)
+        return self.finish(data, rows, length)
 
-    cdef object finish(self, dict data, list rows, bint is_single, Py_ssize_t length):
+    cdef object finish(self, dict data, list rows, Py_ssize_t length):
         """Make the result of columns."""
         cdef Row row
         if self.result == TENSORS:
             import torch
 
             data = {name: torch.from_numpy(array) for name, array in data.items()}
-        elif self.result == LISTS and is_single:
-            for name in data:
-                data[name] = (<list>data[name])[0]
         if rows is None:
             return data["input_ids"]
         if self.is_padded:
@@ -447,7 +505,7 @@ cdef class RowLayout:
         if not self.has_plain_batch:
             return self.batch_type(data, rows)
         result = new_object(self.batch_type, ())
-        result.data, result._encodings, result._n_sequences = data, rows, self.n_texts
+        set_attributes(result, {"data": data, "_encodings": rows, "_n_sequences": self.n_texts}, NULL)
         return result
 
     cdef void find_bounds(
@@ -493,6 +551,13 @@ cdef class RowLayout:
         if not self.pads_left:
             fill_run(out, padding, row.n_missing)
 
+    cdef list write_list(self, Column column, const token_t* ids, const RowBounds* row, token_t* buffer):
+        """Write a column of a row as a list, by way of a buffer."""
+        if column == IDS and row.n == row.stop[0] - row.start[0] and not row.n_missing:
+            return make_list(ids + row.start[0], row.n)    # without template and padding, no copy
+        self.fill(column, ids, row, buffer)
+        return make_list(buffer, row.n + row.n_missing)
+
     cdef list write_lists(
         self, Column column, const token_t* ids, const int64_t* bounds, Py_ssize_t n_rows, Py_ssize_t length,
         token_t* buffer,
@@ -503,11 +568,7 @@ cdef class RowLayout:
         cdef list lists = PyList_New(n_rows), items
         for i in range(n_rows):
             self.find_bounds(&row, bounds, i, length)
-            if column == IDS and not row.n_missing and not row.n - (row.stop[0] - row.start[0]):
-                items = make_list(ids + row.start[0], row.n)   # without template and padding, no copy
-            else:
-                self.fill(column, ids, &row, buffer)
-                items = make_list(buffer, row.n + row.n_missing)
+            items = self.write_list(column, ids, &row, buffer)
             Py_INCREF(items)                               # PyList_SET_ITEM takes a reference
             PyList_SET_ITEM(lists, i, items)
         return lists
@@ -641,17 +702,17 @@ cdef object copy_plain(value, int max_depth):
     if not max_depth:
         return NotImplemented
     if value_type is list:
-        copy = [copy_plain(item, max_depth - 1) for item in <list>value]
-        for item in copy:
+        items = [copy_plain(item, max_depth - 1) for item in <list>value]
+        for item in items:
             if item is NotImplemented:
                 return NotImplemented
-        return copy
+        return items
     if value_type is not dict:
         return NotImplemented
-    copy = {}
+    fields = {}
     for name, item in (<dict>value).items():
         item = copy_plain(item, max_depth - 1)
         if type(name) is not str or item is NotImplemented:
             return NotImplemented
-        copy[name] = item
-    return copy
+        fields[name] = item
+    return fields

@@ -161,9 +161,7 @@ def _find_original_methods(cls: Any) -> dict[str, Any]:
     names = (*_REPLACED_METHODS, _BACKEND_ATTRIBUTE)
     attributes = {name: getattr(cls, name, None) for name in names}
     for name, attribute in attributes.items():  # of a patched class, the attributes before it was patched
-        attributes[name] = getattr(
-            attribute.fget if isinstance(attribute, property) else attribute, "_bpe_original", attribute
-        )
+        attributes[name] = getattr(attribute, "_bpe_original", attribute)
     return attributes
 
 
@@ -216,7 +214,7 @@ def _make_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         update_wrapper(method, original_methods[name])
         method._bpe_original = original_methods[name]
     default = original_methods[_BACKEND_ATTRIBUTE]
-    return {**methods, _BACKEND_ATTRIBUTE: _calls.with_noted_reads(default)}
+    return {**methods, _BACKEND_ATTRIBUTE: _calls.BackendAttribute(default)}
 
 
 def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:

@@ -211,7 +211,8 @@ def read_layout(
         None if plan.max_ids is None else (min(plan.max_ids, sys.maxsize), truncation[3] == "left"),
         (-1 if padding[4] is None else padding[4], *padding[:4]) if padding else None,
         (model_max_length, min(truncation[0], sys.maxsize) if truncation and n_texts == 2 else -1),
-        tuple((name, copy.copy(getattr(tokenizer, name))) for name in settings),
+        tokenizer,
+        tuple(settings),
     )
 
 
