@@ -25,19 +25,19 @@ class RowLayout:
         plan: PlanFields,
         types: tuple[type, type | None, bool],
         columns: tuple[str, ...],
-        tensor_type: str | None,
+        make_tensor: Callable[[Any], Any] | None,
         template: Template,
         truncation: tuple[int, bool] | None,
         padding: tuple[int, str, int, int, str] | None,
         max_length: tuple[int, int],
-        tokenizer: object,
-        names: tuple[str, ...],
+        tokenizer_type: type,
+        settings: tuple[tuple[str, Any], ...],
     ) -> None: ...
 
 class BackendAttribute:
     def __init__(self, default: object) -> None: ...
-    def __get__(self, tokenizer: object, tokenizer_type: object) -> Any: ...
-    def __set__(self, tokenizer: object, backend: object) -> None: ...
+    def __get__(self, instance: object, owner: object = None, /) -> Any: ...
+    def __set__(self, instance: object, value: object, /) -> None: ...
     @property
     def _bpe_original(self) -> Any: ...
 

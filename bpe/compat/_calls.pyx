@@ -6,12 +6,11 @@ options that were used before has no Python frame: a `RowLayout` has all that th
 Measured on a busy machine, `tok(text)` for 20 bytes: 9.0 µs with columns in Python, 1.3 here.
 """
 
-cimport cython
 cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list, read_ids
 from bpe.base._types cimport token_t
-from bpe.compat._rows cimport CallFields, PlanFields, Row, StateFields, TokenizerFields, get_state, has_no_special, new_rows
+from bpe.compat._rows cimport CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_rows
 from bpe.encode._encoder cimport SHORT_TEXT
 from bpe.encode._fast_path cimport encode_short
 from bpe.encode._workspace cimport Workspace
@@ -23,7 +22,6 @@ from cpython.unicode cimport PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from copy import copy
 from sys import _getframe as sys_getframe
 
 import numpy as np
@@ -51,14 +49,11 @@ cdef enum:
 cdef enum Column:
     IDS, TYPE_IDS, ATTENTION, SPECIAL, OFFSETS
 
-cdef enum Result:
-    LISTS, ARRAYS, TENSORS
-
 cdef dict COLUMNS = {
     "input_ids": IDS, "token_type_ids": TYPE_IDS, "attention_mask": ATTENTION, "special_tokens_mask": SPECIAL,
     "offset_mapping": OFFSETS,
 }
-# Functions of transformers that read the backend: those that return it or a part of it, and those that do not change it.
+# Functions of transformers that read the backend: those that return it or a part of it, and those that change nothing.
 cdef tuple HANDING_OUT = ("backend_tokenizer", "decoder")
 cdef frozenset UNCHANGING = frozenset((
     "__len__", "get_vocab", "vocab", "vocab_size", "added_tokens_decoder", "num_special_tokens_to_add",
@@ -298,14 +293,14 @@ cdef class RowLayout:
         plan: how texts are encoded and truncated.
         types: the classes of encodings and of the result; the second is None where only ids are wanted.
         columns: the names of the columns, in their order.
-        tensor_type: None, "np" or "pt".
+        make_tensor: makes what a call returns of an array; None for lists.
         template: a `processing.Template`.
         truncation: (the most ids of a text that are kept, whether those at the end are), or None.
         padding: a `RowPadding` whose length is -1 for that of the longest row, or None.
         max_length: the number of tokens after which transformers warns; for pairs that would have to be truncated, the
             number after which transformers' own code must encode; each is -1 if there is none.
-        tokenizer: the tokenizer.
-        names: the names of its attributes that all this depends on.
+        tokenizer_type: the class of the tokenizer.
+        settings: the names and the values of its attributes that all this depends on.
 
     """
 
@@ -314,7 +309,7 @@ cdef class RowLayout:
     cdef object batch_type    # a class, or None
     cdef bint has_plain_batch  # whether the result has only the attributes that are set here
     cdef tuple columns
-    cdef Result result
+    cdef object make_tensor
     cdef tuple trims
     cdef tuple memory         # what the pieces point at
     cdef Piece pieces[3]      # before, between and after the texts
@@ -329,14 +324,14 @@ cdef class RowLayout:
     cdef tuple settings       # names of attributes, their values, and whether they are in the tokenizer's `__dict__`
 
     def __init__(
-        self, plan, tuple types not None, tuple columns not None, tensor_type, template, truncation, padding,
-        tuple max_length not None, tokenizer, tuple names not None,
+        self, plan, tuple types not None, tuple columns not None, make_tensor, template, truncation, padding,
+        tuple max_length not None, tokenizer_type, tuple settings not None,
     ):
         cdef int i
-        self.plan, self.tokenizer_type = plan, type(tokenizer)
+        self.plan, self.tokenizer_type = plan, tokenizer_type
         self.settings = tuple([
-            (name, copy(getattr(tokenizer, name)), not hasattr(getattr(self.tokenizer_type, name, None), "__set__"))
-            for name in names
+            (name, value, not hasattr(getattr(self.tokenizer_type, name, None), "__set__"))
+            for name, value in settings
         ])
         self.row_type, self.batch_type, self.has_plain_batch = types
         if not issubclass(self.row_type, Row):
@@ -344,7 +339,7 @@ cdef class RowLayout:
         if self.batch_type is not None and not isinstance(self.batch_type, type):
             raise TypeError(f"{self.batch_type!r} is no class")
         self.columns = tuple([(name, COLUMNS[name]) for name in columns])
-        self.result = LISTS if tensor_type is None else ARRAYS if tensor_type == "np" else TENSORS
+        self.make_tensor = make_tensor
         self.trims, self.n_texts = template.trims, len(template.trims)
         if not 1 <= self.n_texts <= 2 or len(template.ids) != self.n_texts + 1 != len(template.type_ids):
             raise ValueError(f"a template of {self.n_texts} texts has {len(template.ids)} pieces")
@@ -458,7 +453,7 @@ cdef class RowLayout:
             return None
         length = (n_longest if self.padded_length < 0 else self.padded_length) if self.is_padded else 0
         n_longest, n_shortest = max(n_longest, length), max(n_shortest, length)
-        if self.result != LISTS and (n_longest != n_shortest or not n_longest):
+        if self.make_tensor is not None and (n_longest != n_shortest or not n_longest):
             return None
         if n_longest > MAX_SMALL:
             buffer = <token_t*>PyMem_Malloc(n_longest * sizeof(token_t))
@@ -471,9 +466,10 @@ cdef class RowLayout:
                     values = self.write_offsets(texts, bounds, n_rows, length)
                     if values is None:
                         return None
-                    data[name] = values[0] if is_single and self.result == LISTS else values
-                elif self.result != LISTS:
-                    data[name] = self.write_array(column, ids, bounds, n_rows, n_longest, buffer)
+                    data[name] = values[0] if is_single and self.make_tensor is None else values
+                elif self.make_tensor is not None:
+                    array = self.write_array(column, ids, bounds, n_rows, n_longest, buffer)
+                    data[name] = self.make_tensor(array)
                 elif is_single:
                     self.find_bounds(&row, bounds, 0, length)
                     data[name] = self.write_list(column, ids, &row, buffer)
@@ -483,7 +479,7 @@ cdef class RowLayout:
             if buffer != small_buffer:
                 PyMem_Free(buffer)
         if 0 <= self.warn_length < n_longest:
-            for row_ids in [data["input_ids"]] if is_single and self.result == LISTS else data["input_ids"]:
+            for row_ids in [data["input_ids"]] if is_single and self.make_tensor is None else data["input_ids"]:
                 if len(row_ids) > self.warn_length:
                     tokenizer._eventual_warn_about_too_long_sequence(row_ids, None, True)
         return self.finish(data, rows, length)
@@ -491,10 +487,6 @@ cdef class RowLayout:
     cdef object finish(self, dict data, list rows, Py_ssize_t length):
         """Make the result of columns."""
         cdef Row row
-        if self.result == TENSORS:
-            import torch
-
-            data = {name: torch.from_numpy(array) for name, array in data.items()}
         if rows is None:
             return data["input_ids"]
         if self.is_padded:
@@ -614,7 +606,7 @@ cdef class RowLayout:
                 items += spans
             items += [(0, 0)] * (0 if self.pads_left else row.n_missing)
             lists.append(items)
-        return lists if self.result == LISTS else np.array(lists, dtype=np.int64)
+        return lists if self.make_tensor is None else self.make_tensor(np.array(lists, dtype=np.int64))
 
 
 cdef inline token_t* fill_run(token_t* out, token_t value, Py_ssize_t n) noexcept nogil:
@@ -646,7 +638,7 @@ def with_fast_decode(method):
 
 
 def find_names(list names not None, list ids not None):
-    """Find the names of ids: a list, with None for ids that have none; None unless all ids are int from 0 to 2**32 - 1."""
+    """Find the name of each id, or None where there is none; None unless all ids are int from 0 to 2**32 - 1."""
     cdef Py_ssize_t i, n = PyList_GET_SIZE(ids), n_names = PyList_GET_SIZE(names)
     cdef token_t* buffer = <token_t*>PyMem_Malloc((n + 1) * sizeof(token_t))
     cdef list found

@@ -10,12 +10,10 @@ cimport cython
 import numpy as np
 
 from bpe.decode._decoder cimport TokenTable
-from bpe.encode._encoder cimport Encoder
 from bpe.encode._fast_path cimport may_have_name, encode_to_array
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
-from libc.stdint cimport int64_t
 
 cdef extern from *:
     """

@@ -364,7 +364,7 @@ class Core:
         spans = spans[start:stop]
         special_texts = {index - start: name for index, name in names_by_index.items() if start <= index < stop}
         for has_prefix in trims:
-            spans = encoder._trim(ids[start:stop], spans, special_texts, has_prefix)
+            spans = encoder.trim(ids[start:stop], spans, special_texts, has_prefix)
         return list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True))
 
     @cached_property

@@ -248,7 +248,7 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
                 state.keep_layout(key, layout)
         return layout
 
-    def tokenize(self: Any, text: Any, pair: Any = None, add_special_tokens: bool = False, **options: Any) -> list[str]:
+    def tokenize(self: Any, text: Any, pair: Any = None, add_special_tokens: bool = False, **options: Any) -> Any:
         if type(text) is str and pair is None and add_special_tokens is False and not options and uses_standard_encode:
             state = _find_state(self, original_methods, text)
             if state.result.encoding:
@@ -264,13 +264,14 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
         is_valid = type(options.get("add_special_tokens", True)) is bool
         is_short_call = state.result.encoding and is_short(options.get("text"), options.get("text_pair"), options)
-        uses_twin = state.verification_due or is_short_call or not is_valid
+        is_sanitized = options.get("sanitize_control_tokens")  # calls methods of the components
+        uses_twin = state.verification_due or is_short_call or not is_valid or is_sanitized
         if uses_twin and (twin := state.take_twin(self.__dict__[_BACKEND_ATTRIBUTE])) is not None:
             try:
                 return original_encode_plus(with_backend(self, twin), *args, **options)
             finally:
                 state.twins.append(twin)
-        if not state.result.encoding or not is_valid:
+        if not state.result.encoding or not is_valid or is_sanitized:
             return original_encode_plus(self, *args, **options)
         return _encode_by_view(original_encode_plus, self, state, args, options)
 

@@ -206,13 +206,13 @@ def read_layout(
         plan,
         (Encoding, batch_type, batch_type is not None and _is_plain(batch_type)),
         tuple(columns),
-        options.get("return_tensors"),
+        _find_tensor_maker(options.get("return_tensors")),
         template,
         None if plan.max_ids is None else (min(plan.max_ids, sys.maxsize), truncation[3] == "left"),
         (-1 if padding[4] is None else padding[4], *padding[:4]) if padding else None,
         (model_max_length, min(truncation[0], sys.maxsize) if truncation and n_texts == 2 else -1),
-        tokenizer,
-        tuple(settings),
+        type(tokenizer),
+        tuple((name, copy.copy(getattr(tokenizer, name))) for name in settings),
     )
 
 
@@ -229,6 +229,15 @@ def _are_supported(options: dict[str, Any]) -> bool:
     return options.get("return_tensors") in (None, "np", "pt")
 
 
+def _find_tensor_maker(tensor_type: str | None) -> Any:
+    """Find the function that makes a tensor of an array; None where lists are wanted."""
+    if tensor_type == "pt":
+        import torch
+
+        return torch.from_numpy
+    return np.asarray if tensor_type == "np" else None
+
+
 def _clip(length: Any) -> int:
     """Clip a number of tokens to what a kernel can count; -1, for no limit, if there is none."""
     return int(length) if isinstance(length, (int, float)) and 0 < length < 1 << 62 else -1
@@ -237,7 +246,7 @@ def _clip(length: Any) -> int:
 def _is_plain(batch_type: Any) -> bool:
     """Whether results have exactly the attributes that the kernel sets."""
     attributes = vars(batch_type({"input_ids": [1]}, [Encoding.from_parts([])]))
-    return attributes.keys() == {"data", "_encodings", "_n_sequences"}
+    return bool(attributes.keys() == {"data", "_encodings", "_n_sequences"})
 
 
 def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:

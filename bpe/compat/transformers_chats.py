@@ -26,7 +26,7 @@ _MUST_BE_DEFAULT = (
     "tools", "documents", "continue_final_message", "sanitize_control_tokens", "return_assistant_tokens_mask",
 )  # fmt: skip
 _CALL_OPTIONS = ("padding", "truncation", "max_length", "return_tensors")
-#: Names that `render_jinja_template` of transformers has for other things.
+#: Names that transformers has for other things than variables of templates.
 _RESERVED_NAMES = frozenset(("messages", "conversations", *REASONING_FIELDS))
 #: A conversation and a template that show what transformers does with it.
 _PROBE = [{"role": "user", "content": " x", "name": None, "parts": [1, {"a": None, "b": [2.5, True]}]}]
