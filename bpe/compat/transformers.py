@@ -1,12 +1,14 @@
 """Makes fast tokenizers of transformers 5 faster: one with `accelerate`, all with `patch_transformers`.
 
 Encoding and decoding go to a compat `Tokenizer` that is made from the tokenizer's own backend, and checked against it
-on texts for that purpose. transformers' own code still runs for everything else: padding, truncation and templates are
-set by its `_encode_plus`, and results are its `BatchEncoding`. Whatever was not verified is left to the methods that
-the tokenizer had before. How calls are answered: `transformers_calls.py`.
+on texts for that purpose. A kernel (`_calls.pyx`) answers calls with usual options, which `transformers_calls.py` reads;
+transformers' own code still runs for all others. Whatever was not verified is left to the methods that the tokenizer
+had before.
 
-A change of the backend is noticed at the next call: added tokens, components, settings of the model. Comparing again
-takes as long as hundreds of short calls, so short calls use twins of the backend until there were enough calls.
+A change of the backend is noticed at the next call: added tokens, components, settings of the model. Its settings are
+compared at each call, unless nothing but the tokenizer refers to the backend and nothing has read it since the last
+call. Comparing results again takes as long as hundreds of short calls, so short calls use twins of the backend until
+there were enough calls.
 """
 
 from __future__ import annotations

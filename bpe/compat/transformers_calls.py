@@ -1,4 +1,4 @@
-"""Calls of transformers' tokenizers, answered by a compat `Tokenizer` or by a twin of the tokenizer's backend.
+"""The options of calls of transformers' tokenizers, as layouts of rows; and backends for transformers' own code.
 
 transformers sets truncation and padding in the backend for each call, so its code never gets the backend itself, which
 other threads use: a call has a compat `Tokenizer`, or a twin of the backend, for itself.
