@@ -8,24 +8,25 @@ first time with this vocabulary in the process, "again" a second time. The libra
 which is pinned to one core, and CPU time is measured; the table shows medians of `--repeat` rounds and how many times
 as fast `bpe` is. All results are compared, and one difference fails the run. Without FILE, the shared corpora are used.
 
-With `--peer transformers`: a tokenizer of transformers and the same after `bpe.accelerate`, called in the same way with
-1,000 documents of about 2 KB and with one text of 44 bytes; and the cost of `Encoding` objects, whose other columns are
-not read, beside the native ids: of these documents, of texts of 60 bytes, and of pairs of those. transformers takes
-seconds for 1,000 documents, so that it encodes and decodes them in two of the rounds only (`SLOW_ROUNDS`): a run with
-the default corpora takes two to three minutes.
+With `--peer transformers`: calls of a tokenizer of transformers, of the same after `bpe.accelerate`, and of other
+libraries with the same methods, where they are installed: gigatoken, tuetoken and fastokens. Texts have 20, 200 and
+2,000 characters and are encoded again and again; a library's time has a "!" if its ids are others, and none if it
+refuses the call. Then the cost of `Encoding` objects, whose other columns are not read, beside the native ids. Where
+transformers takes seconds, it is measured in two of the rounds only (`SLOW_ROUNDS`): a run with the default corpora
+takes three to four minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,40 +165,55 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
     print("\nAll results are the same.")
 
 
+#: The libraries beside ours.
+PEERS = ("transformers", "gigatoken", "tuetoken", "fastokens")
 #: In so many rounds, transformers encodes and decodes the documents; short texts in all.
 SLOW_ROUNDS = 2
-#: Name → (how many calls are timed, a function of a tokenizer of transformers, the documents and their ids).
-CALLS: dict[str, tuple[int, Callable[[Any, list[str], list[list[int]]], Any]]] = {
-    "call, 1,000 documents": (1, lambda tok, texts, _: tok(texts)["input_ids"]),
-    "call, padded and truncated, np": (
-        1,
-        lambda tok, texts, _: tok(texts, padding=True, truncation=True, max_length=512, return_tensors="np")[
-            "input_ids"
-        ],
-    ),
-    "batch_decode, 1,000 documents": (1, lambda tok, _, ids: tok.batch_decode(ids)),
-    "call, short": (200, lambda tok, *_: tok(SHORT)["input_ids"]),
-    "encode, short": (200, lambda tok, *_: tok.encode(SHORT)),
-    "call, short, truncation": (
-        200,
-        lambda tok, *_: tok(SHORT, truncation=True, max_length=512)["input_ids"],
-    ),
-    "call, short, padding": (200, lambda tok, *_: tok(SHORT, padding=True)["input_ids"]),
-    "call, short, padding to 64": (
-        200,
-        lambda tok, *_: tok(SHORT, padding="max_length", truncation=True, max_length=64)["input_ids"],
-    ),
-    "call, short, np": (200, lambda tok, *_: tok(SHORT, return_tensors="np")["input_ids"]),
-    "call, short, pt": (200, lambda tok, *_: tok(SHORT, return_tensors="pt")["input_ids"]),
-    "call, short pair": (200, lambda tok, *_: tok(SHORT, SHORT)["input_ids"]),
-    "call, short pair, np": (200, lambda tok, *_: tok(SHORT, SHORT, return_tensors="np")["input_ids"]),
-    "decode, short": (200, lambda tok, _, ids: tok.decode(ids[0][:10], skip_special_tokens=True)),
-}
-SHORT = "The quick brown fox jumps over the lazy dog."
+#: The pattern of cl100k as it is published, which gigatoken knows by its spelling.
+PUBLISHED_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ '<|endoftext|>' + m['role'] + '\n' + m['content'] | trim + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}"
+)
 
 
-def _call(call: Callable[[Any, list[str], list[list[int]]], Any], ids: list[list[int]], tok: Any, texts: Any) -> Any:
-    return call(tok, texts, ids)
+def make_transformers_calls(documents: list[str], ids: list[list[int]]) -> dict[str, tuple[int, Callable[[Any], Any]]]:
+    """Name → (how many calls are timed, a function of a tokenizer)."""
+    tiny, short, text = (documents[0][:size] for size in (20, 200, 2000))
+    special = f"{documents[1][:90]}<|endoftext|>{documents[2][:90]}"
+    chat = [{"role": ("user", "assistant")[i % 2], "content": documents[3 + i][:100]} for i in range(6)]
+    long_chat = [{"role": ("user", "assistant")[i % 2], "content": documents[3 + i][:1000]} for i in range(40)]
+    padded = {"padding": True, "return_tensors": "np"}
+    few_ids, row = ids[0][:20], ids[0][:500]
+    return {
+        "call, 20": (1000, lambda tok: tok(tiny)["input_ids"]),
+        "call, 200": (1000, lambda tok: tok(short)["input_ids"]),
+        "call, 2,000": (300, lambda tok: tok(text)["input_ids"]),
+        "encode, 20": (1000, lambda tok: tok.encode(tiny)),
+        "encode, 200": (1000, lambda tok: tok.encode(short)),
+        "call, 200, with special tokens": (500, lambda tok: tok(special)["input_ids"]),
+        "call, 2,000, np": (300, lambda tok: tok(text, return_tensors="np")["input_ids"]),
+        "call, 200, pt": (500, lambda tok: tok(short, return_tensors="pt")["input_ids"]),
+        "call, 200, offsets": (200, lambda tok: list(tok(short, return_offsets_mapping=True)["offset_mapping"])),
+        "call, 200, pair": (500, lambda tok: tok(short, tiny)["input_ids"]),
+        "call, 200, truncated to 16": (500, lambda tok: tok(short, truncation=True, max_length=16)["input_ids"]),
+        "64 × 2,000, padded, np": (3, lambda tok: tok(documents[:64], **padded)["input_ids"]),
+        "1,000 × 2,000": (1, lambda tok: tok(documents)["input_ids"]),
+        "1,000 × 2,000, padded, truncated to 512, np": (
+            1,
+            lambda tok: tok(documents, truncation=True, max_length=512, **padded)["input_ids"],
+        ),
+        "chat, 6 × 100, text": (200, lambda tok: tok.apply_chat_template(chat, tokenize=False)),
+        "chat, 6 × 100": (200, lambda tok: tok.apply_chat_template(chat)["input_ids"]),
+        "chat, 40 × 1,000": (20, lambda tok: tok.apply_chat_template(long_chat)["input_ids"]),
+        "decode, 20 ids": (1000, lambda tok: tok.decode(few_ids)),
+        "batch_decode, 1,000 × 2,000": (1, lambda tok: tok.batch_decode(ids)),
+        "convert_ids_to_tokens, 500": (200, lambda tok: tok.convert_ids_to_tokens(row)),
+        "tokenize, 200": (200, lambda tok: tok.tokenize(short)),
+    }
 
 
 #: How often each job of `make_calls` is done in a turn, of which the fastest time counts.
@@ -226,39 +242,85 @@ def make_calls(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Calla
     }
 
 
-def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
-    """The measurements of one file and one vocabulary, for a tokenizer of transformers and its accelerated copy."""
-    import numpy as np
-    import torch  # noqa: F401 (so that no call that is timed imports it)
+def load_compatible(tokenizer_file: str) -> dict[str, Any]:
+    """Load the tokenizers with the methods of transformers: ours, its own, and those of other libraries."""
     from transformers import PreTrainedTokenizerFast
+
+    import bpe
+
+    def load_plain() -> Any:
+        plain = PreTrainedTokenizerFast(tokenizer_file=tokenizer_file, pad_token="<|endoftext|>")
+        plain.chat_template = CHAT_TEMPLATE
+        return plain
+
+    def load_fastokens() -> Any:
+        from fastokens._compat import _TokenizerShim
+
+        plain = load_plain()
+        plain._tokenizer = _TokenizerShim(plain._tokenizer)
+        return plain
+
+    def load_tuetoken() -> Any:
+        from tuetoken import AutoTokenizer
+
+        config = {"pad_token": "<|endoftext|>", "chat_template": CHAT_TEMPLATE}
+        return AutoTokenizer.from_file(tokenizer_file, config)
+
+    def load_gigatoken() -> Any:
+        from gigatoken import Tokenizer
+
+        return Tokenizer(load_plain()).as_hf()
+
+    tokenizers = {"bpe": bpe.accelerate(load_plain()), "transformers": load_plain()}
+    for name, load in (("gigatoken", load_gigatoken), ("tuetoken", load_tuetoken), ("fastokens", load_fastokens)):
+        try:
+            tokenizers[name] = load()
+        except Exception as error:  # noqa: BLE001, PERF203  # whatever a library raises
+            print(f"without {name}: {str(error).splitlines()[0]:.200}", file=sys.stderr)
+    return tokenizers
+
+
+def write_tokenizer_file(native: Any, vocab: str, folder: str) -> str:
+    """Write the tokenizer.json that all libraries read; the path."""
+    path = Path(folder) / f"{vocab}.json"
+    native.save(path)
+    document = json.loads(path.read_text("utf-8"))
+    if vocab == "cl100k":
+        document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = PUBLISHED_PATTERN
+    path.write_text(json.dumps(document, ensure_ascii=False), "utf-8")
+    return str(path)
+
+
+def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+    """The measurements of one file and one vocabulary, for tokenizers with the methods of transformers."""
+    import torch  # noqa: F401 (so that no call that is timed imports it)
 
     import bpe
     from bpe.compat.huggingface import Tokenizer
 
     native = bpe.Tokenizer.load(ranks)
-    tokenizer_file = Path(folder) / f"{vocab}.json"
-    native.save(tokenizer_file)
-    plain = PreTrainedTokenizerFast(tokenizer_file=str(tokenizer_file), pad_token="<|endoftext|>")
-    fast = bpe.accelerate(plain)
+    tokenizers = load_compatible(write_tokenizer_file(native, vocab, folder))
     texts = read_texts(path, BATCH[1], BATCH[0], folder)
-    ids = plain(texts)["input_ids"]
+    calls = make_transformers_calls(texts, tokenizers["transformers"](texts)["input_ids"])
     gc.freeze()  # a collection through the modules of PyTorch takes 0.1 s, more than what it precedes
     rows: list[dict[str, Any]] = []
     for turn in range(repeat):
-        for job, (n_texts, call) in CALLS.items():
-            seconds_taken, outputs = {}, []
-            for name, tok in (("bpe", fast), ("transformers", plain)):
-                if name == "transformers" and n_texts == 1 and turn >= SLOW_ROUNDS:
+        for job, (n_calls, call) in calls.items():
+            seconds_taken, outputs = {}, {}
+            for name, tok in tokenizers.items():
+                if name in ("transformers", "fastokens") and n_calls == 1 and turn >= SLOW_ROUNDS:
                     continue
-                seconds, results = time_call(tok, partial(_call, call, ids), [texts] * n_texts)
-                seconds_taken[name] = [seconds / n_texts]
-                outputs.append(results[0])
-            if len(outputs) == 2 and not all(
-                np.array_equal(our_result, peer_result)
-                for our_result, peer_result in zip(*map(list, outputs), strict=True)
-            ):
+                try:
+                    seconds, results = time_call(tok, lambda tok, call: call(tok), [call] * n_calls)
+                except Exception:  # noqa: BLE001  # a call that the library refuses
+                    continue
+                seconds_taken[name], outputs[name] = [seconds / n_calls], results[0]
+            differing = [name for name in outputs if "transformers" in outputs and not is_same(outputs, name)]
+            if "bpe" in differing:
                 raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
-            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **seconds_taken})
+            rows.append(
+                {"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, "differing": differing, **seconds_taken}
+            )
         for job, pair in make_calls(native, Tokenizer(native), texts).items():
             base, seconds = (min(time_call(None, lambda _, do: do(), [do])[0] for _ in range(REPEATED)) for do in pair)
             setting = {"corpus": path.name, "vocab": vocab, "job": job, "turn": turn}
@@ -267,26 +329,39 @@ def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repea
     return rows
 
 
+def is_same(outputs: dict[str, Any], name: str) -> bool:
+    """Whether a library's result is that of transformers."""
+    expected, result = outputs["transformers"], outputs[name]
+    if hasattr(expected, "shape"):
+        return bool(expected.shape == result.shape and (expected == result).all())
+    return bool(expected == result)
+
+
 def report_accelerated(rows: list[dict[str, Any]], repeat: int) -> None:
-    """Print microseconds per call, and how many times as fast the accelerated one is."""
+    """Print microseconds per call, and how many times as fast the accelerated one is as the fastest other."""
     import transformers
 
     print(
         f"{describe_machine()}; one core, transformers {transformers.__version__}; microseconds per call, median "
-        f"of {repeat}\n"
+        f"of {repeat}; ! marks other results; for Encoding objects, the second time is that of the native ids\n"
     )
+    names = [name for name in ("bpe", *PEERS) if any(name in row for row in rows)]
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["corpus"], row["vocab"], row["job"]), []).append(row)
     lines: list[tuple[object, ...]] = []
     for setting, setting_rows in groups.items():
-        our_time, peer_time = (
-            statistics.median(row[name][0] for row in setting_rows if name in row) * 1e6
-            for name in ("bpe", "transformers")
-        )
-        lines.append((*setting, f"{our_time:.2f}", f"{peer_time:.2f}", f"{peer_time / our_time:.2f}"))
-    print_table(("corpus", "vocabulary", "call", "bpe", "transformers (Encoding objects: native)", "times"), lines)
-    print("\nAll results are the same.")
+        times = {
+            name: statistics.median(row[name][0] for row in setting_rows if name in row) * 1e6
+            for name in names
+            if any(name in row for row in setting_rows)
+        }
+        wrong = {name for row in setting_rows for name in row.get("differing", ())}
+        best = min(times[name] for name in times if name != "bpe" and name not in wrong)
+        cells = [f"{times[name]:.2f}{'!' * (name in wrong)}" if name in times else "-" for name in names]
+        lines.append((*setting, *cells, f"{best / times['bpe']:.2f}"))
+    print_table(("corpus", "vocabulary", "call", *names, "times"), lines)
+    print("\nAll results of bpe are those of transformers.")
 
 
 if __name__ == "__main__":

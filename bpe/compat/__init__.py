@@ -11,7 +11,8 @@ There is one module for each library, and none is imported by `import bpe`:
   `training.py` trains where this package learns the same;
 - `subword_nmt.py` subword-nmt's `BPE`, with its units of text;
 - `transformers.py` replaces methods of transformers' tokenizers: `accelerate` of one, `patch_transformers` of all;
-  `transformers_calls.py` answers their calls.
+  `transformers_calls.py` reads the options of calls, which `_calls.pyx` answers, and `transformers_chats.py` renders
+  chat templates.
 
 Invariants: every public name of the other library has the same meaning here, lists of int included, and no id differs.
 tiktoken is never imported; `tokenizers` is, for its components and for models that are not read here. Where one aborts

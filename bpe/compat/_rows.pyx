@@ -10,12 +10,10 @@ cimport cython
 import numpy as np
 
 from bpe.decode._decoder cimport TokenTable
-from bpe.encode._encoder cimport Encoder
 from bpe.encode._fast_path cimport may_have_name, encode_to_array
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
-from libc.stdint cimport int64_t
 
 cdef extern from *:
     """
@@ -27,21 +25,10 @@ cdef extern from *:
 
 
 cdef class PlanFields:
-    """The fields of a `Plan` that the fast path reads; see there."""
-
-    cdef public bint is_lazy
-    cdef public bint has_no_names
-    cdef public str prefix
-    cdef public object pair_template_ids
-    cdef public object encode
-    cdef public Encoder kernel
+    pass
 
 
 cdef class StateFields:
-    """The plans and the short decoder that the calls of a `State` share, each made at the first call that needs it."""
-
-    cdef PlanFields template_plan, bare_plan
-    cdef tuple decoding           # what `make_short_decoder` of the core gave, or None before the first call
 
     cdef PlanFields plan_with(self, bint template):
         cdef PlanFields plan
@@ -76,13 +63,6 @@ cdef class StateFields:
 
 
 cdef class TokenizerFields:
-    """The fields of a `Tokenizer` that the fast path reads; see there.
-
-    Another thread may replace them at any time, so whoever reads one takes a reference at once.
-    """
-
-    cdef StateFields state
-    cdef dict shared_components
 
     @property
     def _state(self):
@@ -116,7 +96,7 @@ cdef class TokenizerFields:
         )
 
 
-cdef inline StateFields get_state(TokenizerFields tokenizer, bint* unchanged):
+cdef StateFields get_state(TokenizerFields tokenizer, bint* unchanged):
     """Return the state of a tokenizer; set `unchanged` where no component was shared with the caller."""
     cdef StateFields state
     with cython.critical_section(tokenizer):
@@ -128,21 +108,6 @@ cdef inline StateFields get_state(TokenizerFields tokenizer, bint* unchanged):
 
 @cython.auto_pickle(False)    # it would read the offsets of a call that has none
 cdef class CallFields:
-    """What the rows of a call share.
-
-    Attributes:
-        plan: how rows become encodings, a `processing.Plan`.
-        texts: the texts, or one text.
-        ids: the ids of all texts, end to end; uint32.
-        offsets: the ids of text i are `ids[offsets[i]:offsets[i + 1]]`; None for one text. Not visible to Python.
-
-    """
-
-    cdef readonly object plan
-    cdef readonly object texts
-    cdef readonly object ids
-    cdef const int64_t[::1] offsets
-
     def find_bounds(self, Py_ssize_t i):
         """Return the position in `ids` of the first id of a text, and the position after its last id."""
         if self.offsets is None:
@@ -154,32 +119,12 @@ cdef class CallFields:
 
 @cython.no_gc
 cdef class Row:
-    """An encoding: a row of a call, whose columns are computed when they are read, or parts of its own.
-
-    The encoding of a single text or pair holds the plan, the text and its ids; reading `call` makes a call of these.
-    Nothing that a row refers to refers to a row, so the garbage collector need not know rows.
-
-    Attributes:
-        call: the call, or None.
-        row: the index of the row.
-        resolved: None until `set_resolved`, then the parts.
-        padding: None until `set_padding`.
-
-    """
-
-    cdef object source            # the call, or the plan, or None
-    cdef object text              # beside a plan: the text, or a tuple of two for a pair
-    cdef object own_ids           # beside a plan: the ids of the text; for a pair, a tuple of the ids of each text
-    cdef readonly Py_ssize_t row
-    cdef readonly object resolved
-    cdef readonly object padding
-
     @property
     def call(self):
         with cython.critical_section(self):
             plan, text, ids = self.source, self.text, self.own_ids
-            if ids is not None:
-                self.source = plan.make_call_with_ids(text, ids)
+            if text is not None:
+                self.source = plan.make_call(text) if ids is None else plan.make_call_with_ids(text, ids)
                 self.text = self.own_ids = None
             return self.source
 
@@ -205,14 +150,19 @@ def make_call(type call_type not None, plan, texts, ids, offsets):
 
 def make_rows(type row_type not None, call, Py_ssize_t n):
     """Make the first `n` rows of a call, as objects of `row_type`, a subclass of `Row`."""
+    if not issubclass(row_type, Row):
+        raise TypeError(f"{row_type.__name__} is no subclass of Row")
+    return new_rows(row_type, call, n)
+
+
+cdef list new_rows(type row_type, source, Py_ssize_t n):
+    """Make the first `n` rows of a source, as objects of `row_type`, which must be a subclass of `Row`."""
     cdef list rows = PyList_New(n)
     cdef Py_ssize_t i
     cdef Row row
-    if not issubclass(row_type, Row):
-        raise TypeError(f"{row_type.__name__} is no subclass of Row")
     for i in range(n):
         row = <Row>new_object(row_type, ())
-        row.source, row.row = call, i
+        row.source, row.row = source, i
         Py_INCREF(row)                                     # PyList_SET_ITEM takes a reference
         PyList_SET_ITEM(rows, i, row)
     return rows

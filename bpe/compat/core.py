@@ -259,7 +259,7 @@ class Core:
         native = self._choose_native(as_text)
         if native is not None:
             try:
-                if self._has_no_special(text, as_text):
+                if self.has_no_special(text, as_text):
                     return native.encode(text)
                 return self._engine.encode(text, self._choose_names(as_text))
             except ValueError:
@@ -267,7 +267,7 @@ class Core:
                     raise
         return np.array(self.encode_by_tokenizers(text, as_text).ids, dtype=np.uint32)
 
-    def _has_no_special(self, text: str, as_text: bool) -> bool:
+    def has_no_special(self, text: str, as_text: bool) -> bool:
         """Whether it is certain that a text has no special token."""
         prefix = self._common_prefix
         if prefix and (as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
@@ -340,6 +340,32 @@ class Core:
         for index, name in names_by_index.items():
             tokens[index] = name
         return tokens, list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)), word_ids.tolist()
+
+    def find_spans(
+        self, text: str, as_text: bool, trims: tuple[bool, ...], start: int, stop: int
+    ) -> list[tuple[int, int]] | None:
+        """Find the offsets of the tokens `start` to `stop` of a text.
+
+        They are trimmed once for each of `trims`, which says whether a space is put before the text. None where only
+        `tokenizers` can find them.
+        """
+        native = self._choose_native(as_text)
+        if native is None:
+            return None
+        encoder = native._offset_encoder
+        try:
+            ids, spans, _, names_by_index = encoder.encode_untrimmed(
+                text, self._choose_names(as_text), "char", "tokenizers"
+            )
+        except ValueError:
+            return None
+        if not 0 <= start <= stop <= len(ids):
+            return None
+        spans = spans[start:stop]
+        special_texts = {index - start: name for index, name in names_by_index.items() if start <= index < stop}
+        for has_prefix in trims:
+            spans = encoder.trim(ids[start:stop], spans, special_texts, has_prefix)
+        return list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True))
 
     @cached_property
     def spellings(self) -> list[str | None]:

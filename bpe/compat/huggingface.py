@@ -24,6 +24,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.forks import make_lock
 from bpe.base.utf8 import read_file
 from bpe.compat import training
+from bpe.compat._calls import find_names
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry
@@ -174,7 +175,7 @@ class Tokenizer(TokenizerFields):
 
     def _change_rules(self, **changes: Any) -> None:
         if "processor" in changes:
-            changes["template_ids_by_count"] = {}
+            changes["templates"] = {}
         with _lock:
             self._state = replace(self._state, rules=replace(self._state.rules, **changes))
 
@@ -474,6 +475,18 @@ class Tokenizer(TokenizerFields):
         if not 0 <= id < 1 << 32:
             raise OverflowError(f"id is {id}; it must be from 0 to 2**32 - 1")
         return names[id] if id < len(names) else None
+
+    def find_names(self, ids: list[int], text: str | None = None) -> list[str | None] | None:
+        """Find the token of each id, as `id_to_token` does, or as `Encoding.tokens` has it for the ids of a text.
+
+        None if an id is no int from 0 to 2**32 - 1, or the text may have added tokens: they are spelled as in the text.
+        """
+        state = self._snapshot()
+        core = state.core
+        if text is None:
+            return find_names(core.decoded_names, ids)
+        is_plain = core.native is not None and core.has_no_special(text, state.as_text)
+        return find_names(core.spellings, ids) if is_plain else None
 
     def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
         """Return the tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.

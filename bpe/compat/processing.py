@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,23 @@ Piece = FixedPart | tuple[int, int]
 TemplateIds = tuple[list[int], ...]
 
 
+class Template(NamedTuple):
+    """What a post-processor adds to the texts of a row.
+
+    Attributes:
+        ids: the ids before, between and after the texts.
+        type_ids: their type ids.
+        text_type_ids: the type id of each text.
+        trims: for each text, `SequencePart.trims` without the tokens.
+
+    """
+
+    ids: TemplateIds
+    type_ids: TemplateIds
+    text_type_ids: tuple[int, ...]
+    trims: tuple[tuple[bool, ...], ...]
+
+
 def make_row_padding(rule: Padding, longest: int) -> RowPadding:
     """Make the padding of a batch whose longest text has `longest` tokens."""
     length, multiple = longest if rule.length is None else rule.length, rule.pad_to_multiple_of
@@ -47,21 +64,21 @@ class Rules:
 
     Attributes:
         processor: the post-processor, as JSON.
-        template_ids_by_count: what `get_template_ids` has found, by the number of texts; rules with the same processor
-            share the dict.
+        templates: what `get_template` has found, by its arguments; rules with the same processor share the dict.
 
     """
 
     processor: Any = None
     truncation: Truncation | None = None
     padding: Padding | None = None
-    template_ids_by_count: dict[int, TemplateIds | None] = field(default_factory=dict, repr=False, compare=False)
+    templates: dict[tuple[int, bool], Template | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def get_template_ids(self, n_texts: int) -> TemplateIds | None:
-        """Return what `find_template_ids` finds for a text or a pair; computed once."""
-        if n_texts not in self.template_ids_by_count:
-            self.template_ids_by_count[n_texts] = find_template_ids(self.processor, n_texts)
-        return self.template_ids_by_count[n_texts]
+    def get_template(self, n_texts: int, add_special: bool) -> Template | None:
+        """Return what `find_template` finds for a text or a pair; computed once."""
+        key = n_texts, add_special
+        if key not in self.templates:
+            self.templates[key] = find_template(self.processor, n_texts, add_special)
+        return self.templates[key]
 
 
 # Post-processors ------------------------------------------------------------------------------------------------------
@@ -250,12 +267,12 @@ class Plan(PlanFields):
 
     def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
         self.core, self.rules, self.add_special, self.as_text = core, rules, add_special, as_text
-        template_ids = rules.get_template_ids(1) if add_special else ([], [])
-        if template_ids is None:
+        template = rules.get_template(1, add_special)
+        if template is None and add_special:
             raise FormatError("the template of a single text must have it once", where="post_processor.single")
-        self.prefix_ids, self.suffix_ids = template_ids
-        pair_template_ids = None if rules.truncation is not None else rules.get_template_ids(2)
-        self.pair_template_ids = pair_template_ids if add_special or pair_template_ids is None else ([], [], [])
+        self.prefix_ids, self.suffix_ids = ([], []) if template is None else template.ids
+        pair_template = None if rules.truncation is not None else rules.get_template(2, add_special)
+        self.pair_template_ids = None if pair_template is None else pair_template.ids
         self.n_template = len(self.prefix_ids) + len(self.suffix_ids)
         rule, max_ids = rules.truncation, None
         self.must_truncate = False
@@ -270,6 +287,17 @@ class Plan(PlanFields):
     def encode_ids(self, text: str) -> NDArray[np.uint32]:
         """Encode a text to ids, without those of the template."""
         return self.core.encode(text, self.as_text)
+
+    def make_call(self, text: Any) -> Call:
+        """Make the call of one text, or of a tuple of two texts."""
+        return self.encode_texts([text]) if isinstance(text, str) else self.encode_pairs(list(text))
+
+    def find_spans(self, text: str, trims: tuple[bool, ...], start: int, stop: int) -> list[tuple[int, int]] | None:
+        """Find the offsets of the tokens `start` to `stop` of a text, trimmed as in `Template.trims`.
+
+        None where only `tokenizers` can.
+        """
+        return self.core.find_spans(text, self.as_text, trims, start, stop)
 
     def make_call_with_ids(self, text: Any, ids: Any) -> Call:
         """Make the call of one text with its ids, or of a tuple of two texts with a tuple of the ids of each."""
@@ -394,18 +422,24 @@ def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
     return encodings
 
 
-def find_template_ids(processor: Any, n_texts: int) -> TemplateIds | None:
-    """Find the ids that a post-processor puts before, between and after the texts of a row.
+def find_template(processor: Any, n_texts: int, add_special: bool) -> Template | None:
+    """Find what a post-processor adds to the texts of a row.
 
     None unless each of the texts occurs once, in their order.
     """
     encodings = [InputSequence([index], ([""], [(0, 0)], [None])).to_encoding() for index in range(n_texts)]
-    groups: list[list[int]] = [[]]
-    text_order = []
-    for part in apply_processor(processor, encodings, add_special=True).resolve():
+    ids: list[list[int]] = [[]]
+    type_ids: list[list[int]] = [[]]
+    text_parts: list[SequencePart] = []
+    for part in apply_processor(processor, encodings, add_special).resolve():
         if isinstance(part, SequencePart):
-            text_order += part.ids
-            groups.append([])
+            text_parts.append(part)
+            ids.append([])
+            type_ids.append([])
         else:
-            groups[-1] += part.ids
-    return tuple(groups) if text_order == list(range(n_texts)) else None
+            ids[-1] += part.ids
+            type_ids[-1] += [part.type_id] * len(part)
+    if [part.ids for part in text_parts] != [[index] for index in range(n_texts)]:
+        return None
+    trims = tuple(tuple(has_prefix for has_prefix, _ in part.trims) for part in text_parts)
+    return Template(tuple(ids), tuple(type_ids), tuple(part.type_id for part in text_parts), trims)

@@ -1,12 +1,14 @@
 """Makes fast tokenizers of transformers 5 faster: one with `accelerate`, all with `patch_transformers`.
 
 Encoding and decoding go to a compat `Tokenizer` that is made from the tokenizer's own backend, and checked against it
-on texts for that purpose. transformers' own code still runs for everything else: padding, truncation and templates are
-set by its `_encode_plus`, and results are its `BatchEncoding`. Whatever was not verified is left to the methods that
-the tokenizer had before. How calls are answered: `transformers_calls.py`.
+on texts for that purpose. A kernel (`_calls.pyx`) answers calls with usual options, which `transformers_calls.py` reads;
+transformers' own code still runs for all others. Whatever was not verified is left to the methods that the tokenizer
+had before.
 
-A change of the backend is noticed at the next call: added tokens, components, settings of the model. Comparing again
-takes as long as hundreds of short calls, so short calls use twins of the backend until there were enough calls.
+A change of the backend is noticed at the next call: added tokens, components, settings of the model. Its settings are
+compared at each call, unless nothing but the tokenizer refers to the backend and nothing has read it since the last
+call. Comparing results again takes as long as hundreds of short calls, so short calls use twins of the backend until
+there were enough calls.
 """
 
 from __future__ import annotations
@@ -19,21 +21,19 @@ from functools import update_wrapper
 from typing import Any, TypeVar
 
 from bpe.base.forks import make_lock
+from bpe.compat import _calls
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers_calls import (
-    MAX_SHORT_CHARS_ENCODE_PLUS,
-    SUPPORTED_OPTIONS,
-    WARN_METHOD,
     Acceleration,
     AccelerationState,
-    encode_call,
     is_short,
-    is_supported_call,
     make_tensors,
     make_twin,
     make_view,
+    read_layout,
     with_backend,
 )
+from bpe.compat.transformers_chats import make_chat_method
 from bpe.errors import describe, get_log, pluralize
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
@@ -42,8 +42,13 @@ log = get_log()
 
 _Tokenizer = TypeVar("_Tokenizer")
 
-#: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`.
-_REPLACED_METHODS = ("__call__", "encode", "decode", "batch_decode", "_encode_plus", "_add_tokens", "backend_tokenizer")
+#: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`; and the attribute that a property
+#: replaces, to notice that the backend is read.
+_REPLACED_METHODS = (
+    "__call__", "encode", "tokenize", "decode", "batch_decode", "convert_ids_to_tokens", "apply_chat_template",
+    "_encode_plus",
+)  # fmt: skip
+_BACKEND_ATTRIBUTE = "_tokenizer"
 #: Texts on which results are compared.
 _PROBE_TEXTS = (
     "Hello, world! Don't you think it's 12345.67% fine?", "", " ", "  two  spaces\n\n\tand tabs ",
@@ -102,6 +107,7 @@ def acceleration_of(tokenizer: Any) -> Acceleration | None:
 
 
 _lock = make_lock(sys.modules[__name__])
+_MISSING = object()  # stands for an attribute that a class inherits
 _original_attributes: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
 
 
@@ -119,7 +125,7 @@ def patch_transformers() -> None:
     with _lock:
         if _original_attributes is None:
             methods = _make_methods(_find_original_methods(backend))
-            _original_attributes = {name: backend.__dict__.get(name) for name in _REPLACED_METHODS}
+            _original_attributes = {name: backend.__dict__.get(name, _MISSING) for name in methods}
             for name, method in methods.items():
                 setattr(backend, name, method)
 
@@ -131,7 +137,7 @@ def unpatch_transformers() -> None:
         if _original_attributes is not None:
             backend = _load_backend()
             for name, method in _original_attributes.items():
-                if method is None:
+                if method is _MISSING:
                     delattr(backend, name)
                 else:
                     setattr(backend, name, method)
@@ -153,11 +159,12 @@ def _load_backend() -> Any:
 
 
 def _find_original_methods(cls: Any) -> dict[str, Any]:
-    """Find the methods of a class before they are overridden."""
-    methods = {name: getattr(cls, name) for name in _REPLACED_METHODS}
-    for name, method in methods.items():  # of a patched class, the methods before it was patched
-        methods[name] = getattr(method.fget if isinstance(method, property) else method, "_bpe_original", method)
-    return methods
+    """Find the methods of a class before they are overridden, and what its tokenizers have before a backend is set."""
+    names = (*_REPLACED_METHODS, _BACKEND_ATTRIBUTE)
+    attributes = {name: getattr(cls, name, None) for name in names}
+    for name, attribute in attributes.items():  # of a patched class, the attributes before it was patched
+        attributes[name] = getattr(attribute, "_bpe_original", attribute)
+    return attributes
 
 
 def _make_subclass(cls: Any) -> Any:
@@ -203,20 +210,13 @@ def _make_accelerated(function: Any, arguments: Any) -> Any:
 def _make_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     """Make the replacements of the methods of a class, which call the original ones where they must."""
     methods = {**_make_encoding_methods(original_methods), **_make_decoding_methods(original_methods)}
+    methods["apply_chat_template"] = make_chat_method(original_methods["apply_chat_template"])
     for name, method in methods.items():
         # So that the method has the same signature too, which libraries ask for.
         update_wrapper(method, original_methods[name])
         method._bpe_original = original_methods[name]
-    original_property = original_methods["backend_tokenizer"]
-
-    def backend_tokenizer(self: Any) -> Any:
-        state = self.__dict__.get(_STATE_ATTRIBUTE)
-        if state is not None:
-            state.backend_was_read = True
-        return original_property.fget(self)
-
-    backend_tokenizer._bpe_original = original_property  # type: ignore[attr-defined]
-    return {**methods, "backend_tokenizer": property(backend_tokenizer, doc=original_property.__doc__)}
+    default = original_methods[_BACKEND_ATTRIBUTE]
+    return {**methods, _BACKEND_ATTRIBUTE: _calls.BackendAttribute(default)}
 
 
 def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
@@ -225,7 +225,6 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     original_call, original_encode, original_encode_plus = (
         original_methods[name] for name in ("__call__", "encode", "_encode_plus")
     )
-    original_add_tokens = original_methods["_add_tokens"]
     uses_standard_encode = (
         original_encode_plus.__qualname__ == "TokenizersBackend._encode_plus"
         and original_encode is PreTrainedTokenizerBase.encode
@@ -236,51 +235,50 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         and not hasattr(PreTrainedTokenizerBase, "_switch_to_input_mode")
     )
 
-    def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
-        if uses_standard_call and text and len(args) <= 1 and options.keys() <= SUPPORTED_OPTIONS:
-            all_options = {"text_pair": args[0], **options} if args else options
-            if is_supported_call(text, all_options):
-                state = _find_state(self, original_methods, text)
-                result = encode_call(self, state, text, all_options, BatchEncoding)
-                if result is not None:
-                    return result
-        return original_call(self, text, *args, **options)
+    def make_layout(tokenizer: Any, text: Any, options: dict[str, Any], key: tuple[Any, ...]) -> Any:
+        is_single, has_pair, ids_only = (bool(key[0] & flag) for flag in (1, 2, 4))
+        if not (uses_standard_encode if ids_only else uses_standard_call):
+            return None
+        if getattr(type(tokenizer)._encode_plus, "_bpe_original", None) is not original_encode_plus:
+            return None  # a subclass of a patched class encodes in another way
+        state = _find_state(tokenizer, original_methods, text)
+        layout = state.find_layout(tokenizer, key)
+        if layout is None:
+            batch_type = None if ids_only else BatchEncoding
+            layout = read_layout(tokenizer, state, options, batch_type, 1 + has_pair, is_single)
+            if layout is not None:
+                state.keep_layout(key, layout)
+        return layout
 
-    def encode(self: Any, text: Any, *args: Any, **options: Any) -> Any:
-        if uses_standard_encode and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
+    def tokenize(self: Any, text: Any, pair: Any = None, add_special_tokens: bool = False, **options: Any) -> Any:
+        if type(text) is str and pair is None and add_special_tokens is False and not options and uses_standard_encode:
             state = _find_state(self, original_methods, text)
-            add_special = options.get("add_special_tokens", True)
-            if state.result.encoding and type(add_special) is bool:
-                plan = state.get_plan(add_special, bool(self.split_special_tokens), (), ())
-                ids: list[int] = plan.encode_texts([text]).make_encodings()[0].ids
-                if len(ids) > self.model_max_length:
-                    getattr(self, WARN_METHOD)(ids, None, True)
-                return ids
-        return original_encode(self, text, *args, **options)
+            if state.result.encoding:
+                assert state.compat is not None
+                names = state.compat.find_names(encode(self, text, add_special_tokens=False), text)
+                if names is not None:
+                    return names
+        return original_methods["tokenize"](self, text, pair, add_special_tokens, **options)
+
+    encode = _calls.with_fast_encode(original_encode, make_layout)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
         is_valid = type(options.get("add_special_tokens", True)) is bool
-        is_short_call = state.result.encoding and is_short(
-            options.get("text"), options.get("text_pair"), options, MAX_SHORT_CHARS_ENCODE_PLUS
-        )
-        uses_twin = state.verification_due or is_short_call or not is_valid
-        if uses_twin and (twin := state.take_twin(self.__dict__["_tokenizer"])[0]) is not None:
+        is_short_call = state.result.encoding and is_short(options.get("text"), options.get("text_pair"), options)
+        is_sanitized = options.get("sanitize_control_tokens")  # calls methods of the components
+        uses_twin = state.verification_due or is_short_call or not is_valid or is_sanitized
+        if uses_twin and (twin := state.take_twin(self.__dict__[_BACKEND_ATTRIBUTE])) is not None:
             try:
                 return original_encode_plus(with_backend(self, twin), *args, **options)
             finally:
-                state.twins.append((twin, None))
-        if not state.result.encoding or not is_valid:
+                state.twins.append(twin)
+        if not state.result.encoding or not is_valid or is_sanitized:
             return original_encode_plus(self, *args, **options)
         return _encode_by_view(original_encode_plus, self, state, args, options)
 
-    def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
-        added: int = original_add_tokens(self, new_tokens, special_tokens)
-        if (state := self.__dict__.get(_STATE_ATTRIBUTE)) is not None:
-            state.backend_was_read = True
-        return added
-
-    return {"__call__": __call__, "encode": encode, "_encode_plus": _encode_plus, "_add_tokens": _add_tokens}
+    call = _calls.with_fast_call(original_call, make_layout)
+    return {"__call__": call, "encode": encode, "tokenize": tokenize, "_encode_plus": _encode_plus}
 
 
 def _encode_by_view(
@@ -316,7 +314,26 @@ def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         result = decode(self, sequences, skip_special_tokens, **options)
         return [result] if isinstance(result, str) else result
 
-    return {"decode": decode, "batch_decode": batch_decode}
+    def convert_ids_to_tokens(self: Any, ids: Any, skip_special_tokens: bool = False) -> Any:
+        original_convert = original_methods["convert_ids_to_tokens"]
+        if type(ids) is not list or original_convert.__qualname__ != "TokenizersBackend.convert_ids_to_tokens":
+            return original_convert(self, ids, skip_special_tokens)
+        state = _find_state(self, original_methods, ids, decoding=True)
+        if not state.result.decoding:
+            return original_convert(self, ids, skip_special_tokens)
+        assert state.compat is not None
+        if skip_special_tokens:
+            ids_to_skip = set(self.all_special_ids)
+            names = state.compat.find_names([token_id for token_id in ids if token_id not in ids_to_skip])
+        else:
+            names = state.compat.find_names(ids)
+        return original_convert(self, ids, skip_special_tokens) if names is None else names
+
+    return {
+        "decode": _calls.with_fast_decode(decode),
+        "batch_decode": batch_decode,
+        "convert_ids_to_tokens": convert_ids_to_tokens,
+    }
 
 
 # Decoding -------------------------------------------------------------------------------------------------------------
@@ -359,24 +376,24 @@ def _find_state(
     With `decoding`, only what decoding depends on is compared.
     """
     state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
-    backend = tokenizer.__dict__["_tokenizer"]
+    if state is not None and state.is_certain(tokenizer):
+        return state
+    backend = tokenizer.__dict__[_BACKEND_ATTRIBUTE]
     is_unchanged = False
-    if state is not None:
-        n_compared = 3 if decoding else 6
+    if state is not None and state.backend is backend:
+        n_compared = 2 if decoding else 5
         is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
         if is_unchanged and state.backend_was_read:
             is_unchanged = state.full_signature == _make_full_signature(backend)
     if state is not None and is_unchanged:
         state.backend_was_read = False
+        del backend
+        state.note_sharing()
         if not state.verification_due or _may_defer(state, text_or_ids):
             return state
-    elif state is not None and (twin := make_twin(backend)) is not None:
-        state = AccelerationState(
-            quick_signature=_make_quick_signature(backend),
-            full_signature=_make_full_signature(backend),
-            verification_due=True,
-            twins=[(twin, None)],
-        )
+    elif state is not None and (twin := make_twin(tokenizer.__dict__[_BACKEND_ATTRIBUTE])) is not None:
+        state = _make_state(tokenizer)
+        state.verification_due, state.twins = True, [twin]
         if _may_defer(state, text_or_ids):
             tokenizer.__dict__[_STATE_ATTRIBUTE] = state
             return state
@@ -396,7 +413,7 @@ def _may_defer(state: AccelerationState, text_or_ids: Any) -> bool:
 def _make_quick_signature(backend: Any, decoding: bool = False) -> Any:
     """Return what is compared at each call to notice a change of the backend; takes a few microseconds."""
     decoder = backend.decoder
-    signature = (id(backend), backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
+    signature = (backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
     if decoding:
         return signature
     post_processor, pre_tokenizer, normalizer = backend.post_processor, backend.pre_tokenizer, backend.normalizer
@@ -416,18 +433,26 @@ def _make_full_signature(backend: Any) -> Any:
     return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings
 
 
+def _make_state(tokenizer: Any) -> AccelerationState:
+    """Make the state of a tokenizer whose results have not been compared."""
+    state, backend = AccelerationState(), tokenizer.__dict__[_BACKEND_ATTRIBUTE]
+    state.backend = backend
+    state.quick_signature, state.full_signature = _make_quick_signature(backend), _make_full_signature(backend)
+    return state
+
+
 def _verify(tokenizer: Any, original_methods: dict[str, Any]) -> AccelerationState:
     """Compare results, and return the state of the tokenizer."""
-    backend = tokenizer.__dict__["_tokenizer"]
-    state = AccelerationState()
+    backend, state = tokenizer.__dict__[_BACKEND_ATTRIBUTE], AccelerationState()
     try:
-        state.quick_signature, state.full_signature = _make_quick_signature(backend), _make_full_signature(backend)
+        state = _make_state(tokenizer)
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
         _compare(tokenizer, state, original_methods)
     except Exception as error:  # noqa: BLE001  # whatever goes wrong, the tokenizer's own methods remain
         state.result.encoding = state.result.decoding = False
+        state.decoding = None
         state.result.reasons.append(f"{type(error).__name__}: {error}")
     name = type(tokenizer).__name__
     if state.result.reasons:
@@ -443,14 +468,14 @@ def _compare(tokenizer: Any, state: AccelerationState, original_methods: dict[st
     assert compat is not None
     names = list(compat.get_added_tokens_decoder().values())[:64]
     texts = [*_PROBE_TEXTS, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]
-    backend_of_tokenizer = tokenizer.__dict__["_tokenizer"]
+    backend_of_tokenizer = tokenizer.__dict__[_BACKEND_ATTRIBUTE]
     plain_tokenizer = with_backend(tokenizer, make_twin(backend_of_tokenizer) or backend_of_tokenizer)
     options = {"add_special_tokens": True, "return_token_type_ids": True, "return_special_tokens_mask": True}
     n_differing = _count_differing(original_encode_plus, plain_tokenizer, make_view(tokenizer, state), texts, options)
     state.result.encoding = not n_differing
     if n_differing:
         state.result.reasons.append(f"encoding differs on {pluralize(n_differing, 'probe text')}")
-    backend, standard_decode = plain_tokenizer.__dict__["_tokenizer"], getattr(_load_backend(), _DECODE_METHOD)
+    backend, standard_decode = plain_tokenizer.__dict__[_BACKEND_ATTRIBUTE], getattr(_load_backend(), _DECODE_METHOD)
     n_wrong = 0
     for ids in (encoding.ids for encoding in backend.encode_batch(texts)):
         n_wrong += any(backend.decode(ids, skip) != compat.decode(ids, skip) for skip in (False, True))
@@ -458,6 +483,7 @@ def _compare(tokenizer: Any, state: AccelerationState, original_methods: dict[st
     if getattr(type(tokenizer), _DECODE_METHOD) is not standard_decode:
         n_wrong = -1
     state.result.decoding = not n_wrong
+    state.decoding = None if n_wrong else compat
     if n_wrong:
         state.result.reasons.append(
             "its class has a _decode of its own" if n_wrong < 0 else "decoding differs on probe texts"

@@ -1,4 +1,4 @@
-"""Calls of transformers' tokenizers, answered by a compat `Tokenizer` or by a twin of the tokenizer's backend.
+"""The options of calls of transformers' tokenizers, as layouts of rows; and backends for transformers' own code.
 
 transformers sets truncation and padding in the backend for each call, so its code never gets the backend itself, which
 other threads use: a call has a compat `Tokenizer`, or a twin of the backend, for itself.
@@ -7,34 +7,40 @@ other threads use: a call has a compat `Tokenizer`, or a twin of the backend, fo
 from __future__ import annotations
 
 import copy
+import sys
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from bpe.compat._calls import AccelerationFields, RowLayout
 from bpe.compat.core import load_tokenizers, split_additions
 from bpe.compat.document import AddedTokenEntry
+from bpe.compat.encoding import Encoding
 from bpe.compat.huggingface import Tokenizer
-from bpe.compat.processing import Plan
 from bpe.compat.state import read_added_fields
 
-#: The options of calls that do not need transformers' own code, and among these the options that choose columns.
-_BASIC_OPTIONS = frozenset(("text_pair", "add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
-_COLUMN_OPTIONS = frozenset(
-    ("return_token_type_ids", "return_attention_mask", "return_special_tokens_mask", "return_offsets_mapping")
-)
-SUPPORTED_OPTIONS = _BASIC_OPTIONS | _COLUMN_OPTIONS | {"return_overflowing_tokens", "stride"}
+#: The columns that calls return, in their order, and the options that choose them.
+_COLUMN_OPTIONS = {
+    "token_type_ids": "return_token_type_ids", "attention_mask": "return_attention_mask",
+    "special_tokens_mask": "return_special_tokens_mask", "offset_mapping": "return_offsets_mapping",
+}  # fmt: skip
 #: The columns that a call returns without being asked, if the model has them.
 _DEFAULT_COLUMNS = ("token_type_ids", "attention_mask")
-#: The most plans that are kept for a tokenizer: one for each kind of call.
-_MAX_PLANS = 64
-#: Characters: for a shorter text `tokenizers` takes less time, as measured. The second is for calls that want offsets.
-_MAX_SHORT_CHARS = 40, 80
-#: The same limits where transformers' own code must run, too.
-MAX_SHORT_CHARS_ENCODE_PLUS = 150, 1000
-#: transformers' method that warns of long texts.
-WARN_METHOD = "_eventual_warn_about_too_long_sequence"
+#: The options of calls that do not need transformers' own code, and of these, those that must be the default.
+_DEFAULT_OPTIONS: dict[str, Any] = {
+    "stride": 0, "is_split_into_words": False, "pad_to_multiple_of": None, "return_overflowing_tokens": False,
+    "return_length": False, "verbose": True, "sanitize_control_tokens": False,
+}  # fmt: skip
+_SUPPORTED_OPTIONS = frozenset(
+    (
+        "text_pair", "add_special_tokens", "truncation", "max_length", "padding", "padding_side", "return_tensors",
+        *_COLUMN_OPTIONS.values(), *_DEFAULT_OPTIONS,
+    )
+)  # fmt: skip
+#: Characters: for a shorter text `tokenizers` takes less time where transformers' own code must run, as measured. The
+#: second is for calls that want offsets.
+_MAX_SHORT_CHARS = 150, 1000
 
 
 @dataclass
@@ -53,8 +59,8 @@ class Acceleration:
     reasons: list[str] = field(default_factory=list)
 
 
-@dataclass
-class AccelerationState:
+@dataclass(eq=False)
+class AccelerationState(AccelerationFields):
     """The state of one tokenizer, kept in its `__dict__`.
 
     Attributes:
@@ -62,11 +68,8 @@ class AccelerationState:
         compat: the tokenizer that takes the place of the backend.
         quick_signature: `_make_quick_signature` of the backend with which results were compared.
         full_signature: `_make_full_signature` of the same backend.
-        backend_was_read: whether the backend was handed out since the last comparison with `full_signature`.
-        verification_due: whether the backend has changed, and results have not been compared again yet.
-        chars_since_change: the characters in calls since then, as `_may_defer` counts them.
-        twins: twins of the backend that no call uses, each with the settings that it has.
-        plans: how the calls of each kind encode.
+        chars_since_change: the characters in calls since the backend has changed, as `_may_defer` counts them.
+        twins: twins of the backend that no call uses.
 
     """
 
@@ -74,35 +77,15 @@ class AccelerationState:
     compat: Tokenizer | None = None
     quick_signature: Any = None
     full_signature: Any = None
-    backend_was_read: bool = False
-    verification_due: bool = False
     chars_since_change: int = 0
-    twins: list[tuple[Any, Any]] = field(default_factory=list)
-    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
+    twins: list[Any] = field(default_factory=list)
 
-    def get_plan(self, add_special: bool, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> Plan:
-        """Return how a call encodes, by the arguments of `enable_truncation` and of `enable_padding`, or ()."""
-        key = (add_special, as_text, truncation, padding)
-        plan = self.plans.get(key)
-        if plan is None:
-            assert self.compat is not None
-            view = copy.copy(self.compat)
-            _configure(view, as_text, truncation, padding)
-            plan = view.get_plan(add_special)
-            if len(self.plans) >= _MAX_PLANS:
-                self.plans.clear()
-            self.plans[key] = plan
-        return plan
-
-    def take_twin(self, backend: Any) -> tuple[Any, Any]:
-        """Take a twin of the backend, or None, and the settings that the twin has.
-
-        No other call uses the twin, until it is appended to `twins` again.
-        """
+    def take_twin(self, backend: Any) -> Any:
+        """Take a twin of the backend, or None; no other call uses it, until it is appended to `twins` again."""
         try:
             return self.twins.pop()  # list.pop and append are atomic: no lock
         except IndexError:
-            return make_twin(backend), None
+            return make_twin(backend)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _return_none, ()  # computed again where it is needed
@@ -113,25 +96,6 @@ class AccelerationState:
 
 def _return_none() -> None:
     return None
-
-
-def _encode_by_twin(tokenizer: Any, state: AccelerationState, text_or_pair: Any, key: tuple[Any, ...]) -> Any:
-    """Encode a text or a pair by a twin; None if the backend has none.
-
-    `key` has the arguments of `AccelerationState.get_plan`.
-    """
-    twin, twin_settings = state.take_twin(tokenizer.__dict__["_tokenizer"])
-    if twin is None:
-        return None
-    add_special, *settings = key
-    try:
-        if twin_settings != settings:
-            twin_settings = None
-            _configure(twin, *settings)
-            twin_settings = settings
-        return twin.encode_batch([text_or_pair], add_special_tokens=add_special)
-    finally:
-        state.twins.append((twin, twin_settings))
 
 
 #: The arguments of `enable_truncation` and of `enable_padding`, as the keys of plans have them.
@@ -189,74 +153,106 @@ def with_backend(tokenizer: Any, backend: Any) -> Any:
     return view
 
 
-def is_short(text: Any, pair: Any, options: dict[str, Any], limits: tuple[int, int]) -> bool:
+def is_short(text: Any, pair: Any, options: dict[str, Any]) -> bool:
     """Whether a call is for one text, or pair, so short that `tokenizers` computes its columns in less time."""
     if type(text) is not str or not (pair is None or type(pair) is str):
         return False
-    return len(text) + len(pair or "") < limits[bool(options.get("return_offsets_mapping"))]
+    return len(text) + len(pair or "") < _MAX_SHORT_CHARS[bool(options.get("return_offsets_mapping"))]
 
 
-def is_supported_call(text: Any, options: dict[str, Any]) -> bool:
-    """Whether `encode_call` may answer a call: a text or a list of texts, or pairs, and options of the usual types."""
-    if not options:
-        return type(text) is str or _is_list_of_str(text)
-    tensor_type, pair = options.get("return_tensors"), options.get("text_pair")
-    if type(text) is str:
-        if not (pair is None or (type(pair) is str and pair)):
-            return False
-    elif not _is_list_of_str(text) or not (pair is None or (_is_list_of_str(pair) and len(pair) == len(text))):
-        return False
-    if tensor_type not in (None, "np", "pt") or type(options.get("add_special_tokens", True)) is not bool:
-        return False
-    columns = options.keys() & _COLUMN_OPTIONS
-    if columns and any(options[name] not in (None, False, True) for name in columns):
-        return False
-    with_overflow = options.get("return_overflowing_tokens", False)
-    return type(with_overflow) is bool and not (with_overflow and (tensor_type is not None or pair is not None))
+def read_layout(
+    tokenizer: Any, state: AccelerationState, options: dict[str, Any], batch_type: Any, n_texts: int, is_single: bool
+) -> RowLayout | None:
+    """Read the layout of a call's rows from its options; None where transformers' own code must answer.
 
+    Args:
+        tokenizer: the tokenizer.
+        state: its state.
+        options: the options.
+        batch_type: the class of the result, or None for a call that returns ids only.
+        n_texts: 2 for pairs, otherwise 1.
+        is_single: whether the call is for one text or pair.
 
-def encode_call(
-    tokenizer: Any, state: AccelerationState, text: Any, options: dict[str, Any], batch_encoding: Any
-) -> Any:
-    """Encode the texts of a supported call; None where transformers' own code must do so."""
-    is_single, pair = type(text) is str, options.get("text_pair")
-    with_overflow = options.get("return_overflowing_tokens", False)
-    truncation = _read_truncation(tokenizer, options) if options else ()
-    padding = _read_padding(tokenizer, state, is_single and not with_overflow, options) if options else ()
-    if not state.result.encoding or truncation is None or padding is None:
+    """
+    if not state.result.encoding or not _are_supported(options) or hasattr(type(tokenizer), "_switch_to_input_mode"):
         return None
+    assert state.compat is not None
+    truncation, padding = _read_truncation(tokenizer, options), _read_padding(tokenizer, state, is_single, options)
+    if truncation is None or padding is None:
+        return None
+    add_special: bool = options.get("add_special_tokens", True)
+    view = copy.copy(state.compat)
     # A pair that must be truncated is left to transformers' own code.
-    key = (
-        options.get("add_special_tokens", True),
-        bool(tokenizer.split_special_tokens),
-        truncation if pair is None else (),
-        padding,
-    )
-    encodings = None
-    if is_single and (with_overflow or not _COLUMN_OPTIONS.isdisjoint(options)):
-        max_chars = MAX_SHORT_CHARS_ENCODE_PLUS if with_overflow else _MAX_SHORT_CHARS
-        if is_short(text, pair, options, max_chars):
-            encodings = _encode_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
-    if encodings is None:
-        plan = state.get_plan(*key)
-        if pair is None:
-            encodings = plan.encode_texts([text] if is_single else text).make_encodings()
-        elif plan.pair_template_ids is None:
-            return None
-        else:
-            texts = [text, pair] if is_single else list(chain.from_iterable(zip(text, pair, strict=True)))
-            encodings = plan.encode_pairs(texts).make_encodings()
-    if pair is not None and truncation and any(len(encoding) > truncation[0] for encoding in encodings):
+    _configure(view, bool(tokenizer.split_special_tokens), truncation if n_texts == 1 else (), padding)
+    plan = view.get_plan(add_special)
+    template = plan.rules.get_template(n_texts, add_special)
+    if template is None or plan.must_truncate or (n_texts == 2 and plan.pair_template_ids is None):
         return None
-    return _make_result(tokenizer, encodings, options, is_single, bool(padding), batch_encoding)
+    spec = None if plan.core.native is None else plan.core.native.spec
+    if spec is None or spec.dropout:
+        return None
+    names, columns = list(tokenizer.model_input_names), ["input_ids"]
+    if batch_type is not None:
+        for name, option in _COLUMN_OPTIONS.items():
+            is_wanted = options.get(option)
+            if (name in names and name in _DEFAULT_COLUMNS) if is_wanted is None else is_wanted:
+                columns.append(name)
+    model_max_length = -1 if options.get("max_length") is not None else _clip(tokenizer.model_max_length)
+    settings = ["split_special_tokens", "model_input_names", "model_max_length"]
+    settings += ["truncation_side"] * bool(truncation) + ["padding_side", "pad_token", "pad_token_type_id"] * (
+        options.get("padding", False) is not False
+    )
+    return RowLayout(
+        plan,
+        (Encoding, batch_type, batch_type is not None and _is_plain(batch_type)),
+        tuple(columns),
+        _find_tensor_maker(options.get("return_tensors")),
+        template,
+        None if plan.max_ids is None else (min(plan.max_ids, sys.maxsize), truncation[3] == "left"),
+        (-1 if padding[4] is None else padding[4], *padding[:4]) if padding else None,
+        (model_max_length, min(truncation[0], sys.maxsize) if truncation and n_texts == 2 else -1),
+        type(tokenizer),
+        tuple((name, copy.copy(getattr(tokenizer, name))) for name in settings),
+    )
+
+
+def _are_supported(options: dict[str, Any]) -> bool:
+    """Whether the options of a call are usual ones, of their types."""
+    if not options.keys() <= _SUPPORTED_OPTIONS or type(options.get("add_special_tokens", True)) is not bool:
+        return False
+    if any(options.get(name, default) is not default for name, default in _DEFAULT_OPTIONS.items()):
+        return False
+    if any(options.get(name) not in (None, False, True) for name in _COLUMN_OPTIONS.values()):
+        return False
+    if options.get("padding_side") not in (None, "left", "right"):
+        return False
+    return options.get("return_tensors") in (None, "np", "pt")
+
+
+def _find_tensor_maker(tensor_type: str | None) -> Any:
+    """Find the function that makes a tensor of an array; None where lists are wanted."""
+    if tensor_type == "pt":
+        import torch
+
+        return torch.from_numpy
+    return np.asarray if tensor_type == "np" else None
+
+
+def _clip(length: Any) -> int:
+    """Clip a number of tokens to what a kernel can count; -1, for no limit, if there is none."""
+    return int(length) if isinstance(length, (int, float)) and 0 < length < 1 << 62 else -1
+
+
+def _is_plain(batch_type: Any) -> bool:
+    """Whether results have exactly the attributes that the kernel sets."""
+    attributes = vars(batch_type({"input_ids": [1]}, [Encoding.from_parts([])]))
+    return bool(attributes.keys() == {"data", "_encodings", "_n_sequences"})
 
 
 def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
     """Read the truncation that a call asks for, as transformers does; None where transformers must decide."""
-    max_length, stride = options.get("max_length"), options.get("stride", 0)
-    truncation, padding = options.get("truncation"), options.get("padding", False)
-    if type(stride) is not int or (stride and not options.get("return_overflowing_tokens")):
-        return None
+    max_length, truncation = options.get("max_length"), options.get("truncation")
+    padding = options.get("padding", False)
     if max_length is not None and (type(max_length) is not int or not 0 <= max_length < 1 << 64):
         return None  # transformers raises an error
     if truncation is None or truncation is False:
@@ -269,11 +265,7 @@ def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...]
         truncates = True
     else:
         return None
-    if not truncates:
-        return ()
-    if stride and (max_length is None or not 0 < stride < max_length - tokenizer.num_special_tokens_to_add(False)):
-        return None  # transformers raises an error, or wants no template
-    return max_length, stride, "longest_first", tokenizer.truncation_side
+    return (max_length, 0, "longest_first", tokenizer.truncation_side) if truncates else ()
 
 
 def _read_padding(
@@ -285,7 +277,7 @@ def _read_padding(
         return ()
     to_longest = padding is True or padding == "longest"
     max_length = None if to_longest else options.get("max_length")
-    if not to_longest and (padding != "max_length" or max_length is None):
+    if not to_longest and (padding != "max_length" or max_length is None or max_length >= 1 << 31):
         return None
     token = tokenizer.pad_token
     token_id = None if token is None or state.compat is None else state.compat.token_to_id(token)
@@ -293,61 +285,10 @@ def _read_padding(
         return None
     if to_longest and is_single:
         return ()
-    return (tokenizer.padding_side, token_id, tokenizer.pad_token_type_id, token, max_length)
-
-
-def _make_result(
-    tokenizer: Any, encodings: list[Any], options: dict[str, Any], is_single: bool, is_padded: bool, batch_encoding: Any
-) -> Any:
-    """Make the columns of encodings, in the order of transformers; None for rows that are no array."""
-    with_overflow, tensor_type = options.get("return_overflowing_tokens", False), options.get("return_tensors")
-    samples: list[int] = []  # the text of each row
-    if with_overflow:
-        samples = [index for index, encoding in enumerate(encodings) for _ in range(1 + len(encoding.overflowing))]
-    if len(samples) > len(encodings):
-        encodings = [piece for encoding in encodings for piece in (encoding, *encoding.overflowing)]
-    names, model_max_length = tokenizer.model_input_names, tokenizer.model_max_length
-    rows = [encoding.ids for encoding in encodings]
-    for ids in rows:
-        if len(ids) > model_max_length and options.get("max_length") is None:
-            getattr(tokenizer, WARN_METHOD)(ids, None, True)
-    data: dict[str, Any] = {"input_ids": rows}
-    if not _COLUMN_OPTIONS.isdisjoint(options):
-        _add_columns(data, encodings, options, names)
-    else:
-        if "token_type_ids" in names:
-            data["token_type_ids"] = [encoding.type_ids for encoding in encodings]
-        if "attention_mask" in names:
-            if is_padded:
-                data["attention_mask"] = [encoding.attention_mask for encoding in encodings]
-            else:
-                data["attention_mask"] = [[1] * len(ids) for ids in rows]
-    if tensor_type is not None:
-        data = make_tensors(data, tensor_type)
-        return data and batch_encoding(data, encodings)
-    if with_overflow:
-        data["overflow_to_sample_mapping"] = samples
-    elif is_single:
-        data = {name: rows[0] for name, rows in data.items()}
-    return batch_encoding(data, encodings)
-
-
-def _add_columns(data: dict[str, Any], encodings: list[Any], options: dict[str, Any], names: list[str]) -> None:
-    """Add the columns that a call wants, in the order of transformers; `names` are those that it has by default."""
-    for option, name, column in (
-        ("return_token_type_ids", "token_type_ids", "type_ids"),
-        ("return_attention_mask", "attention_mask", "attention_mask"),
-        ("return_special_tokens_mask", "special_tokens_mask", "special_tokens_mask"),
-        ("return_offsets_mapping", "offset_mapping", "offsets"),
-    ):
-        is_wanted = options.get(option)
-        if (name in names and name in _DEFAULT_COLUMNS) if is_wanted is None else is_wanted:
-            data[name] = [getattr(encoding, column) for encoding in encodings]
-
-
-def _is_list_of_str(value: Any) -> bool:
-    """Whether a value is a list of str."""
-    return type(value) is list and all(type(item) is str for item in value)
+    side = options.get("padding_side")
+    return (
+        tokenizer.padding_side if side is None else side, token_id, tokenizer.pad_token_type_id, token, max_length
+    )  # fmt: skip
 
 
 def make_tensors(data: dict[str, Any], tensor_type: str) -> Any:

@@ -1,7 +1,9 @@
 """Encoding short texts, for kernels that make other objects of the ids."""
 
 from bpe.encode._encoder cimport Encoder
+from bpe.encode._workspace cimport Workspace
 
 
 cdef object encode_to_array(Encoder encoder, text)         # an array, or None
+cdef bint encode_short(Encoder encoder, Workspace work, text) except -1
 cdef bint may_have_name(str text, str prefix) except -1

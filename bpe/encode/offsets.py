@@ -106,7 +106,7 @@ class OffsetEncoder:
         ids, spans, word_numbers, special_texts = self.encode_untrimmed(text, allowed, unit, convention)
         if convention == "tokenizers":
             for prefix in self._trim_prefixes:
-                spans = self._trim(ids, spans, special_texts, prefix)
+                spans = self.trim(ids, spans, special_texts, prefix)
         return ids, spans, word_numbers
 
     def encode_untrimmed(
@@ -184,7 +184,7 @@ class OffsetEncoder:
                 )
         return counts[0], counts[1]
 
-    def _trim(
+    def trim(
         self, ids: NDArray[np.uint32], spans: NDArray[np.int64], special_texts: dict[int, str], prefix: bool
     ) -> NDArray[np.int64]:
         """Trim the spaces at the ends of spans, as `process_offsets` of `tokenizers` does."""

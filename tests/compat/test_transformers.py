@@ -91,6 +91,25 @@ def assert_same(expected: Any, result: Any) -> None:
             assert getattr(expected_row, column) == getattr(row, column)
 
 
+def find_outcome(function: Any, *arguments: Any, **options: Any) -> Any:
+    """Return the result of a call, or its error, as a type and a text."""
+    try:
+        result = function(*arguments, **options)
+    except Exception as error:  # noqa: BLE001  # tokenizers raises Exception itself
+        return type(error), str(error)
+    return dict(result) if isinstance(result, transformers.BatchEncoding) else result
+
+
+def forbid_encode_plus(fast: Any, patch: pytest.MonkeyPatch) -> None:
+    """Make calls fail that need transformers' own code."""
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("transformers encodes")
+
+    fail._bpe_original = type(fast)._encode_plus._bpe_original  # type: ignore[attr-defined]
+    patch.setattr(type(fast), "_encode_plus", fail)
+
+
 def test_all_shapes_are_accelerated(tokenizer_pair: tuple[Any, Any]) -> None:
     original, fast = tokenizer_pair
     state = acceleration_of(fast)
@@ -176,13 +195,13 @@ def test_usual_calls_do_without_the_code_of_transformers(
         monkeypatch.setattr(fast, "padding_side", side)
         expected = [original(value, return_tensors=tensors, **options) for value in inputs]
         with monkeypatch.context() as patch:
-            patch.setattr(type(fast), "_encode_plus", None)
+            forbid_encode_plus(fast, patch)
             results = [fast(value, return_tensors=tensors, **options) for value in inputs]
         for expected_result, result in zip(expected, results, strict=True):
             assert_same(expected_result, result)
 
 
-def test_short_calls_use_a_twin_of_the_backend(
+def test_short_calls_of_transformers_code_use_a_twin_of_the_backend(
     tokenizer_pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, fast = tokenizer_pair
@@ -192,11 +211,7 @@ def test_short_calls_use_a_twin_of_the_backend(
     special = {"return_special_tokens_mask": True}
     overflowing = {"return_overflowing_tokens": True, "max_length": 8, "truncation": True}
     for length, pair, options, is_short in (
-        (20, "the low", special, True),
-        (200, "the low", special, False),
-        (20, None, {"return_offsets_mapping": True}, True),
-        (70, None, {"return_offsets_mapping": True}, True),
-        (200, None, {"return_offsets_mapping": True}, False),
+        (20, None, {"return_offsets_mapping": True}, False),
         (20, None, overflowing, True),
         (200, None, overflowing, False),
         (100, None, {**overflowing, "stride": 2}, True),
@@ -257,14 +272,14 @@ def test_pairs_that_fit_do_without_the_code_of_transformers(
     if tensors and not original.encode("the low"):
         pytest.skip("gives no ids: transformers decides what an empty array is")
     state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
-    if state.get_plan(True, False, (), ()).pair_template_ids is None:
+    if state.compat.get_plan(True).pair_template_ids is None:
         pytest.skip("its template changes the order of a pair")
     calls: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
     if pads or tensors is None:
         calls.append((["low", "the lowest price é <s>"], ["", "x"]))
     expected = [original(*arguments, return_tensors=tensors, **options) for arguments in calls]
     with monkeypatch.context() as patch:
-        patch.setattr(type(fast), "_encode_plus", None)
+        forbid_encode_plus(fast, patch)
         results = [fast(*arguments, return_tensors=tensors, **options) for arguments in calls]
         results.append(fast(calls[0][0], text_pair=calls[0][1], return_tensors=tensors, **options))
     for expected_result, result in zip([*expected, expected[0]], results, strict=True):
@@ -353,6 +368,103 @@ def test_chat_templates(tokenizer_pair: tuple[Any, Any]) -> None:
     assert_same(
         original.apply_chat_template(messages, return_dict=True), fast.apply_chat_template(messages, return_dict=True)
     )
+
+
+def test_chats_with_control_tokens_as_text(tokenizer_pair: tuple[Any, Any]) -> None:
+    pytest.importorskip("jinja2")
+    original, fast = tokenizer_pair
+    chats = [[{"role": "user", "content": "the </s> lowest <s>price " * n}] for n in (1, 20)]
+    for conversation in (*chats, chats):
+        options = {"sanitize_control_tokens": True, "return_dict": True}
+        assert dict(fast.apply_chat_template(conversation, **options)) == dict(
+            original.apply_chat_template(conversation, **options)
+        )
+
+
+def test_rendered_chats_are_those_of_transformers(tokenizer_pair: tuple[Any, Any]) -> None:
+    pytest.importorskip("jinja2")
+    original, fast = tokenizer_pair
+    template = "{{ bos_token }}{{ messages }}{{ tools }}{{ add_generation_prompt }}{{ x }}{% set n = namespace(a=1) %}"
+    plain = {"role": "user", "content": "low", "name": None}
+    parts = {"role": "tool", "content": [{"type": "text", "text": "é", "a": None}, 2.5, True]}
+    for conversation in (
+        [plain], [plain, parts], (plain,), [[plain], [parts]], [], [plain, 3], [{"role": "user", "thinking": "hm"}],
+        [{"role": np.str_("user")}], [{3: "user"}], [{"n": [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}], {"role": "user"},
+    ):  # fmt: skip
+        for options in (
+            {}, {"x": "y", "add_generation_prompt": True}, {"bos_token": "b"}, {"messages": [plain]},
+            {"chat_template": "{{ 1 // 0 }}"}, {"chat_template": "{{ messages[0].role }}"}, {"tools": [{"name": "a"}]},
+            {"continue_final_message": True}, {"x": object}, {"return_assistant_tokens_mask": True},
+        ):  # fmt: skip
+            options = {"chat_template": template, **options}
+            expected, result = (
+                find_outcome(tokenizer.apply_chat_template, conversation, tokenize=False, **options)
+                for tokenizer in (original, fast)
+            )
+            assert result == expected
+
+
+def test_changes_are_noticed_whoever_makes_them() -> None:
+    """A backend that nothing else refers to is not compared at each call; one that was read is."""
+    for read_first in (False, True):
+        original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
+        kept = fast.backend_tokenizer.pre_tokenizer[1] if read_first else None
+        for _ in range(3):
+            assert_same(original("The Low"), fast("The Low"))
+        state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
+        assert state.is_shared is read_first
+        assert state.is_certain(fast) is not read_first
+        if kept is not None:
+            kept.add_prefix_space = True
+            original.backend_tokenizer.pre_tokenizer[1].add_prefix_space = True
+        else:
+            other = copy.copy(fast)  # refers to the same backend
+            for tokenizer in (original, other):
+                tokenizer.backend_tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+        assert_same(original("The Low"), fast("The Low"))
+        assert fast.encode("The Low") == original.encode("The Low")
+        assert fast.tokenize("The Low") == original.tokenize("The Low")
+
+
+def test_settings_that_change_between_calls() -> None:
+    original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
+    options = {"padding": "max_length", "max_length": 6, "truncation": True}
+    for name, value in (
+        ("padding_side", "left"), ("truncation_side", "left"), ("pad_token", "</s>"), ("_pad_token_type_id", 3),
+        ("model_input_names", ["input_ids", "token_type_ids"]), ("split_special_tokens", True), ("pad_token", None),
+    ):  # fmt: skip
+        outcomes = []
+        for tokenizer in (original, fast):
+            setattr(tokenizer, name, value)
+            for text in ("the <s>low", "the lowest price of the low tower <s>"):
+                outcomes += [dict(tokenizer(text)), find_outcome(tokenizer, text, **options)]
+        assert outcomes[:4] == outcomes[4:]
+    fast.model_input_names.append("attention_mask")  # the list itself
+    original.model_input_names = [*original.model_input_names[:2], "attention_mask"]
+    assert_same(original("low"), fast("low"))
+
+
+def test_names_of_ids(tokenizer_pair: tuple[Any, Any]) -> None:
+    original, fast = tokenizer_pair
+    ids = original(TEXTS[0] + "<s></s>")["input_ids"]
+    for values in (
+        ids,
+        ids * 9,
+        [],
+        3,
+        [len(original)],
+        [3.0],
+        [True],
+        np.array(ids, dtype=np.int64),
+        tuple(ids),
+        ["3"],
+    ):
+        for skip in (False, True):
+            expected, result = (
+                find_outcome(tokenizer.convert_ids_to_tokens, values, skip_special_tokens=skip)
+                for tokenizer in (original, fast)
+            )
+            assert result == expected
 
 
 def test_changes_of_the_backend_are_noticed() -> None:

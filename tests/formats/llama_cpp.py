@@ -124,7 +124,7 @@ def main() -> None:
     library.llama_log_set(keep, None)
     for line in sys.stdin:
         path, texts = json.loads(line)
-        print(json.dumps(_answer(library, path, texts, log)), flush=True)
+        print(json.dumps(_answer(library, path, texts, log)), flush=True)  # noqa: T201  # to the process that asked
 
 
 if __name__ == "__main__":
