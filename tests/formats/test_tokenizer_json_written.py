@@ -385,7 +385,7 @@ def test_added_tokens_may_be_given_by_their_fields(in_file):
             read(shorter_file, added_tokens=[*rows, rows[-1]])
 
 
-# The pattern cl100k, saved as Llama 3's --------------------------------------------------------------------------------
+# The pattern cl100k, saved as Llama 3's -------------------------------------------------------------------------------
 
 SPACE_MERGES = [(b" ", b" "), (b"\n", b"\n"), (b"  ", b"\n"), (b"\r", b"\n"), (b"\n", b" "), (b"\n ", b"\n")]
 CL100K = Pretokenizer("cl100k")

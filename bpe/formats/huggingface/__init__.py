@@ -18,10 +18,7 @@ The reader rejects anything unknown that could change ids, and ignores fields th
 
 A named pretokenizer is saved with `unicode_version` in the outermost object of pre_tokenizer; `tokenizers` ignores it
 there. A file with another version than this release's is rejected; one without it, by other programs, is accepted.
-
-`Tokenizer.save` writes the pattern cl100k as Hugging Face's files have it, which is Llama 3's, wherever the ids are the
-same: other programs know only that. The field `fingerprint_with_cl100k` of the model, which `tokenizers` ignores, says
-that it was cl100k; a file that was changed since has another fingerprint, and the pattern that is written in it.
+`fingerprint_with_cl100k` in the model says that Llama 3's pattern stands for cl100k, unless the file was changed since.
 
 The files: `whole_file.py` reads and writes all parts; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
 decoder, as tables of types of steps); `post_processing.py` (post_processor, truncation, padding); `model.py` with

@@ -44,7 +44,6 @@ from bpe.formats.huggingface.steps import (
 )
 from bpe.formats.schema import UNSUPPORTED, Field, accept_any, parse_json, read_fields, refuse
 from bpe.vocab._spec import find_wrong_merge
-from bpe.vocab.comparing import fingerprint
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED
 
@@ -125,10 +124,16 @@ def _build(
         raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
     spec = replace(spec, decoder=read_decoder(top["decoder"], spec))
     expected = top["model"].get(CL100K_FIELD)
-    if expected is not None and spec.pretokenizer == LLAMA3:  # another fingerprint: the file was changed since
-        with_cl100k = replace(spec, pretokenizer=CL100K)
-        return with_cl100k if fingerprint(with_cl100k) == expected else spec
-    return spec
+    if expected is None or spec.pretokenizer != LLAMA3:
+        return spec
+    with_cl100k = replace(spec, pretokenizer=CL100K)
+    return with_cl100k if _compute_fingerprint(with_cl100k) == expected else spec  # else it was changed since
+
+
+def _compute_fingerprint(spec: TokenizerSpec) -> str:
+    from bpe.vocab.comparing import fingerprint
+
+    return fingerprint(spec)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -161,7 +166,7 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     }
     model = write_model(spec, is_extension, with_record)
     if as_llama3:
-        model[CL100K_FIELD] = fingerprint(spec)
+        model[CL100K_FIELD] = _compute_fingerprint(spec)
     _check_merges(spec, is_extension)
     vocab, merges = write_lists(spec, _list_names_in_vocab(spec, special_names, is_extension))
     added_tokens = "".join(write_added_tokens(spec))
