@@ -364,6 +364,14 @@ def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     return strings
 
 
+def is_additive(steps: Sequence[DecoderStep]) -> bool:
+    """Whether each token adds its text to that of the tokens before it, but for byte tokens and the first token."""
+    plan = _make_plan(steps)
+    return plan is not None and not any(
+        isinstance(step, Suffix) or (step in plan[2] and step.stop > 0) for step in steps
+    )
+
+
 def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[DecodeStrip]] | None:
     """Divide steps: (those on single tokens, whether ByteFallback follows, strips of the text); None for others."""
     remaining_steps = list(steps)
