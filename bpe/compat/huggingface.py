@@ -625,11 +625,14 @@ class DecodeStream:
             if texts is not None and texts is self._texts and type(id) is int:
                 entry = texts.entries.get(id)
                 if type(entry) is tuple and not self._incomplete:
-                    new_text, self._prefix = entry
+                    added, self._prefix = entry
                     self._ids, self._prefix_index = [id], 1
-                    return new_text
+                    return added
                 if entry is not None:
-                    return self._add_bytes(id, entry[0].encode() if type(entry) is tuple else entry)
+                    data = self._incomplete + (entry if isinstance(entry, bytes) else entry[0].encode())
+                    text = texts.decode(data, isinstance(entry, bytes))
+                    if text is not None:
+                        return self._add_bytes(id, data, text)
         self._texts, self._incomplete = None, b""
         new_text = self._decode_step(tokenizer, id, texts)
         if texts is not None and type(id) is int:
@@ -638,10 +641,8 @@ class DecodeStream:
             self._texts = texts
         return new_text
 
-    def _add_bytes(self, token_id: int, data: bytes) -> str | None:
-        """Take one more id whose text is its bytes."""
-        data = self._incomplete + data
-        text = data.decode("utf-8", "replace")
+    def _add_bytes(self, token_id: int, data: bytes, text: str) -> str | None:
+        """Take one more id, after which the bytes since the prefix are `data`; that is `text`."""
         if text.endswith("\ufffd"):
             self._ids, self._incomplete = [*self._ids, token_id], data
             return None

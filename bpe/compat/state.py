@@ -15,7 +15,7 @@ from bpe.compat._rows import StateFields
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact, parse_document
 from bpe.compat.processing import Plan, Rules
-from bpe.compat.stream_texts import StreamTexts, adds_up
+from bpe.compat.stream_texts import StreamTexts, read_additive_steps
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
     PADDING_FIELDS,
@@ -173,10 +173,11 @@ class State(StateFields):
     def stream_texts(self) -> tuple[StreamTexts | None, StreamTexts | None]:
         """What tokens add to the text of a stream, without and with skipping special tokens; None if they do not."""
         native = self.core.native
-        if native is None or not adds_up(self.decoder, native.spec):
+        steps = None if native is None else read_additive_steps(self.decoder, native.spec)
+        if steps is None:
             return None, None
-        table, *kept_ids = self.core.make_short_decoder(self.decoder)
-        return StreamTexts(False, table, kept_ids[0]), StreamTexts(True, table, kept_ids[1])
+        names, (table, *kept_ids) = self.core.decoded_names, self.core.make_short_decoder(self.decoder)
+        return StreamTexts(False, steps, names, table, kept_ids[0]), StreamTexts(True, steps, names, table, kept_ids[1])
 
     @cached_property
     def decoder_component(self) -> Any:

@@ -372,6 +372,14 @@ def is_additive(steps: Sequence[DecoderStep]) -> bool:
     )
 
 
+def find_byte(steps: Sequence[DecoderStep], token: str) -> int | None:
+    """Find the byte that a token within a text stands for, by additive steps; None for any other token."""
+    token_steps, has_byte_tokens, _ = _make_plan(steps) or ([], False, [])
+    if not has_byte_tokens:
+        return None
+    return read_byte(reduce(lambda text, change: change(text, False, False), token_steps, token))
+
+
 def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[DecodeStrip]] | None:
     """Divide steps: (those on single tokens, whether ByteFallback follows, strips of the text); None for others."""
     remaining_steps = list(steps)
