@@ -18,7 +18,7 @@ from bpe.base.records import replace
 from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.batch import TokenBatch
-from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
+from bpe.decode.decoder import Ids, TokenDecoder, with_fast_decode
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.engine import Engine
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
     from bpe.encode._special_encoder import SpecialEncoder
+    from bpe.decode.incremental import IncrementalDecoder
     from bpe.encode.engine import BosEos
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -758,11 +759,16 @@ class Tokenizer:
             decoded_texts.append(decode_text(ids, errors))  # noqa: PERF401
         return decoded_texts
 
-    def decoder(self, *, skip_invalid: bool = False) -> IncrementalDecoder:
+    def decoder(
+        self, *, skip_invalid: bool = False, skip_special: bool = False, prompt: Ids | None = None
+    ) -> IncrementalDecoder:
         """A decoder for ids that come one by one: it returns text as soon as its characters are complete.
 
         Args:
             skip_invalid: as for `decode`.
+            skip_special: as for `decode`.
+            prompt: ids before the first one. The decoder is as if they had been pushed, but only the last ones are
+                decoded, so that a long prompt takes no time; other ids of it are not checked.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -770,7 +776,9 @@ class Tokenizer:
         >>> [decoder.push(int(i)) for i in tok.encode("aé")] + [decoder.flush()]
         ['a', '', 'é', '']
         """
-        return IncrementalDecoder(self._decoder, skip_invalid=skip_invalid)
+        from bpe.decode.incremental import IncrementalDecoder
+
+        return IncrementalDecoder(self._decoder, skip_invalid=skip_invalid, skip_special=skip_special, prompt=prompt)
 
     @cached_property
     def _decoder(self) -> TokenDecoder:

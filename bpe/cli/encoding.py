@@ -38,7 +38,8 @@ from bpe.data.formats import FORMATS
 from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.data.manifest import Manifest
 from bpe.data.plan import DEFAULT, FormatChoice
-from bpe.decode.decoder import ByteDecoder, TokenDecoder
+from bpe.decode.decoder import TokenDecoder
+from bpe.decode.incremental import ByteDecoder
 from bpe.encode.blocks import BlockIds, encode_blocks
 from bpe.encode.engine import BosEos
 from bpe.errors import FormatError, get_log, pluralize, printable

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from bpe.base.forks import cached_property
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import Span, split_off_lists
+from bpe.formats.huggingface.model import CL100K_FIELD
 from bpe.vocab.spec import MATCHING_FLAGS
 
 _EMPTY_OBJECT = re.compile(rb"\{\s*\}")
@@ -104,6 +105,7 @@ def parse_document(data: bytes) -> tuple[ModelJson, dict[str, Any]]:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
     if model.get("type", "BPE") not in ("BPE", "bpe.BPE"):
         raise FormatError(f"the model is {short_repr(model['type'])}; it must be BPE", where="model.type")
+    model.pop(CL100K_FIELD, None)  # `tokenizers` splits into words by the pattern in the file
     vocab, merges = model.pop("vocab", {}), model.pop("merges", [])
     settings = {"type": model.pop("type", "BPE")} | model
     if split_file is not None:

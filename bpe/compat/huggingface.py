@@ -38,7 +38,17 @@ from bpe.compat.processing import (
     pad_rows,
     process,
 )
-from bpe.compat.state import BPE, AddedToken, State, number_tokens, parse_state, read_added_fields, read_model
+from bpe.compat.state import (
+    BPE,
+    AddedToken,
+    State,
+    make_component,
+    number_tokens,
+    parse_state,
+    read_added_fields,
+    read_model,
+)
+from bpe.compat.stream_texts import StreamTexts
 from bpe.errors import as_format_error, check_int, describe, short_repr
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
@@ -292,8 +302,7 @@ class Tokenizer(TokenizerFields):
             return None
         with _lock:
             if name not in self._shared_components:
-                document = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": [], name: value}
-                component = getattr(load_tokenizers().Tokenizer.from_str(json.dumps(document)), name)
+                component = make_component(name, value)
                 self._shared_components[name] = component, component.__getstate__()
             return self._shared_components[name][0]
 
@@ -432,7 +441,7 @@ class Tokenizer(TokenizerFields):
 
         """
         state = self._snapshot()
-        return state.core.decode(ids, skip_special_tokens, state.decoder, lambda: self.decoder)
+        return state.core.decode(ids, skip_special_tokens, state.decoder, lambda: state.decoder_component)
 
     def decode_batch(self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True) -> list[str]:
         """Decode several sequences of ids to texts."""
@@ -600,10 +609,13 @@ class DecodeStream:
         self._skip = skip_special_tokens
         self._prefix = ""
         self._prefix_index = 0
+        self._texts: StreamTexts | None = None  # while the ids follow a text of complete characters
+        self._incomplete = b""  # of the ids after the prefix
 
     def __copy__(self) -> DecodeStream:
         stream = DecodeStream(self._ids, self._skip)
         stream._prefix, stream._prefix_index = self._prefix, self._prefix_index
+        stream._texts, stream._incomplete = self._texts, self._incomplete
         return stream
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DecodeStream:
@@ -620,8 +632,43 @@ class DecodeStream:
             ValueError: if the text of the ids before changed, which the decoder of the tokenizer does not allow.
 
         """
+        texts = None
+        if type(tokenizer) is Tokenizer and not tokenizer._shared_components:
+            texts = tokenizer._state.stream_texts[1 if self._skip else 0]
+            if texts is not None and texts is self._texts and type(id) is int:
+                entry = texts.entries.get(id)
+                if type(entry) is tuple and not self._incomplete:
+                    added, self._prefix = entry
+                    self._ids, self._prefix_index = [id], 1
+                    return added
+                if entry is not None:
+                    data = self._incomplete + (entry if isinstance(entry, bytes) else entry[0].encode())
+                    text = texts.decode(data, isinstance(entry, bytes))
+                    if text is not None:
+                        return self._add_bytes(id, data, text)
+        self._texts, self._incomplete = None, b""
+        new_text = self._decode_step(tokenizer, id, texts)
+        if texts is not None and type(id) is int:
+            texts.learn(tokenizer, id)
+        if new_text is not None and self._prefix and not self._prefix.endswith("\ufffd"):
+            self._texts = texts
+        return new_text
+
+    def _add_bytes(self, token_id: int, data: bytes, text: str) -> str | None:
+        """Take one more id, after which the bytes since the prefix are `data`; that is `text`."""
+        if text.endswith("\ufffd"):
+            self._ids, self._incomplete = [*self._ids, token_id], data
+            return None
+        self._ids, self._prefix, self._incomplete = [*self._ids[self._prefix_index :], token_id], text, b""
+        self._prefix_index = len(self._ids)
+        return text
+
+    def _decode_step(self, tokenizer: Any, id: int | Sequence[int], texts: StreamTexts | None) -> str | None:  # noqa: A002
+        """Do what `step` does by decoding the ids, as `tokenizers` does."""
         ids, prefix = self._ids, self._prefix
         if not prefix and ids:
+            if texts is not None and not self._prefix_index:
+                self._ids = ids = texts.shorten(tokenizer, ids)
             old_text = tokenizer.decode(ids, self._skip)
             if not old_text.endswith("\ufffd"):
                 self._prefix = prefix = old_text

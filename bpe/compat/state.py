@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,10 +10,12 @@ from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
+from bpe.base.forks import cached_property
 from bpe.compat._rows import StateFields
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact, parse_document
 from bpe.compat.processing import Plan, Rules
+from bpe.compat.stream_texts import StreamTexts, read_additive_steps
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
     PADDING_FIELDS,
@@ -166,6 +169,21 @@ class State(StateFields):
     decoder: Any = None
     as_text: bool = False
 
+    @cached_property
+    def stream_texts(self) -> tuple[StreamTexts | None, StreamTexts | None]:
+        """What tokens add to the text of a stream, without and with skipping special tokens; None if they do not."""
+        native = self.core.native
+        steps = None if native is None else read_additive_steps(self.decoder, native.spec)
+        if steps is None:
+            return None, None
+        names, (table, *kept_ids) = self.core.decoded_names, self.core.make_short_decoder(self.decoder)
+        return StreamTexts(False, steps, names, table, kept_ids[0]), StreamTexts(True, steps, names, table, kept_ids[1])
+
+    @cached_property
+    def decoder_component(self) -> Any:
+        """The decoder as a component of `tokenizers`, which no caller can change."""
+        return make_component("decoder", self.decoder)
+
     def make_plan(self, template: bool) -> Plan:
         """Make the plan of texts with template tokens, or without; `get_plan` makes each once."""
         return Plan(self.core, self.rules, add_special=template, as_text=self.as_text)
@@ -198,6 +216,12 @@ class State(StateFields):
         }
         settings = "".join(f'"{name}":{dump_compact(value)},' for name, value in fields.items())
         return b'{%b"model":%b}' % (settings.encode(), self.core.model.to_json_bytes())
+
+
+def make_component(name: str, value: Any) -> Any:
+    """Make a component of `tokenizers` of its JSON."""
+    document = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": [], name: value}
+    return getattr(load_tokenizers().Tokenizer.from_str(json.dumps(document)), name)
 
 
 def read_model(state: bytes | str) -> ModelJson:

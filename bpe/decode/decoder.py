@@ -1,14 +1,14 @@
-"""Decoding: converts ids to bytes and text, all at once or incrementally."""
+"""Decoding: converts ids to bytes and text, all at once."""
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
@@ -53,12 +53,12 @@ class TokenDecoder:
             self.step_decoder = StepDecoder(spec)
         self._is_token = spec.vocabulary.kinds != UNUSED
         # A copy, because the caller may still write to the spec's arrays.
-        self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
-        if self._ends_word is not None:
-            self._ends_word[list(find_decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
+        self.ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
+        if self.ends_word is not None:
+            self.ends_word[list(find_decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
         self._table = TokenTable(*_decode_tokens(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
-        self.fast_table = self._table if self.step_decoder is None and self._ends_word is None else None
+        self.fast_table = self._table if self.step_decoder is None and self.ends_word is None else None
         self._is_special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
         self._is_special[find_special_ids(spec)] = True
 
@@ -119,7 +119,7 @@ class TokenDecoder:
             self.check(array)
             return self.step_decoder.decode_bytes(array)
         data = self.decode_with_final_space(array)
-        if self._ends_word is not None and len(array) and self._ends_word[array[-1]]:
+        if self.ends_word is not None and len(array) and self.ends_word[array[-1]]:
             return data[:-1]
         return data
 
@@ -136,7 +136,7 @@ class TokenDecoder:
         if self.step_decoder is not None:
             return None
         ids, offsets = np.ascontiguousarray(batch.ids, dtype=np.uint32), np.ascontiguousarray(batch.offsets)
-        ends_word = np.empty(0, dtype=np.uint8) if self._ends_word is None else self._ends_word.view(np.uint8)
+        ends_word = np.empty(0, dtype=np.uint8) if self.ends_word is None else self.ends_word.view(np.uint8)
         texts = self._table.decode_texts(ids, offsets, ends_word, errors)
         return None if isinstance(texts, int) else texts
 
@@ -149,6 +149,26 @@ class TokenDecoder:
         if isinstance(data, int):
             raise self._make_error(int(array[data]), n_before + data)
         return data
+
+    def find_simple_tokens(self, skip_special: bool) -> tuple[TokenTable | None, bytes, bool]:
+        """Find the tokens that `_stream.TokenStream` decodes by itself: the arguments of its `set_table`."""
+        steps = self.step_decoder
+        table, kinds = (self.fast_table, b"") if steps is None else steps.simple_tokens
+        return table, self._simple_ordinary_kinds if skip_special else kinds, steps is not None
+
+    @cached_property
+    def _simple_ordinary_kinds(self) -> bytes:
+        """The kinds of tokens for a stream that skips special tokens, which Python drops."""
+        kinds = b"" if self.step_decoder is None else self.step_decoder.simple_tokens[1]
+        ordinary = (~self._is_special[:-1]).view(np.uint8)
+        return (ordinary * np.frombuffer(kinds, np.uint8) if kinds else ordinary).tobytes()
+
+    def spell(self, ids: Ids, n_before: int) -> list[str]:
+        """Spell ids, in which `n_before` ids precede, for the decoder steps; errors are those of `decode_bytes`."""
+        assert self.step_decoder is not None
+        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        self.check(array, n_before)
+        return [self.step_decoder.get_string(token_id) or "" for token_id in array.tolist()]
 
     def check(self, array: NDArray[np.uint32], n_before: int = 0) -> None:
         """Raise ValueError for an id without a token."""
@@ -188,107 +208,3 @@ def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArra
     added_bytes = np.frombuffer(b"".join(bytes_of_id.values()), np.uint8)
     decoded_bytes, offsets = join_slices(np.concatenate((blob, added_bytes)), starts, lengths)
     return decoded_bytes.tobytes(), offsets
-
-
-class ByteDecoder:
-    """Decodes ids to bytes incrementally. The space of an end-of-word mark is held back until another id follows."""
-
-    def __init__(self, tokens: TokenDecoder) -> None:
-        self._tokens = tokens
-        self._stream = None if tokens.step_decoder is None else tokens.step_decoder.stream()
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a new text."""
-        self._space, self._n_ids = b"", 0
-        if self._stream is not None:
-            self._stream.begin()
-
-    def end(self) -> bytes:
-        """End the text, and begin a new one; return the rest."""
-        data = b"" if self._stream is None else self._stream.flush().encode()
-        self.begin()
-        return data
-
-    def push_one(self, token_id: int) -> bytes:
-        """Decode the next id, as `push` does."""
-        table = self._tokens.fast_table
-        data = None if table is None else table.get_token(token_id)
-        if data is None:
-            return self.push([token_id])
-        self._n_ids += 1
-        return data
-
-    def push(self, ids: Ids) -> bytes:
-        """Decode the next ids of the text; errors are those of `decode_bytes`."""
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
-        if not len(array):
-            return b""
-        if self._stream is not None and self._tokens.step_decoder is not None:
-            self._tokens.check(array, self._n_ids)
-            self._n_ids += len(array)
-            return self._stream.push([self._tokens.step_decoder.get_string(n) or "" for n in array.tolist()]).encode()
-        data = self._space + self._tokens.decode_with_final_space(array, self._n_ids)
-        self._space, self._n_ids = b"", self._n_ids + len(array)
-        ends_word = self._tokens._ends_word
-        if ends_word is not None and ends_word[array[-1]]:
-            data, self._space = data[:-1], b" "
-        return data
-
-
-class IncrementalDecoder:
-    """Decodes ids that arrive one by one, and returns each character as soon as it is complete.
-
-    Invalid bytes are replaced by U+FFFD, as in `bytes.decode(errors="replace")`; an incomplete character at the end is
-    held back, not replaced. At most three bytes, and the space of one end-of-word mark, are held back; with decoder
-    steps, also what a later id may change. A character of byte tokens such as `<0xEB>` is not held back, though a later
-    token of their run that is no text makes `Tokenizer.decode` replace all of it. A decoder must not be used by several
-    threads at once. A copy, or a pickled decoder, goes on from the same state by itself.
-
-    `Tokenizer.decoder` creates one.
-
-    >>> import bpe
-    >>> tok = bpe.train(texts=["a b"], vocab_size=256)
-    >>> decoder = tok.decoder()
-    >>> one, two, three = tok.encode("aé").tolist()  # an a, and the two bytes of an é
-    >>> decoder.push(one), decoder.push(two), decoder.push(three), decoder.push([one, two]), decoder.flush()
-    ('a', '', 'é', 'a', '�')
-    """
-
-    def __init__(self, tokens: TokenDecoder, *, skip_invalid: bool = False) -> None:
-        self._bytes = ByteDecoder(tokens)
-        self._select_valid_ids = tokens.select_valid_ids if skip_invalid else None
-        self._incomplete = b""  # of an incomplete character
-
-    def __copy__(self) -> IncrementalDecoder:
-        from copy import deepcopy
-
-        return deepcopy(self)
-
-    def push(self, ids: Ids | int | np.integer[Any]) -> str:
-        """Decode one or more ids; return the text that they complete, "" while a character is incomplete.
-
-        Args:
-            ids: an int, or any argument of `Tokenizer.decode`.
-
-        Raises:
-            TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
-
-        """
-        if type(ids) is int and self._select_valid_ids is None:
-            return self._decode_complete(self._bytes.push_one(ids), False)
-        is_single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        id_list: Ids = [ids] if is_single else ids  # type: ignore[list-item,assignment]
-        return self._decode_complete(
-            self._bytes.push(id_list if self._select_valid_ids is None else self._select_valid_ids(id_list)), False
-        )
-
-    def flush(self) -> str:
-        """End the text and reset the decoder. Returns the text held back: U+FFFD for an incomplete character."""
-        return self._decode_complete(self._bytes.end(), True)
-
-    def _decode_complete(self, data: bytes, final: bool) -> str:
-        data = self._incomplete + data
-        text, n_used = codecs.utf_8_decode(data, "replace", final)
-        self._incomplete = data[n_used:]
-        return text

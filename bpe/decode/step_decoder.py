@@ -42,6 +42,9 @@ from bpe.vocab.vocabulary import ORDINARY
 #: The character that stands for a space.
 SPACE = "\u2581"
 
+#: How many of the last tokens of a prompt are decoded at first.
+_MIN_LAST_TOKENS = 8
+
 #: A token that `ByteFallback` reads as a byte: Rust's parser of numbers accepts a sign, too.
 _BYTE = re.compile(r"<0x(\+[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
 
@@ -113,7 +116,10 @@ class StepDecoder:
         self.by_character = any(isinstance(step, ByteFallback) and step.by_character for step in spec.decoder)
         #: The steps that strip the whole text.
         self.strip_steps: list[DecodeStrip] = strip_steps
-        self._table = self._build_token_table() if self.decodes_by_token else None
+        self._table, kinds = self._build_token_table() if self.decodes_by_token else (None, b"")
+        has_other_end = any(isinstance(step, Suffix) for step in spec.decoder)
+        #: The tokens that `_stream.TokenStream` decodes: a table, or None, and the kind of each id.
+        self.simple_tokens = (None, b"") if has_other_end else (self._table, kinds)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StepDecoder:
         return self
@@ -121,12 +127,20 @@ class StepDecoder:
     def __reduce__(self) -> tuple[Any, ...]:
         return StepDecoder, (self._spec,)
 
-    def _build_token_table(self) -> TokenTable | None:
-        """Build a table of the bytes of tokens within a text; None if the text of some token is empty."""
-        texts = [b"" if token is None else self.encode_token_text(token, False, False) for token in self._strings]
-        if any(not text for text, token in zip(texts, self._strings, strict=True) if token is not None):
-            return None
-        return TokenTable(b"".join(texts), compute_offsets(list(map(len, texts))))
+    def _build_token_table(self) -> tuple[TokenTable | None, bytes]:
+        """Build a table of the bytes of tokens within a text, and the kind of each: 1, or 2 for a byte token.
+
+        None, and no kinds, if the text of some token is empty.
+        """
+        texts, kinds = [], bytearray()
+        for token in self._strings:
+            byte = None if token is None else self.find_token_byte(token, False, False)
+            text = b"" if token is None else self.apply_token_steps(token, False, False).encode()
+            if not text and token is not None:
+                return None, b""
+            texts.append(text if byte is None else bytes([byte]))
+            kinds.append(1 if byte is None else 2)
+        return TokenTable(b"".join(texts), compute_offsets(list(map(len, texts)))), bytes(kinds)
 
     def encode_token_text(self, token: str, is_first: bool, is_last: bool) -> bytes:
         """Encode one token's text, if `decodes_by_token`, before the whole text is stripped."""
@@ -207,9 +221,48 @@ class StepStream:
         """Begin a new text."""
         self._held_tokens: list[str] = []  # tokens
         self._n_tokens = 0
-        self._run = b""  # byte tokens that are not yet a character
+        self.run = b""  # byte tokens that are not yet a character
         self._run_is_invalid = False  # whether the run of byte tokens is not UTF-8
         self._strip_streams = [_StripStream(step) for step in self._decoder.strip_steps]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next token is decoded by itself, unless it is in or after a run of byte tokens."""
+        if not self._decoder.decodes_by_token or self._holds_last_token or self._run_is_invalid:
+            return False
+        return self._is_begun and all(step.stop == 0 for step in self._decoder.strip_steps)
+
+    @property
+    def _is_begun(self) -> bool:
+        """Whether the text of the next token does not depend on whether it is the first."""
+        return self._n_tokens > 0 and not any(strip.n_removable for strip in self._strip_streams)
+
+    def skip(self, n_tokens: int, spell: Callable[[int, int], list[str]]) -> None:
+        """Take the state after many tokens, of which `spell(start, stop)` returns some.
+
+        The first tokens are decoded until the next ones are in the middle of the text, then as many of the last ones as
+        what is held back depends on: from one that ends a run of byte tokens.
+        """
+        n_begun = 0
+        while n_begun < n_tokens and not self._is_begun and self._decoder.decodes_by_token:
+            self.push(spell(n_begun, n_begun + 1))
+            n_begun += 1
+        n_last = _MIN_LAST_TOKENS
+        while n_begun < n_tokens - n_last and self._decoder.decodes_by_token:
+            tokens = spell(n_tokens - n_last, n_tokens)
+            while tokens and self._decoder.find_token_byte(tokens[0], False, False) is not None:
+                del tokens[0]
+            if tokens:
+                stream = StepStream(self._decoder)
+                stream._n_tokens = 1
+                for strip in stream._strip_streams:
+                    strip.n_removable = 0
+                stream.push(tokens)
+                if all(strip.is_full for strip in stream._strip_streams):
+                    vars(self).update(vars(stream))
+                    return
+            n_last *= 2
+        self.push(spell(n_begun, n_tokens))
 
     def push(self, tokens: Sequence[str]) -> str:
         """Add tokens; return the text that they complete."""
@@ -247,21 +300,21 @@ class StepStream:
 
     def _add_byte(self, byte: int) -> str:
         """Add a byte token; return the text that it completes."""
-        self._run += bytes([byte])
+        self.run += bytes([byte])
         if self._run_is_invalid:
             return self._replace_run()
         try:
-            text, n_used = codecs.utf_8_decode(self._run, "strict", False)
+            text, n_used = codecs.utf_8_decode(self.run, "strict", False)
         except UnicodeDecodeError:
             if not self._decoder.by_character:
                 self._run_is_invalid = True
                 return self._replace_run()
-            text, n_used = codecs.utf_8_decode(self._run, "surrogateescape", False)
-        self._run = self._run[n_used:]
+            text, n_used = codecs.utf_8_decode(self.run, "surrogateescape", False)
+        self.run = self.run[n_used:]
         return _INVALID_BYTE.sub("\ufffd", text)
 
     def _replace_run(self) -> str:
-        run, self._run = self._run, b""
+        run, self.run = self.run, b""
         return "\ufffd" * len(run)
 
     def _end_run(self) -> str:
@@ -275,14 +328,19 @@ class _StripStream:
 
     def __init__(self, step: DecodeStrip) -> None:
         self._step = step
-        self._n_removable = step.start  # characters at the beginning that may still be removed
+        self.n_removable = step.start  # characters at the beginning that may still be removed
         self._tail = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all characters are held back that may be."""
+        return len(self._tail) == self._step.stop
 
     def push(self, text: str) -> str:
         n_removed = 0
-        while n_removed < min(self._n_removable, len(text)) and text[n_removed] == self._step.content:
+        while n_removed < min(self.n_removable, len(text)) and text[n_removed] == self._step.content:
             n_removed += 1
-        self._n_removable = 0 if n_removed < len(text) else self._n_removable - n_removed
+        self.n_removable = 0 if n_removed < len(text) else self.n_removable - n_removed
         text = self._tail + text[n_removed:]
         n_final = max(len(text) - self._step.stop, 0)
         self._tail = text[n_final:]
@@ -304,6 +362,22 @@ def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     for token_id, text in find_decoded_names(spec).items():
         strings[token_id] = text
     return strings
+
+
+def is_additive(steps: Sequence[DecoderStep]) -> bool:
+    """Whether each token adds its text to that of the tokens before it, but for byte tokens and the first token."""
+    plan = _make_plan(steps)
+    return plan is not None and not any(
+        isinstance(step, Suffix) or (step in plan[2] and step.stop > 0) for step in steps
+    )
+
+
+def find_byte(steps: Sequence[DecoderStep], token: str) -> int | None:
+    """Find the byte that a token within a text stands for, by additive steps; None for any other token."""
+    token_steps, has_byte_tokens, _ = _make_plan(steps) or ([], False, [])
+    if not has_byte_tokens:
+        return None
+    return read_byte(reduce(lambda text, change: change(text, False, False), token_steps, token))
 
 
 def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[DecodeStrip]] | None:

@@ -27,6 +27,7 @@ from tokenizer_json import (
 
 import bpe
 from bpe import normalizers as n
+from bpe.compat.huggingface import Tokenizer as HuggingFaceTokenizer
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.expressible import explain_different_ids
@@ -382,3 +383,103 @@ def test_added_tokens_may_be_given_by_their_fields(in_file):
     if rows:
         with pytest.raises(FormatError, match=r"added_tokens\[3\]"):
             read(shorter_file, added_tokens=[*rows, rows[-1]])
+
+
+# The pattern cl100k, saved as Llama 3's -------------------------------------------------------------------------------
+
+SPACE_MERGES = [(b" ", b" "), (b"\n", b"\n"), (b"  ", b"\n"), (b"\r", b"\n"), (b"\n", b" "), (b"\n ", b"\n")]
+CL100K = Pretokenizer("cl100k")
+
+
+def save_to_json(spec):
+    """The JSON of a file as `Tokenizer.save` writes it, and the pattern of its Split."""
+    document = json.loads(write(spec, with_record=True))
+    steps = document["pre_tokenizer"].get("pretokenizers", [document["pre_tokenizer"]])
+    return document, steps[0]["pattern"]["Regex"]
+
+
+@pytest.mark.parametrize("merges", [SPACE_MERGES[:4], BYTE_MERGES])
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_cl100k_is_saved_in_the_spelling_of_llama3(merges, ignore_merges):
+    spec = make_spec(merges=merges, special=["<s>"], gap=2, ignore_merges=ignore_merges, pretokenizer=CL100K)
+    document, pattern = save_to_json(spec)
+    assert pattern == ONIGURUMA_SPELLINGS["llama3"]
+    reread = read(json.dumps(document).encode())
+    assert_same(reread, spec)
+    assert write(reread, with_record=True) == write(spec, with_record=True)
+    data = json.dumps(document).encode()
+    tok, peer, compat = bpe.Tokenizer(spec), load_by_tokenizers(data), HuggingFaceTokenizer.from_str(data.decode())
+
+    @given(st.text(alphabet=" \n\r\t\u3000\x85\xa0a1!'", max_size=12) | TEXTS)
+    @examples(100)
+    @example("a \n  ")
+    @example("\r\n \n\u3000 ")
+    def check(text):
+        assert peer.encode(text, add_special_tokens=False).ids == tok.encode(text).tolist()
+        assert compat.encode(text).word_ids == peer.encode(text).word_ids
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        make_spec(merges=SPACE_MERGES[:5], pretokenizer=CL100K),  # "\n " reaches across the end of the first pretoken
+        make_spec(merges=[(b"\n", b"\xe3"), (b"\n\xe3", b"\x80")], pretokenizer=CL100K),
+        make_spec(symbols=[b" ", b"\n", b"a"], pretokenizer=CL100K),
+        make_spec("char", [" ", "\n"], pretokenizer=CL100K),
+        make_spec(mark="</w>", glued=True, pretokenizer=CL100K),
+        make_spec(dropout=0.1, pretokenizer=CL100K),
+    ],
+)
+def test_cl100k_keeps_its_own_spelling_where_ids_might_differ(spec):
+    document, pattern = save_to_json(spec)
+    assert pattern == ONIGURUMA_SPELLINGS["cl100k"]
+    assert_same(read(json.dumps(document).encode()), spec)
+
+
+def test_tokens_that_only_a_look_up_makes_keep_the_spelling_of_cl100k():
+    spec = make_spec(merges=[(b" ", b"\n"), (b"\n", b"\n"), (b" \n", b"\n")], ignore_merges=True, pretokenizer=CL100K)
+    assert save_to_json(spec)[1] == ONIGURUMA_SPELLINGS["llama3"]
+    swapped = replace_fields(
+        make_spec(merges=[(b"\n", b"\n"), (b" ", b"\n"), (b" \n", b"\n")], ignore_merges=True), pretokenizer=CL100K
+    )  # " \n\n" is looked up, and merging makes " " and "\n\n"
+    assert save_to_json(swapped)[1] == ONIGURUMA_SPELLINGS["cl100k"]
+    tok, peer = bpe.Tokenizer(swapped), load_by_tokenizers(write(swapped, with_record=True))
+    for text in ("a \n\n", "a \n\n  ", "\n\n \n\n b"):
+        assert peer.encode(text).ids == tok.encode(text).tolist()
+
+
+def test_a_file_that_was_changed_has_the_pattern_that_is_written_in_it():
+    spec = make_spec(merges=SPACE_MERGES[:4], pretokenizer=CL100K)
+    document, _ = save_to_json(spec)
+    document["model"]["vocab"]["Ċ "] = 400
+    assert read(json.dumps(document).encode()).pretokenizer == Pretokenizer("llama3")
+    document, _ = save_to_json(spec)
+    document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = ONIGURUMA_SPELLINGS["qwen2"]
+    assert read(json.dumps(document).encode()).pretokenizer == Pretokenizer("qwen2")
+    document["model"]["fingerprint_with_cl100k"] = 1
+    with pytest.raises(FormatError, match="fingerprint_with_cl100k"):
+        read(json.dumps(document).encode())
+
+
+#: Another library → the function of a file's path that returns the one that encodes.
+RIVALS = {
+    "gigatoken": lambda module, path: module.Tokenizer(path).encode,
+    "splintr": lambda module, path: module.from_json(path).encode_with_special,
+    "fastokens": lambda module, path: module._native.Tokenizer.from_file(path).encode,
+    "tuetoken": lambda module, path: module.Tokenizer(path).encode_ordinary,
+}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "deepseek_v3"])
+@pytest.mark.parametrize("rival", RIVALS)
+def test_other_libraries_read_the_published_patterns(rival, name, tmp_path):
+    module = pytest.importorskip(rival)
+    text = "I'VE 12345  a\n\n  b\r\n!!/ caf\u00e9 e\u0301 \u65e5\u672c\u8a9e DONe it's\t x \n"
+    tok = bpe.train(texts=[text] * 3, vocab_size=300, pretokenizer=name)
+    tok.save(tmp_path / "tokenizer.json")
+    encode = RIVALS[rival](module, str(tmp_path / "tokenizer.json"))
+    for piece in (text, text + "  ", text.strip(), " \n ", "a \n  ", text.upper()):
+        ids = encode(piece)
+        assert list(getattr(ids, "ids", ids)) == tok.encode(piece).tolist()

@@ -18,6 +18,7 @@ The reader rejects anything unknown that could change ids, and ignores fields th
 
 A named pretokenizer is saved with `unicode_version` in the outermost object of pre_tokenizer; `tokenizers` ignores it
 there. A file with another version than this release's is rejected; one without it, by other programs, is accepted.
+`fingerprint_with_cl100k` in the model says that Llama 3's pattern stands for cl100k, unless the file was changed since.
 
 The files: `whole_file.py` reads and writes all parts; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
 decoder, as tables of types of steps); `post_processing.py` (post_processor, truncation, padding); `model.py` with

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base.records import replace
+from bpe.encode.engine import Engine
 from bpe.formats.huggingface.spelling import (
     find_dual_names,
     list_irregular_word_ends,
@@ -17,13 +19,19 @@ from bpe.formats.huggingface.spelling import (
 from bpe.formats.huggingface.steps import write_normalizer, write_pre_tokenizer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
+from bpe.text.character_sets import WHITE_SPACE
 from bpe.text.letters import map_letters_to_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, find_word_symbols
-from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, SPECIAL
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
+
+CL100K, LLAMA3 = Pretokenizer("cl100k"), Pretokenizer("llama3")
+#: The bytes of white space, and of white space that is no newline, as in the patterns of both.
+_WHITE_SPACE = bytes({*WHITE_SPACE.encode()})
+_BLANKS = bytes({*WHITE_SPACE.encode()} - {*b"\r\n"})
 
 
 def explain_different_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) -> str | None:
@@ -85,6 +93,31 @@ def explain_refusal(spec: TokenizerSpec) -> str | None:
         elif isinstance(part, list):
             parts += part
     return None
+
+
+def gives_ids_of_llama3(spec: TokenizerSpec) -> bool:
+    """Whether a tokenizer whose pattern is cl100k gives the same ids with Llama 3's, which other programs know.
+
+    Of white space that ends a text, Llama 3's makes two pretokens, divided after the last newline; cl100k makes one.
+    Ids are the same if no token reaches across, and if merging makes each token of white space that is looked up.
+
+    The tokenizer must be one of which `explain_different_ids` gives None.
+    """
+    if spec.pretokenizer != CL100K or spec.model != "byte" or not has_all_bytes(spec):
+        return False
+    if spec.end_of_word is not None or spec.dropout:
+        return False
+    vocabulary, newlines = spec.vocabulary, np.isin(np.frombuffer(spec.vocabulary.blob, np.uint8), list(b"\r\n"))
+    starts = np.flatnonzero(newlines) + 1
+    ends = vocabulary.offsets[np.searchsorted(vocabulary.offsets, starts - 1, side="right")]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        if start < end and not vocabulary.blob[start:end].strip(_BLANKS):
+            return False
+    if not spec.ignore_merges or (spec.unreachable is not None and not len(spec.unreachable)):
+        return True
+    engine = Engine(replace(spec, ignore_merges=False, unreachable=None))
+    tokens = ((token_id, token) for token_id, token in vocabulary.items(ORDINARY) if not token.strip(_WHITE_SPACE))
+    return all(engine.encode_pretoken(token) == [token_id] for token_id, token in tokens)
 
 
 def has_all_bytes(spec: TokenizerSpec) -> bool:

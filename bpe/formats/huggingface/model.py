@@ -54,7 +54,9 @@ def _read_prefix(value: object, where: str) -> str | None:
     return prefix
 
 
-#: The fields that all models have. `tokenizers` ignores unknown_symbols, roles and training.
+#: The field with the fingerprint of a tokenizer whose pattern is cl100k, saved as Llama 3's.
+CL100K_FIELD = "fingerprint_with_cl100k"
+#: The fields that all models have. `tokenizers` ignores unknown_symbols, roles, training and the fingerprint.
 _COMMON_FIELDS = {
     "type": Field(accept_any, "BPE", kept=False),
     "dropout": Field(_read_dropout, 0.0),
@@ -65,6 +67,7 @@ _COMMON_FIELDS = {
     "unknown_symbols": Field(read_text, None),
     "roles": Field(dict, {}),
     "training": Field(accept_any, None),
+    CL100K_FIELD: Field(read_text, None, kept=False),
     "vocab": Field(dict),
     "merges": Field(list),
 }

@@ -16,9 +16,15 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.added_tokens import read_added_tokens, write_added_tokens
-from bpe.formats.huggingface.expressible import explain_different_ids, find_ids_left_out_of_vocab
+from bpe.formats.huggingface.expressible import (
+    CL100K,
+    LLAMA3,
+    explain_different_ids,
+    find_ids_left_out_of_vocab,
+    gives_ids_of_llama3,
+)
 from bpe.formats.huggingface.lists import NeedsParserError, Span, split_off_lists, write_lists
-from bpe.formats.huggingface.model import check_model_type, read_model, write_model
+from bpe.formats.huggingface.model import CL100K_FIELD, check_model_type, read_model, write_model
 from bpe.formats.huggingface.post_processing import (
     read_padding,
     read_post_processor,
@@ -116,7 +122,18 @@ def _build(
         and (reason := explain_different_ids(spec, has_distinct_names=True)) is not None
     ):
         raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
-    return replace(spec, decoder=read_decoder(top["decoder"], spec))
+    spec = replace(spec, decoder=read_decoder(top["decoder"], spec))
+    expected = top["model"].get(CL100K_FIELD)
+    if expected is None or spec.pretokenizer != LLAMA3:
+        return spec
+    with_cl100k = replace(spec, pretokenizer=CL100K)
+    return with_cl100k if _compute_fingerprint(with_cl100k) == expected else spec  # else it was changed since
+
+
+def _compute_fingerprint(spec: TokenizerSpec) -> str:
+    from bpe.vocab.comparing import fingerprint
+
+    return fingerprint(spec)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -126,7 +143,8 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
     `with_record` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
-    training, and the roles of special tokens.
+    training, and the roles of special tokens. The pattern cl100k is then written as Llama 3's, which other programs
+    read, if the ids are the same, with the fingerprint by which `read` recognizes it.
 
     Raises:
         ValueError: for a spec whose fields contradict each other.
@@ -135,17 +153,20 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     _check_special_tokens(spec, special_names)
     is_extension = explain_different_ids(spec) is not None
+    as_llama3 = with_record and not is_extension and gives_ids_of_llama3(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
         "padding": write_padding(spec.padding),
         "added_tokens": [],
         "normalizer": write_normalizer(spec.normalizer),
-        "pre_tokenizer": write_pre_tokenizer(spec.model == "byte", spec.pretokenizer),
+        "pre_tokenizer": write_pre_tokenizer(spec.model == "byte", LLAMA3 if as_llama3 else spec.pretokenizer),
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
     model = write_model(spec, is_extension, with_record)
+    if as_llama3:
+        model[CL100K_FIELD] = _compute_fingerprint(spec)
     _check_merges(spec, is_extension)
     vocab, merges = write_lists(spec, _list_names_in_vocab(spec, special_names, is_extension))
     added_tokens = "".join(write_added_tokens(spec))

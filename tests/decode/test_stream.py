@@ -1,0 +1,203 @@
+"""Decoding ids one by one: the kernel against the Python code, prompts that are not decoded, many ids in one call."""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bpe
+from bpe.decode import IncrementalDecoder
+from bpe.vocab.after_encoding import (
+    ByteFallback,
+    DecodeMetaspace,
+    DecodeReplace,
+    DecodeStrip,
+    DummySpace,
+    Fuse,
+    Suffix,
+)
+
+TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
+
+
+@cache
+def byte_model() -> bpe.Tokenizer:
+    """A model whose merges divide characters: a token may contain parts of two characters."""
+    return bpe.train(texts=[TEXT, "猫猫猫 画画画"], num_merges=60, special_tokens=["<|end|>"], pretokenizer="gpt2")
+
+
+@cache
+def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
+    return bpe.train(
+        texts=[TEXT],
+        num_merges=40,
+        model=model,
+        end_of_word="</w>",
+        end_of_word_glued=glued,
+        unk_token="<unk>" if model == "char" else None,
+        special_tokens=["<|end|>"],
+        pretokenizer="whitespace",
+    )
+
+
+def with_steps(*kinds: str) -> bpe.Tokenizer:
+    """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
+    tok = bpe.train(
+        texts=[TEXT.replace(" ", "▁")],
+        vocab_size=400,
+        model="char",
+        unk_token="<unk>",
+        alphabet=bpe.Alphabet(byte_fallback=True),
+    )
+    steps = [DecodeMetaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
+    return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, DecodeStrip(" ", 1, 1))))
+
+
+def in_python(tok: bpe.Tokenizer, **options: Any) -> IncrementalDecoder:
+    """A decoder whose kernel decodes no token: the naive twin."""
+    decoder = tok.decoder(**options)
+    decoder.set_table(None, b"", False)
+    return decoder
+
+
+def with_llama_steps(*, by_character: bool = False, suffix: str = "") -> bpe.Tokenizer:
+    """A model with the decoder steps of Llama 2: byte tokens, and a space that only the first token loses."""
+    tok = bpe.train(
+        texts=[TEXT.replace(" ", "▁")],
+        vocab_size=420,
+        model="char",
+        unk_token="<unk>",
+        special_tokens=["<s>", "</s>"],
+        alphabet=bpe.Alphabet(byte_fallback=True),
+    )
+    steps = [DecodeReplace("▁", " ", True), ByteFallback(by_character), Fuse(), DecodeStrip(" ", 1, 0)]
+    return bpe.Tokenizer(replace(tok.spec, decoder=(*([Suffix(suffix)] if suffix else []), *steps)))
+
+
+def with_special_tokens() -> bpe.Tokenizer:
+    return byte_model().with_tokens(special=["<s>", "é</s>"], added=["C++"])
+
+
+STREAM_SHAPES = {
+    "bytes": byte_model,
+    "special tokens": with_special_tokens,
+    "mark": lambda: marked(True),
+    "mark as symbol": lambda: marked(False),
+    "strips at both ends": with_steps,
+    "strips and bytes": lambda: with_steps("bytes"),
+    "llama": with_llama_steps,
+    "llama by character": lambda: with_llama_steps(by_character=True),
+    "suffix": lambda: with_llama_steps(suffix="e"),
+    "dummy space": lambda: bpe.Tokenizer(replace(with_llama_steps().spec, decoder=(ByteFallback(), DummySpace(True)))),
+    "all at the end": lambda: bpe.Tokenizer(
+        replace(with_llama_steps().spec, decoder=(Fuse(), DecodeReplace("▁", " ", True)))
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=STREAM_SHAPES)
+def stream_shape(request: pytest.FixtureRequest) -> tuple[bpe.Tokenizer, list[int]]:
+    """A tokenizer, and ids of which many make characters and runs of byte tokens."""
+    tok = STREAM_SHAPES[request.param]()
+    likely_ids = [i for i, token in tok.spec.vocabulary.items() if len(token) < 3 or token.startswith((b"<0x", b"<"))]
+    likely_ids += [i for i, token in tok.spec.vocabulary.items() if token in (b"<0xE3>", b"<0x81>", "▁".encode())] * 30
+    return tok, [*likely_ids, *tok.encode(TEXT.replace(" ", "▁")).tolist()]
+
+
+@pytest.mark.parametrize("skip_special", [False, True])
+def test_one_id_in_one_call_gives_the_text_of_the_python_code(
+    stream_shape: tuple[bpe.Tokenizer, list[int]], skip_special: bool
+) -> None:
+    (tok, likely_ids), random_ = stream_shape, random.Random(7)
+    for _ in range(60):
+        ids = random_.choices(likely_ids, k=random_.randint(0, 40))
+        decoder, twin = (make(tok, skip_special=skip_special) for make in (bpe.Tokenizer.decoder, in_python))
+        assert [decoder.push(token_id) for token_id in ids] == [twin.push([token_id]) for token_id in ids]
+        assert copy.copy(decoder).flush() == twin.flush()
+        assert decoder.get_state()[1] == len(ids)
+        rest = decoder.flush()
+        assert tok.decoder(skip_special=skip_special).push(ids) == "".join(
+            decoder.steps(random_.choice([ids, np.array(ids, dtype=np.uint16)]))
+        )
+        assert decoder.flush() == rest
+
+
+@pytest.mark.parametrize("options", [{}, {"skip_special": True}, {"skip_invalid": True}], ids=str)
+def test_a_decoder_after_a_prompt_is_as_if_the_prompt_were_pushed(
+    stream_shape: tuple[bpe.Tokenizer, list[int]], options: dict[str, bool]
+) -> None:
+    (tok, likely_ids), random_ = stream_shape, random.Random(8)
+    for round_ in range(80):
+        ids = random_.choices(likely_ids, k=random_.randint(0, 60))
+        if round_ % 3 == 0:  # long runs
+            ids = [token_id for token_id in ids for _ in range(random_.choice([1, 1, 40]))]
+        at = random_.randint(0, len(ids))
+        prompt = random_.choice([ids[:at], tuple(ids[:at]), np.array(ids[:at], dtype=np.int64)])
+        pushed = tok.decoder(**options)
+        pushed.push(ids[:at])
+        decoder = tok.decoder(prompt=prompt, **options)
+        for token_id in ids[at:]:
+            assert decoder.push(token_id) == pushed.push(token_id)
+        assert decoder.flush() == pushed.flush()
+
+
+def test_a_prompt_is_not_decoded_as_a_whole() -> None:
+    for tok in (byte_model(), with_llama_steps()):
+        prompt = tok.encode("Hello there " * 4).tolist()
+        decoder = tok.decoder(prompt=[*prompt[:9], *[10**6] * 5000, *prompt])  # no ids of the vocabulary
+        with pytest.raises(ValueError, match=f"token id 999999 at position {2 * len(prompt) + 5000 - len(prompt[9:])}"):
+            decoder.push(999_999)
+        for wrong, error in ((7, TypeError), ("12", TypeError), ([1.5], TypeError), ([10**6], ValueError)):
+            with pytest.raises(error):
+                tok.decoder(prompt=wrong)
+
+
+def test_refused_ids_change_no_decoder() -> None:
+    for tok in (byte_model(), with_llama_steps()):
+        begun = tok.encode("é").tolist()[0]
+        decoders = [tok.decoder(), tok.decoder(skip_invalid=True)]
+        for decoder in decoders:
+            decoder.push(begun)
+        states = [decoder.get_state() for decoder in decoders]
+        for wrong in ([begun, 10**6], [begun, -1], [begun, 2**70]):
+            with pytest.raises(ValueError, match="token id"):
+                decoders[0].steps(wrong)
+            with pytest.raises(ValueError, match="token id"):
+                IncrementalDecoder.push_batch([decoders[1], decoders[0]], wrong)
+        for wrong in ([begun, 1.5], [begun, None], 5, "12", [[1]]):
+            with pytest.raises(TypeError):
+                decoders[0].steps(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="2 decoders and 1 id; give one id"):
+            IncrementalDecoder.push_batch(decoders, [1])
+        with pytest.raises(TypeError, match="a decoder is 5, an int"):
+            IncrementalDecoder.push_batch([decoders[0], 5], [1, 2])  # type: ignore[list-item]
+        assert [decoder.get_state() for decoder in decoders] == states
+
+
+def test_one_call_for_many_decoders() -> None:
+    shapes, random_ = [make() for make in STREAM_SHAPES.values()], random.Random(9)
+    streams = [(tok.decoder(), tok.decoder(), tok.vocab_size) for tok in shapes * 3]
+    for _ in range(40):
+        ids = [random_.randrange(size) for _, _, size in streams]
+        expected = [decoder.push(token_id) for (decoder, _, _), token_id in zip(streams, ids, strict=True)]
+        assert IncrementalDecoder.push_batch([decoder for _, decoder, _ in streams], ids) == expected
+    byte_streams = [byte_model().decoder() for _ in range(3)]
+    assert IncrementalDecoder.push_batch(byte_streams, np.array([65, 66, 67])) == [
+        byte_model().decoder().push(token_id) for token_id in (65, 66, 67)
+    ]
+    assert IncrementalDecoder.push_batch([], []) == []
+
+
+def test_a_token_that_is_longer_than_the_kernel_joins() -> None:
+    long_token = "é" * 200
+    tok = bpe.train(texts=["é"], vocab_size=256).with_tokens(special=[long_token])
+    first, second = tok.encode("é").tolist()
+    ids = [first, tok.token_id(long_token), first, second]
+    decoder = tok.decoder()
+    assert [decoder.push(token_id) for token_id in ids] == ["", "\ufffd" + long_token, "", "é"]
