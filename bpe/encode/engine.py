@@ -7,7 +7,7 @@ It finds special tokens in texts, prepares the text between them, and calls the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -126,8 +126,13 @@ class Engine:
 
     # One text ---------------------------------------------------------------------------------------------------------
 
-    def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
-        """Encode one text. The special tokens in `allowed` are found; others are encoded as text."""
+    def encode(
+        self, text: TextLike, allowed: frozenset[str] = frozenset(), begins_text: bool = True
+    ) -> NDArray[np.uint32]:
+        """Encode one text. The special tokens in `allowed` are found; others are encoded as text.
+
+        Unless `begins_text`, it is the part of a text that follows a cut (`make_cut_finder`).
+        """
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             return self._encode_raw(text)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
@@ -138,7 +143,8 @@ class Engine:
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
-        return join_ids([self.encode_segment(segment) for segment in self.prepare(text, allowed)])
+        segments = self.prepare(text, allowed, begins_text=begins_text)
+        return join_ids([self.encode_segment(segment) for segment in segments])
 
     def _encode_raw(self, text: TextLike) -> NDArray[np.uint32]:
         """Encode a text that the kernel takes unchanged, as text."""
@@ -170,7 +176,11 @@ class Engine:
         return data
 
     def prepare(
-        self, text: TextLike, allowed: frozenset[str], convention: Convention | None = None
+        self,
+        text: TextLike,
+        allowed: frozenset[str],
+        convention: Convention | None = None,
+        begins_text: bool = True,
     ) -> Iterator[Segment]:
         """Split a text into special tokens and prepared text between them, with their origins by a convention."""
         data = self.check_text(text)
@@ -178,7 +188,7 @@ class Engine:
             data = data.encode()
         if convention is None and self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             return self._prepare_raw(data, allowed)
-        return self._preparer.prepare(data, allowed, convention)
+        return self._preparer.prepare(data, allowed, convention, begins_text)
 
     def _prepare_raw(self, data: bytes, allowed: frozenset[str]) -> Iterator[Segment]:
         """Split a text that is encoded unchanged at special tokens that one search finds."""
@@ -390,6 +400,20 @@ class Engine:
         if not self.can_split_documents(names):
             return make_document_end_finder(separators, keep_separator)
         return make_safe_end_finder(self._find_last_split, [*separators, *(name.encode() for name in names)])
+
+    def make_cut_finder(self, names: frozenset[str]) -> Callable[[bytes], int]:
+        """Make a function that finds the last position where a text may be cut, whatever follows it; 0 if none.
+
+        The special tokens in `names` are to be found. The parts of a text that is cut there have its ids, each by
+        itself; the second one does not begin a text.
+        """
+        find_end = self.make_block_end_finder([], False, names) if self.can_split_documents(names) else None
+
+        def find_cut(data: bytes) -> int:
+            end = None if find_end is None else find_end(data, 0, len(data))
+            return end[0] if end is not None else self.specials.find_last_end(data, names)
+
+        return find_cut
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if blocks may not end within documents."""
