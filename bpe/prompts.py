@@ -1,7 +1,7 @@
 """Prompts that begin as earlier ones did, such as the turns of a conversation: only what is new is encoded.
 
 A cache holds the texts that it has encoded as a tree of blocks. A block ends where a text may be cut whatever follows
-(`Engine.make_cut_finder`), so its ids depend on nothing after its window, which is all the text that the cut was found
+(`bpe/encode/cuts.py`), so its ids depend on nothing after its window, which is all the text that the cut was found
 in. A text takes the ids of the blocks whose windows it has, one after the other, and they are those of a fresh call.
 """
 
@@ -17,6 +17,7 @@ from bpe.base.forks import make_lock
 from bpe.base.memory_limits import parse_byte_count
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode._prompts import Block, follow_latest
+from bpe.encode.cuts import make_cut_finder
 from bpe.tokenizer import Tokenizer, check_tokenizer
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ class PromptCache:
     """Encodes texts that begin as earlier ones did, such as the prompts of conversations, and encodes only what is new.
 
     The ids are always those of `Tokenizer.encode`. They are taken from an earlier text up to the last point before the
-    first difference where cutting a text changes no id: the end of a word, or of a special token. A tokenizer with a
-    normalizer, a prefix or a pattern of its own is cut at special tokens only, so its prompts need `allowed_special`;
-    where there is no such point, the whole text is encoded. Safe to use from any number of threads, for one
-    conversation or many. A copy, and one that is pickled, has the same settings and is empty.
+    first difference where cutting a text changes no id: the end of a word, or of a special token. With a prefix, a
+    pattern of its own, or a normalizer that depends on more than a few characters, it is the end of a special token in
+    `allowed_special`. Where there is no such point, the whole text is encoded.
+
+    Safe to use from any number of threads, for one conversation or many. A copy, and one that is pickled, has the same
+    settings and is empty.
 
     Args:
         tokenizer: the tokenizer.
@@ -82,10 +85,11 @@ class PromptCache:
         self.max_bytes = parse_byte_count("max_bytes", max_bytes, 0)
         self._engine = tokenizer._engine
         self._allowed = self._engine.specials.resolve_allowed(allowed_special)
-        self._find_cut = self._engine.make_cut_finder(self._allowed)
+        self._find_cut = make_cut_finder(self._engine, self._allowed)
         template_ids = tokenizer.spec.template if template else None
         self._prepended, self._appended = (np.array(part, dtype=np.uint32) for part in template_ids or ((), ()))
-        self._settings = {"max_bytes": max_bytes, "allowed_special": allowed_special, "template": template}
+        settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": allowed_special, "template": template}
+        self._make_copy = partial(type(self), tokenizer, **settings)
         self._root = Block(b"", 0, _NO_IDS, 0)
         self._n_bytes = self._n_calls = self._longest_window = 0
         self._lock = make_lock(self)  # for the blocks
@@ -155,12 +159,12 @@ class PromptCache:
     def _encode_rest(self, data: str | bytes, start: int, n_ids: int) -> tuple[list[Block], NDArray[np.uint32]]:
         """Encode a text from a cut on, before which it has `n_ids`: (new blocks, the ids after them)."""
         blocks: list[Block] = []
-        size = MIN_WINDOW_BYTES
-        while start + size <= len(data):
+        size, last_start = MIN_WINDOW_BYTES, start + self.max_bytes
+        while start + size <= len(data) and start < last_start:
             window = _get_part(data, start, start + size)
             cut = self._find_cut(window)
             if cut:
-                ids = self._engine.encode(window[:cut], self._allowed, begins_text=start == 0)
+                ids = _own(self._engine.encode(window[:cut], self._allowed, begins_text=start == 0))
                 n_ids += len(ids)
                 blocks.append(Block(window, cut, ids, n_ids))
                 start, size = start + cut, MIN_WINDOW_BYTES
@@ -182,7 +186,7 @@ class PromptCache:
             child.last_use, parent.latest = self._n_calls, child
             self._set_rest(parent, _NO_IDS)
             parent = child
-        self._set_rest(parent, rest if rest.nbytes <= self.max_bytes // 4 else _NO_IDS)
+        self._set_rest(parent, _own(rest) if rest.nbytes <= self.max_bytes // 4 else _NO_IDS)
         if self._n_bytes > self.max_bytes:
             self._drop_oldest()
 
@@ -206,7 +210,7 @@ class PromptCache:
             self._n_bytes -= _measure(child)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), **self._settings), (self.tokenizer,)
+        return self._make_copy, ()
 
 
 def _to_utf8(text: TextLike) -> bytes:
@@ -220,6 +224,11 @@ def _get_part(data: str | bytes, start: int, end: int) -> bytes:
     """Return a part of UTF-8 or of ASCII."""
     part = data[start:end]
     return part.encode() if isinstance(part, str) else part
+
+
+def _own(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Copy ids that are in memory of a pool, which may be larger, to an array of their own."""
+    return ids if ids.base is None else ids.copy()
 
 
 def _count_common(ids: NDArray[np.uint32], block: Block) -> int:

@@ -32,9 +32,12 @@ from bpe.pretokenize.patterns import NAMES
 
 EDITS_PER_TOKENIZER = 50
 TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫である。\n名前は無い。\n é 😊\n\n  it's 123 x\r\n\tif a:\n  b\0"
-SPECIAL_TOKENS = ["<|end|>", "<|endless|>", "<|"]
+SPECIAL_TOKENS = ["<|end|>", "<|endless|>", "<|", "b c", "low lower"]
 NORMALIZERS = [
     *(None, None, normalizers.NFC(), normalizers.NFKC(), normalizers.Lowercase(), normalizers.Replace(" ", "▁")),
+    normalizers.Sequence(normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase(final_sigma=True)),
+    normalizers.Sequence(normalizers.Replace(" ", ""), normalizers.NFC()),
+    *(normalizers.Prepend("x"), normalizers.Replace("w [a-n]", "_"), normalizers.Replace("^|$", "ow ")),
     normalizers.Sequence(normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")),
     normalizers.Sequence(normalizers.Strip(), normalizers.CollapseWhitespace()),
 ]
@@ -76,7 +79,8 @@ def draw_generated(rng: random.Random) -> tuple[bpe.Tokenizer, list[str]]:
 
 def draw_trained(rng: random.Random) -> tuple[bpe.Tokenizer, list[str]]:
     """(a trained tokenizer, pieces of texts)."""
-    tok = train(rng.randrange(len(NAMES) + 4), rng.randrange(len(NORMALIZERS)), rng.random() < 0.2)
+    pattern, normalizer = rng.randrange(len(NAMES) + 4), rng.randrange(len(NORMALIZERS))
+    tok = train(pattern, normalizer, rng.random() < 0.2, rng.random() < 0.3)
     return tok, [
         *TEXT,
         *TEXT.split(),
@@ -93,7 +97,7 @@ def draw_trained(rng: random.Random) -> tuple[bpe.Tokenizer, list[str]]:
 
 
 @cache
-def train(pattern: int, normalizer: int, add_prefix_space: bool) -> bpe.Tokenizer:
+def train(pattern: int, normalizer: int, add_prefix_space: bool, is_char_model: bool) -> bpe.Tokenizer:
     """Train a tokenizer with a published pattern, one of the `regex` package, or none, or one of a special model."""
     texts: dict[str, Any] = {"texts": [TEXT, "猫猫猫 画画画 low low"], "special_tokens": SPECIAL_TOKENS}
     if pattern == len(NAMES):
@@ -105,6 +109,8 @@ def train(pattern: int, normalizer: int, add_prefix_space: bool) -> bpe.Tokenize
         pretokenizer = bpe.Pretokenizer(list(NAMES)[pattern], add_prefix_space=add_prefix_space)
     elif pattern == len(NAMES) + 2:
         pretokenizer = bpe.Pretokenizer.from_regex(r"\w+|\W")
+    if is_char_model:
+        texts |= {"model": "char", "unk_token": "<unk>"}
     return bpe.train(**texts, num_merges=60, pretokenizer=pretokenizer, normalizer=NORMALIZERS[normalizer])
 
 

@@ -7,7 +7,7 @@ It finds special tokens in texts, prepares the text between them, and calls the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,7 +92,7 @@ class Engine:
         #: Whether the kernel finds the pretokens of prepared text.
         self._kernel_splits = get_scanner(pretokenizer) is not None or self.kernel_finds_units
         #: Whether a normalizer is all that changes texts.
-        self._only_normalizes = spec.normalizer is not None and not changes_text
+        self.only_normalizes = spec.normalizer is not None and not changes_text
         self._preparer = TextPreparer(spec.normalizer, pretokenizer, self.specials)
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
@@ -131,7 +131,7 @@ class Engine:
     ) -> NDArray[np.uint32]:
         """Encode one text. The special tokens in `allowed` are found; others are encoded as text.
 
-        Unless `begins_text`, it is the part of a text that follows a cut (`make_cut_finder`).
+        Unless `begins_text`, it is the part of a text that follows a cut (`cuts.py`).
         """
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             return self._encode_raw(text)
@@ -140,7 +140,7 @@ class Engine:
             if all_known:
                 return self._merge_across_words(ids)
             # The general way, below, raises the error for the unknown symbol.
-        if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
+        if self.only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
         segments = self.prepare(text, allowed, begins_text=begins_text)
@@ -400,20 +400,6 @@ class Engine:
         if not self.can_split_documents(names):
             return make_document_end_finder(separators, keep_separator)
         return make_safe_end_finder(self._find_last_split, [*separators, *(name.encode() for name in names)])
-
-    def make_cut_finder(self, names: frozenset[str]) -> Callable[[bytes], int]:
-        """Make a function that finds the last position where a text may be cut, whatever follows it; 0 if none.
-
-        The special tokens in `names` are to be found. The parts of a text that is cut there have its ids, each by
-        itself; the second one does not begin a text.
-        """
-        find_end = self.make_block_end_finder([], False, names) if self.can_split_documents(names) else None
-
-        def find_cut(data: bytes) -> int:
-            end = None if find_end is None else find_end(data, 0, len(data))
-            return end[0] if end is not None else self.specials.find_last_end(data, names)
-
-        return find_cut
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if blocks may not end within documents."""

@@ -99,6 +99,20 @@ def test_any_tokenizer_is_cut_at_special_tokens(tok: bpe.Tokenizer, normalizer: 
 
 
 @pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("model", ["byte", "char"])
+@pytest.mark.parametrize("normalizer", ["nfc", "lower", bpe.normalizers.Replace(" ", "▁")], ids=repr)
+def test_normalized_texts_are_cut_at_the_ends_of_words(model: Any, normalizer: Any) -> None:
+    pretokenizer: Any = None if isinstance(normalizer, bpe.normalizers.Replace) else "gpt2"
+    options: dict[str, Any] = {"unk_token": "<unk>"} if model == "char" else {}
+    tok = bpe.train(texts=WORDS, num_merges=9, model=model, normalizer=normalizer, pretokenizer=pretokenizer, **options)
+    cache, text = bpe.PromptCache(tok), "New lower É " * 40
+    cache.encode(text)
+    ids, _ = cache.encode(text + "new")
+    assert ids.tolist() == tok.encode(text + "new").tolist()
+    assert cache._root.latest is not None or pretokenizer is None
+
+
+@pytest.mark.usefixtures("small_windows")
 def test_memory_is_bounded_and_the_oldest_texts_are_dropped(tok: bpe.Tokenizer) -> None:
     cache = bpe.PromptCache(tok, max_bytes=500_000)
     texts = [f"{seed} {write_text(seed)}" for seed in range(30)]

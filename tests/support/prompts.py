@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from unittest import mock
 
 import bpe
 from bpe import prompts
+from bpe.encode import cuts
 from bpe.errors import short_repr
 
 MAX_CHARS = 400
@@ -27,10 +29,15 @@ def edit(rng: random.Random, text: str, pieces: Sequence[str]) -> str:
 
 def find_difference(rng: random.Random, tok: bpe.Tokenizer, pieces: Sequence[str], n_edits: int) -> str | None:
     """Edit texts at random, and describe the first result of a cache that is not that of a fresh call."""
+    window, searched = rng.choice([1, 4, 16, 64]), rng.choice([8, 512])
+    with mock.patch.object(prompts, "MIN_WINDOW_BYTES", window), mock.patch.object(cuts, "SEARCH_BYTES", searched):
+        return _find_difference(rng, tok, pieces, n_edits)
+
+
+def _find_difference(rng: random.Random, tok: bpe.Tokenizer, pieces: Sequence[str], n_edits: int) -> str | None:
     allowed = rng.choice(["all", "all", "all", ()])
     template = rng.random() < 0.3
     cache = bpe.PromptCache(tok, max_bytes=rng.choice(MAX_BYTES), allowed_special=allowed, template=template)
-    prompts.MIN_WINDOW_BYTES = rng.choice([1, 4, 16, 64])
     texts, earlier_ids = [""], set[tuple[int, ...]]()
     for _ in range(n_edits):
         text = edit(rng, rng.choice(texts[-3:] if rng.random() < 0.8 else texts), pieces)
