@@ -123,7 +123,7 @@ class PromptCache:
 
     def _encode(self, data: str | bytes) -> tuple[NDArray[np.uint32], int]:
         with self._lock:
-            self._n_calls += 1
+            self._n_calls = use = self._n_calls + 1
             path, start = self._find_blocks(data)
         last = path[-1] if path else self._root
         blocks, rest = self._encode_rest(data, start, last.n_ids)
@@ -131,9 +131,10 @@ class PromptCache:
         ids = np.concatenate((self._prepended, *arrays, rest, self._appended))
         n_prepended = len(self._prepended)
         with self._lock:
-            n_common = _count_common(ids[n_prepended + last.n_ids :], last)
-            self._keep(last, blocks, rest)
-        return ids, last.n_ids + n_common + (n_prepended if self._n_calls > 1 else 0)
+            n_kept = last.n_ids + _count_common(ids[n_prepended + last.n_ids :], last)
+            n_kept += 0 if self._root.rest is None else n_prepended  # it is None before the first text
+            self._keep(last, blocks, rest, use)
+        return ids, n_kept
 
     def _find_blocks(self, data: str | bytes) -> tuple[list[Block], int]:
         """Find the blocks that a text begins with: (they, where the text after them begins)."""
@@ -174,8 +175,11 @@ class PromptCache:
 
     # Changes, under the lock ------------------------------------------------------------------------------------------
 
-    def _keep(self, parent: Block, blocks: list[Block], rest: NDArray[np.uint32]) -> None:
-        """Keep the new blocks after another one, and the ids of the rest."""
+    def _keep(self, parent: Block, blocks: list[Block], rest: NDArray[np.uint32], use: int) -> None:
+        """Keep the new blocks after another one, and the ids of the rest.
+
+        No block was used later than its parent, so that no parent is dropped before its children.
+        """
         if parent.is_dropped:
             return
         for block in blocks:
@@ -183,7 +187,7 @@ class PromptCache:
             if child is block:
                 self._n_bytes += _measure(block)
                 self._longest_window = max(self._longest_window, len(block.window))
-            child.last_use, parent.latest = self._n_calls, child
+            child.last_use, parent.latest = max(child.last_use, use), child
             self._set_rest(parent, _NO_IDS)
             parent = child
         self._set_rest(parent, _own(rest) if rest.nbytes <= self.max_bytes // 4 else _NO_IDS)

@@ -290,11 +290,11 @@ class SpecialTokens:
         if search is None or matches is None:
             return 0
         next_start, limit = len(data), len(data) - max(search.finder.longest, _MAX_CHAR_BYTES)
-        for start, end, index in zip(*(array[::-1].tolist() for array in matches), strict=True):
+        for start, end, index in reversed(list(zip(*(array.tolist() for array in matches), strict=True))):
             flags = _EMPTY if search.flags is None else search.flags[index]
             absorbs_spaces = "rstrip" in flags and _find_spaces_end(data[end : end + _MAX_CHAR_BYTES], 0) > 0
             if end <= limit and end < next_start and not absorbs_spaces and "single_word" not in flags:
-                return end
+                return int(end)
             next_start = start
         return 0
 
