@@ -113,20 +113,20 @@ class PromptCache:
             TypeError, ValueError: as `Tokenizer.encode`.
 
         """
-        data = text if type(text) is str and text.isascii() else _to_utf8(text)
         try:
-            return self._encode(data)
+            return self._encode(text if type(text) is str and text.isascii() else _to_utf8(text))
         except ValueError as error:
             part_error = error
         self._engine.encode(text, self._allowed)  # raises the error of the whole text
         raise part_error
 
-    def _encode(self, data: str | bytes) -> tuple[NDArray[np.uint32], int]:
+    def _encode(self, text: str | bytes) -> tuple[NDArray[np.uint32], int]:
+        """Encode an ASCII str or UTF-8."""
         with self._lock:
             self._n_calls = use = self._n_calls + 1
-            path, start = self._find_blocks(data)
+            path, data = self._find_blocks(text, use)
         last = path[-1] if path else self._root
-        blocks, rest = self._encode_rest(data, start, last.n_ids)
+        blocks, rest = self._encode_rest(data, last)
         arrays = (block.ids for block in (*path, *blocks))
         ids = np.concatenate((self._prepended, *arrays, rest, self._appended))
         n_prepended = len(self._prepended)
@@ -136,42 +136,43 @@ class PromptCache:
             self._keep(last, blocks, rest, use)
         return ids, n_kept
 
-    def _find_blocks(self, data: str | bytes) -> tuple[list[Block], int]:
-        """Find the blocks that a text begins with: (they, where the text after them begins)."""
+    def _find_blocks(self, text: str | bytes, use: int) -> tuple[list[Block], bytes]:
+        """Find the blocks that a text begins with: (they, the UTF-8 of the text after them)."""
         path: list[Block] = []
-        block, start = self._root, 0
+        data = to_bytes(text[follow_latest(self._root, text, 0, use, path) :])
+        start = 0
         while True:
-            start = follow_latest(block, data, start, self._n_calls, path)
-            block = path[-1] if path else block
+            block = path[-1] if path else self._root
             child = self._find_child(block, data, start)
             if child is None:
-                return path, start
+                return path, data[start:]
             block.latest = child
+            start = follow_latest(block, data, start, use, path)
 
-    def _find_child(self, block: Block, data: str | bytes, start: int) -> Block | None:
+    def _find_child(self, block: Block, data: bytes, start: int) -> Block | None:
         size = MIN_WINDOW_BYTES
         while block.children and size <= self._longest_window and start + size <= len(data):
-            child = block.children.get(_get_part(data, start, start + size))
+            child = block.children.get(data[start : start + size])
             if child is not None:
                 return child
             size *= 2
         return None
 
-    def _encode_rest(self, data: str | bytes, start: int, n_ids: int) -> tuple[list[Block], NDArray[np.uint32]]:
-        """Encode a text from a cut on, before which it has `n_ids`: (new blocks, the ids after them)."""
+    def _encode_rest(self, data: bytes, last: Block) -> tuple[list[Block], NDArray[np.uint32]]:
+        """Encode what follows a block: (new blocks, the ids after them)."""
         blocks: list[Block] = []
-        size, last_start = MIN_WINDOW_BYTES, start + self.max_bytes
-        while start + size <= len(data) and start < last_start:
-            window = _get_part(data, start, start + size)
+        start, size, n_ids, begins_text = 0, MIN_WINDOW_BYTES, last.n_ids, last is self._root
+        while start + size <= len(data) and start < self.max_bytes:
+            window = data[start : start + size]
             cut = self._find_cut(window)
             if cut:
-                ids = _own(self._engine.encode(window[:cut], self._allowed, begins_text=start == 0))
+                ids = _own(self._engine.encode(window[:cut], self._allowed, begins_text))
                 n_ids += len(ids)
                 blocks.append(Block(window, cut, ids, n_ids))
-                start, size = start + cut, MIN_WINDOW_BYTES
+                start, size, begins_text = start + cut, MIN_WINDOW_BYTES, False
             else:
                 size *= 2
-        return blocks, self._engine.encode(data[start:], self._allowed, begins_text=start == 0)
+        return blocks, self._engine.encode(data[start:], self._allowed, begins_text)
 
     # Changes, under the lock ------------------------------------------------------------------------------------------
 
@@ -218,16 +219,10 @@ class PromptCache:
 
 
 def _to_utf8(text: TextLike) -> bytes:
-    """Convert a text to UTF-8. A long str that is not ASCII takes a third of the time that `to_bytes` takes."""
+    """Convert a text to UTF-8; a long str that is not ASCII in a third of the time that `to_bytes` takes."""
     if isinstance(text, str) and len(text) >= MIN_WINDOW_BYTES and not text.isascii():
         return join_utf8([text])[0].tobytes()
     return to_bytes(text)
-
-
-def _get_part(data: str | bytes, start: int, end: int) -> bytes:
-    """Return a part of UTF-8 or of ASCII."""
-    part = data[start:end]
-    return part.encode() if isinstance(part, str) else part
 
 
 def _own(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
