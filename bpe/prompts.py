@@ -97,7 +97,8 @@ class PromptCache:
     @property
     def n_bytes(self) -> int:
         """The memory of the texts and ids that it holds, in bytes."""
-        return self._n_bytes
+        with self._lock:  # not between adding blocks and dropping others
+            return self._n_bytes
 
     def encode(self, text: TextLike) -> tuple[NDArray[np.uint32], int]:
         """The ids of one text, and how many of the first ones are also the first of an earlier text.
