@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bpe.evaluation.evaluating import evaluate
     from bpe.named.registry import encoding_for_model, get_encoding
     from bpe.pretokenize.pretokenizer import Pretokenizer
+    from bpe.prompts import PromptCache
     from bpe.tokenizer import Tokenizer
     from bpe.training.config import Alphabet
     from bpe.training.extend import extend
@@ -40,6 +41,7 @@ _MODULES = {
     "FormatError": "errors",
     "MergeRules": "training.merge_rules",
     "Pretokenizer": "pretokenize.pretokenizer",
+    "PromptCache": "prompts",
     "Sources": "corpus.sources",
     "SuperWords": "training.superwords",
     "TokenBatch": "batch",
@@ -74,6 +76,7 @@ __all__ = [
     "FormatError",
     "MergeRules",
     "Pretokenizer",
+    "PromptCache",
     "Sources",
     "SuperWords",
     "TokenBatch",

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
-    from bpe.encode._special_encoder import SpecialEncoder
     from bpe.decode.incremental import IncrementalDecoder
+    from bpe.encode._special_encoder import SpecialEncoder
     from bpe.encode.engine import BosEos
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer

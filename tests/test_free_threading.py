@@ -23,8 +23,8 @@ import bpe
 
 #: Of the objects in `shared_objects.py`, those that are made soon.
 OBJECTS = (
-    "arguments", "added_tokens", "blocks", "byte", "decoders", "huggingface", "iterators", "pretokenizers", "sources",
-    "token_batch", "uncached", "word_counts",
+    "arguments", "added_tokens", "blocks", "byte", "decoders", "huggingface", "iterators", "pretokenizers",
+    "prompt_cache", "sources", "token_batch", "uncached", "word_counts",
 )  # fmt: skip
 THREADS = 8
 

@@ -42,7 +42,7 @@ LAYERS = [
     {"decode"},
     {"formats"},
     {"tokenizer"},
-    {"drawing"},
+    {"drawing", "prompts"},
     {"plots"},
     {"named", "converting"},
     {"training"},

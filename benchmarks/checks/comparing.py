@@ -1,5 +1,7 @@
 """What the checks share: arguments, the count of results, calls of peers, and processes of their own.
 
+A script that imports this module can also import the modules of `tests/support`.
+
 A check of generated files gives a result for each: a line, of which "different: …" is a difference with details on more
 lines, and "refused: …" a refusal with its reason.
 """
@@ -14,9 +16,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from bpe.errors import FormatError
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:

@@ -106,6 +106,17 @@ def tokenizer(folder: Path, cache_memory: str | None = "64K", **options: Any) ->
     return share_calls(tokenizer_calls(shared, folder))
 
 
+def prompt_cache(_: Path) -> SharedObject:
+    """A cache of prompts of several conversations, so small that blocks leave it."""
+    tok = bpe.train(texts=texts(0, 200), vocab_size=700, special_tokens=["<|end|>"], pretokenizer="cl100k")
+    cache = bpe.PromptCache(tok, max_bytes=150_000, allowed_special="all")
+    prompts = ["<|end|>".join(texts(k % 3, 300)[: 5 * k]) for k in range(16)]
+    return share_calls(make_uses(prompts, {"encode": lambda prompt: cache.encode(prompt)[0].tolist()}) | {
+        "memory": lambda: cache.n_bytes <= cache.max_bytes,
+        "copies": lambda: [copied.encode(prompts[3])[0].tolist() for copied in make_copies(cache)],
+    })  # fmt: skip
+
+
 def pretokenizers(_: Path) -> SharedObject:
     """Pretokenizers by scanner and by regular expression, and normalizers."""
     pretokenizer = [bpe.Pretokenizer(name) for name in ("gpt2", "o200k", "cl100k", "whitespace")]
@@ -743,6 +754,7 @@ CASES: dict[str, Callable[[Path], SharedObject]] = {
     "clip": partial(
         tokenizer, vocab_size=550, end_of_word="</w>", end_of_word_glued=True, normalizer="lower", pretokenizer="clip"
     ),
+    "prompt_cache": prompt_cache,
     "pretokenizers": pretokenizers, "decoders": decoders, "arguments": callers_values, "word_counts": word_counts,
     "token_batch": token_batch, "sources": sources, "token_shards": token_shards, "blocks": blocks, "packed": packed,
     "mixture": mixture, "iterators": iterators, "streaming_encoder": streaming_encoder, "tiktoken": compat_encoding,

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import compress, starmap
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,11 @@ from bpe.vocab.after_encoding import DecodeByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 
+if TYPE_CHECKING:
+    from bpe.prompts import PromptCache
+
+#: How many characters a text must have to be encoded by a cache of prompts.
+_MIN_CACHED_CHARS = 1 << 13
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _FALSE_VALUES = ("0", "off", "false", "f", "no", "n")
 
@@ -118,6 +123,8 @@ class Core:
         self._base: Core | None = base if base is None or base._is_prepared else base._base
         self._reader_error: FormatError | None = None
         self._is_prepared: bool = False
+        #: The caches for long texts, with special tokens in them and without; None if there are none.
+        self._prompt_caches: tuple[PromptCache, PromptCache] | None = None
 
     @cached_property
     def added_tokens(self) -> tuple[AddedTokenEntry, ...]:
@@ -254,11 +261,25 @@ class Core:
     def _choose_names(self, as_text: bool) -> frozenset[str]:
         return self._always_names if as_text else self._all_names
 
+    def cache_prompts(self, max_bytes: int) -> None:
+        """Encode only what is new of long texts that begin as earlier ones did; for each choice of `as_text`."""
+        from bpe.prompts import PromptCache
+
+        native = self.native
+        if native is not None and not native.spec.dropout:
+            cache = partial(PromptCache, native, max_bytes=max_bytes)
+            self._prompt_caches = (
+                cache(allowed_special=self._choose_names(as_text=False)),
+                cache(allowed_special=self._choose_names(as_text=True)),
+            )
+
     def encode(self, text: str, as_text: bool) -> NDArray[np.uint32]:
         """Encode a text to ids; with `as_text`, special tokens in it are encoded as text."""
         native = self._choose_native(as_text)
         if native is not None:
             try:
+                if self._prompt_caches is not None and len(text) >= _MIN_CACHED_CHARS:
+                    return self._prompt_caches[as_text].encode(text)[0]
                 if self.has_no_special(text, as_text):
                     return native.encode(text)
                 return self._engine.encode(text, self._choose_names(as_text))
@@ -284,7 +305,8 @@ class Core:
         native = self._choose_native(as_text)
         if native is None:
             return partial(self.encode, as_text=as_text), False, ""
-        return native.encode, not self._choose_names(as_text), self._common_prefix
+        encode = native.encode if self._prompt_caches is None else partial(self.encode, as_text=as_text)
+        return encode, not self._choose_names(as_text), self._common_prefix
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """Encode several texts to ids."""

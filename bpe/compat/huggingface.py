@@ -509,6 +509,10 @@ class Tokenizer(TokenizerFields):
         state = self._snapshot()
         return self if rows == state.core.added_tokens else self._from_state(state.with_core(added_rows=rows))
 
+    def cache_prompts(self, max_bytes: int) -> None:
+        """Encode only what is new of long texts that begin as earlier ones did, with so much memory for them."""
+        self._snapshot().core.cache_prompts(max_bytes)
+
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
         return self._add_tokens(tokens, special=False)

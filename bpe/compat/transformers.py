@@ -21,6 +21,7 @@ from functools import update_wrapper
 from typing import Any, TypeVar
 
 from bpe.base.forks import make_lock
+from bpe.base.memory_limits import parse_byte_count
 from bpe.compat import _calls
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers_calls import (
@@ -63,12 +64,14 @@ _CHARS_BEFORE_VERIFYING, _CHARS_PER_CALL = 1 << 17, 64
 _DECODE_METHOD = "_decode"
 #: The key of an instance's state in its `__dict__`.
 _STATE_ATTRIBUTE = "_bpe_acceleration"
+#: The key of the memory for prompts there, in bytes; None for no cache.
+_PROMPT_CACHE_ATTRIBUTE = "_bpe_prompt_cache"
 
 
 # What users call ------------------------------------------------------------------------------------------------------
 
 
-def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
+def accelerate(tokenizer: _Tokenizer, *, prompt_cache: int | str | None = None) -> _Tokenizer:
     """Copy a tokenizer of transformers as one that encodes and decodes faster, with the same results.
 
     The copy's class is a subclass of the tokenizer's that overrides `__call__`, `encode`, `decode` and `batch_decode`.
@@ -78,9 +81,12 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
     Args:
         tokenizer: a fast tokenizer of transformers, such as `AutoTokenizer.from_pretrained` returns, which is not
             changed. The copy shares the backend, added tokens included.
+        prompt_cache: memory, in bytes or as "64M", for encoding only what is new of prompts that begin as earlier ones
+            did, with `bpe.PromptCache`; None for none.
 
     Raises:
         TypeError: for anything else.
+        ValueError: for a size of memory that is not one.
         ModuleNotFoundError: if transformers is not installed.
 
     """
@@ -90,10 +96,12 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
             f"tokenizer is {describe(tokenizer)}; it must be a fast tokenizer of transformers, such as "
             "AutoTokenizer.from_pretrained returns"
         )
+    max_bytes = None if prompt_cache is None else parse_byte_count("prompt_cache", prompt_cache, 0)
     fast_tokenizer: Any = copy.copy(tokenizer)
     if not hasattr(type(fast_tokenizer), "_bpe_original_class"):
         fast_tokenizer.__class__ = _make_subclass(type(tokenizer))
     fast_tokenizer.__dict__.pop(_STATE_ATTRIBUTE, None)
+    fast_tokenizer.__dict__[_PROMPT_CACHE_ATTRIBUTE] = max_bytes
     _find_state(fast_tokenizer, _find_original_methods(type(fast_tokenizer)._bpe_original_class), "")
     return fast_tokenizer  # type: ignore[no-any-return]
 
@@ -449,6 +457,9 @@ def _verify(tokenizer: Any, original_methods: dict[str, Any]) -> AccelerationSta
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
+        max_bytes = tokenizer.__dict__.get(_PROMPT_CACHE_ATTRIBUTE)
+        if max_bytes is not None:
+            state.compat.cache_prompts(max_bytes)
         _compare(tokenizer, state, original_methods)
     except Exception as error:  # noqa: BLE001  # whatever goes wrong, the tokenizer's own methods remain
         state.result.encoding = state.result.decoding = False

@@ -94,7 +94,7 @@ class Engine:
         #: Whether the kernel finds the pretokens of prepared text.
         self._kernel_splits = get_scanner(pretokenizer) is not None or self.kernel_finds_units
         #: Whether a normalizer is all that changes texts.
-        self._only_normalizes = spec.normalizer is not None and not changes_text
+        self.only_normalizes = spec.normalizer is not None and not changes_text
         self._preparer = TextPreparer(spec.normalizer, pretokenizer, self.specials)
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
@@ -140,8 +140,13 @@ class Engine:
 
     # One text ---------------------------------------------------------------------------------------------------------
 
-    def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
-        """Encode one text. The special tokens in `allowed` are found; others are encoded as text."""
+    def encode(
+        self, text: TextLike, allowed: frozenset[str] = frozenset(), begins_text: bool = True
+    ) -> NDArray[np.uint32]:
+        """Encode one text. The special tokens in `allowed` are found; others are encoded as text.
+
+        Unless `begins_text`, it is the part of a text that follows a cut (`cuts.py`).
+        """
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             return self._encode_raw(text)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
@@ -149,10 +154,11 @@ class Engine:
             if ids is not None:
                 return self._merge_across_words(ids)
             # The general way, below, raises the error for the unknown symbol.
-        if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
+        if self.only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
-        return join_ids([self.encode_segment(segment) for segment in self.prepare(text, allowed)])
+        segments = self.prepare(text, allowed, begins_text=begins_text)
+        return join_ids([self.encode_segment(segment) for segment in segments])
 
     def _encode_raw(self, text: TextLike) -> NDArray[np.uint32]:
         """Encode a text that the kernel takes unchanged, as text."""
@@ -180,7 +186,11 @@ class Engine:
         return data
 
     def prepare(
-        self, text: TextLike, allowed: frozenset[str], convention: Convention | None = None
+        self,
+        text: TextLike,
+        allowed: frozenset[str],
+        convention: Convention | None = None,
+        begins_text: bool = True,
     ) -> Iterator[Segment]:
         """Split a text into special tokens and prepared text between them, with their origins by a convention."""
         data = self.check_text(text)
@@ -188,7 +198,7 @@ class Engine:
             data = data.encode()
         if convention is None and self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             return self._prepare_raw(data, allowed)
-        return self._preparer.prepare(data, allowed, convention)
+        return self._preparer.prepare(data, allowed, convention, begins_text)
 
     def _prepare_raw(self, data: bytes, allowed: frozenset[str]) -> Iterator[Segment]:
         """Split a text that is encoded unchanged at special tokens that one search finds."""

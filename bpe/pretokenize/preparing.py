@@ -60,13 +60,16 @@ class TextPreparer:
         steps = pretokenizer.pipeline if isinstance(pretokenizer, PipelinePretokenizer) else None
         self._needs_origins = normalizer is not None and steps is not None and steps.needs_origins
 
-    def prepare(self, data: bytes, allowed: frozenset[str], convention: Convention | None = None) -> Iterator[Segment]:
+    def prepare(
+        self, data: bytes, allowed: frozenset[str], convention: Convention | None = None, begins_text: bool = True
+    ) -> Iterator[Segment]:
         """Split a text into segments.
 
         Args:
             data: the text.
             allowed: the special tokens to find.
             convention: the rule for spans, if segments need their origin.
+            begins_text: whether `data` is the beginning of the text; if not, it follows a safe split point.
 
         """
         assert self._specials is not None
@@ -79,9 +82,11 @@ class TextPreparer:
                     segment.origin = Origin(start, stretch)
                 yield segment
             elif convention is None and not normalized_names and not self._needs_origins:
-                yield self.split(self.normalize(stretch), start == 0)
+                yield self.split(self.normalize(stretch), begins_text and start == 0)
             else:
-                yield from self._prepare_with_origins(stretch, start, normalized_names, convention)
+                yield from self._prepare_with_origins(
+                    stretch, start, normalized_names, convention, begins_text and start == 0
+                )
 
     def normalize(self, stretch: bytes) -> bytes:
         """Normalize text between special tokens."""
@@ -101,10 +106,14 @@ class TextPreparer:
         )
 
     def _prepare_with_origins(
-        self, stretch: bytes, start: int, normalized_names: frozenset[str], convention: Convention | None
+        self,
+        stretch: bytes,
+        start: int,
+        normalized_names: frozenset[str],
+        convention: Convention | None,
+        begins_text: bool,
     ) -> Iterator[Segment]:
         """Prepare text that needs the origins of its characters, or may have special tokens of the normalized text."""
-        begins_text = start == 0
         text, aligned, origins = self._normalize_with_origins(escape(stretch), begins_text, convention)
         parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
         bounds = None

@@ -36,6 +36,7 @@ NO_NAMES: tuple[str, ...] = ()
 _MAX_SUBSTRING_NAMES = 4
 #: The size of these blocks in characters.
 _STR_BLOCK_CHARS = 1 << 16
+_MAX_CHAR_BYTES = 4
 #: The most sets of names whose plans are cached.
 _MAX_PLANS = 256
 
@@ -282,6 +283,25 @@ class SpecialTokens:
         search = self._get_plan(names).all_in_original
         matches = search.finder.find(data)
         return None if matches is None else (matches[0], matches[1], search.id_array[matches[2]])
+
+    def find_last_end(self, data: bytes, names: frozenset[str]) -> int:
+        """Find the last end of one of these tokens where a text may be cut, whatever follows `data`; 0 if none.
+
+        The parts are split as the whole text is: no text that follows could make the match longer, it absorbs no white
+        space there, and no other match begins there, which might depend on the character before it.
+        """
+        search = self._get_plan(names).original_in_original if names else None
+        matches = None if search is None else search.finder.find(data)
+        if search is None or matches is None:
+            return 0
+        next_start, limit = len(data), len(data) - max(search.finder.longest, _MAX_CHAR_BYTES)
+        for start, end, index in reversed(list(zip(*(array.tolist() for array in matches), strict=True))):
+            flags = _EMPTY if search.flags is None else search.flags[index]
+            absorbs_spaces = "rstrip" in flags and _find_spaces_end(data[end : end + _MAX_CHAR_BYTES], 0) > 0
+            if end <= limit and end < next_start and not absorbs_spaces and "single_word" not in flags:
+                return int(end)
+            next_start = start
+        return 0
 
     def split(
         self, data: Bytes, names: frozenset[str], before_normalization: bool = False

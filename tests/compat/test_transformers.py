@@ -467,6 +467,31 @@ def test_names_of_ids(tokenizer_pair: tuple[Any, Any]) -> None:
             assert result == expected
 
 
+def test_prompts_that_grow(tokenizer_pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpe.compat.core._MIN_CACHED_CHARS", 10)
+    monkeypatch.setattr("bpe.prompts.MIN_WINDOW_BYTES", 16)
+    n_kept: list[int] = []
+    encode = bpe.PromptCache.encode
+    monkeypatch.setattr(
+        bpe.PromptCache, "encode", lambda self, text: n_kept.append((result := encode(self, text))[1]) or result
+    )
+    plain, _ = tokenizer_pair
+    fast = bpe.accelerate(plain, prompt_cache="1M")
+    messages = []
+    for copied in (fast, pickle.loads(pickle.dumps(fast)), copy.deepcopy(fast)):
+        for text in TEXTS[:8]:
+            messages.append({"role": "user", "content": f"the low tower {text}"})
+            expected = plain.apply_chat_template(messages, tokenize=True)
+            assert_same(expected, copied.apply_chat_template(messages, tokenize=True))
+            prompt = plain.apply_chat_template(messages, tokenize=False)
+            assert copied.encode(prompt) == plain.encode(prompt)
+            assert_same(plain(prompt), copied(prompt))
+    assert acceleration_of(fast) == acceleration_of(bpe.accelerate(plain))
+    assert not acceleration_of(fast).encoding or max(n_kept) > 0
+    with pytest.raises(ValueError, match="prompt_cache"):
+        bpe.accelerate(plain, prompt_cache=-1)
+
+
 def test_changes_of_the_backend_are_noticed() -> None:
     fast = bpe.accelerate(load_plain("llama3"))
     original = load_plain("llama3")

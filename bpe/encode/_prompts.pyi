@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+class Block:
+    window: bytes
+    size: int
+    ids: NDArray[np.uint32]
+    n_ids: int
+    children: dict[bytes, Block]
+    latest: Block | None
+    rest: NDArray[np.uint32] | None
+    last_use: int
+    is_dropped: bool
+    def __init__(self, window: bytes, size: int, ids: NDArray[np.uint32], n_ids: int) -> None: ...
+
+def follow_latest(block: Block, text: str | bytes, start: int, use: int, path: list[Block]) -> int: ...
