@@ -144,7 +144,7 @@ cdef bint read_in_order(
         if reader.texts is None:
             size = min(size, reader.file.end - reader.offset)
         text = reserve_input(reader, block, max(size, 1))
-        if block.size == 0:
+        if block.size == 0 and reader.n_rest:
             memcpy(text, reader.rest, reader.n_rest)
         n += read_more(reader, block, text + n, size - n, reader.offset + n)
         at_end = n < size if reader.texts is not None else n == reader.file.end - reader.offset
