@@ -1,8 +1,8 @@
 """A tokenizer's merges, and the choice of how a piece is merged.
 
 Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows, or as runs of equal tokens if all of them are
-one byte (`_long_merge.pyx`). If windows fail, or the merges do not allow them, a heap merges the whole piece. New words are merged as rows together, where their symbols are
-the tokens of their bytes.
+one byte (`_long_merge.pyx`). If windows fail, or the merges do not allow them, a heap merges the whole piece. New words
+are merged as rows together, where their symbols are the tokens of their bytes.
 """
 
 import numpy as np
