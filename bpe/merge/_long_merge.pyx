@@ -21,16 +21,17 @@ more, in windows of at least a million.
 Requires ranks in order (`TokenTree.ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """
 
-from bpe.base._ids cimport Ids, append_ids
+from bpe.base._ids cimport Ids, append_ids, reserve
 from bpe.base._interrupts cimport poll_if_due
 from bpe.base._memory cimport grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.merge._merge_table cimport Merges
+from bpe.merge._merge_table cimport NO_MERGE, Merges, find_pair
 from bpe.merge._merging cimport (
     MAX_ROW_SYMBOLS, Row, Scratch, copy_row_tokens, fill_row_from_bytes, fill_row_from_symbols, merge_in_passes,
     merge_row, merge_with_heap,
 )
 from bpe.merge._token_tree cimport TokenTree, is_valid_pair
+from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
@@ -164,3 +165,97 @@ cdef inline Py_ssize_t append_kept(
         n_dropped += count_symbols(tree, tokens[n])
     append_ids(out, tokens, n)
     return size - n_dropped
+
+
+# Runs of one byte -----------------------------------------------------------------------------------------------------
+
+cdef enum:
+    MAX_RUNS = 32             # runs of equal tokens between two merges
+
+
+cdef struct Run:
+    token_t token
+    Py_ssize_t count
+
+
+cdef struct RunList:          # adjacent runs have different tokens
+    Run runs[MAX_RUNS]
+    int n
+
+
+cdef bint merge_run(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil:
+    """Merge a piece that is one token n times, as runs of equal tokens; False, and no ids, if there are too many runs.
+
+    Each step merges the best pair everywhere, as far as possible from left to right: with ranks in order, every pair
+    with the result ranks worse. It takes time in proportion to the number of runs, whatever their lengths.
+
+        a × 7    →    aa × 3, a × 1    →    aaaa × 1, aa × 1, a × 1
+    """
+    cdef RunList[2] lists
+    cdef RunList* old = &lists[0]
+    cdef RunList* new = &lists[1]
+    cdef Py_ssize_t i, count
+    cdef int at
+    cdef uint64_t merge
+    cdef token_t left, right
+    old.runs[0], old.n = Run(token=token, count=n), 1
+    while True:
+        merge = find_best_pair(merges, old, &left, &right)
+        if merge == NO_MERGE:
+            break
+        if 3 * old.n > MAX_RUNS:
+            return False
+        merge_pair_of_runs(old, left, right, <token_t>merge, new)
+        old, new = new, old
+    for at in range(old.n):
+        count = old.runs[at].count
+        reserve(out, count)
+        for i in range(count):
+            out.data[out.n + i] = old.runs[at].token
+        out.n += count
+    return True
+
+
+cdef uint64_t find_best_pair(const Merges* merges, const RunList* runs, token_t* left, token_t* right) noexcept nogil:
+    """Find the merge of adjacent tokens with the best rank: rank << 32 | id, or NO_MERGE."""
+    cdef uint64_t best = NO_MERGE, merge
+    cdef const Run* run
+    cdef int at, step
+    for at in range(runs.n):
+        run = &runs.runs[at]
+        for step in range(run.count == 1, 2 if at + 1 < runs.n else 1):
+            merge = find_pair(merges, run.token, run[step].token)
+            if merge < best:
+                best, left[0], right[0] = merge, run.token, run[step].token
+    return best
+
+
+cdef void merge_pair_of_runs(RunList* old, token_t left, token_t right, token_t result, RunList* new) noexcept nogil:
+    """Write the runs after merging a pair everywhere; there are up to three for each one before."""
+    cdef Run* run
+    cdef int at
+    new.n = 0
+    for at in range(old.n):
+        run = &old.runs[at]
+        if run.token != left:
+            append_run(new, run.token, run.count)
+        elif left == right:
+            append_run(new, result, run.count >> 1)
+            append_run(new, left, run.count & 1)
+        elif at + 1 < old.n and run[1].token == right:
+            append_run(new, left, run.count - 1)
+            append_run(new, result, 1)
+            run[1].count -= 1
+        else:
+            append_run(new, left, run.count)
+
+
+cdef inline void append_run(RunList* runs, token_t token, Py_ssize_t count) noexcept nogil:
+    """Append a run, or lengthen the last one; nothing if it is empty."""
+    if count == 0:
+        return
+    if runs.n and runs.runs[runs.n - 1].token == token:
+        runs.runs[runs.n - 1].count += count
+        return
+    runs.runs[runs.n] = Run(token=token, count=count)
+    runs.n += 1

@@ -1,15 +1,15 @@
 """A tokenizer's merges, and the choice of how a piece is merged.
 
-Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows (`_long_merge.pyx`). If windows fail, or the
-merges do not allow them, a heap merges the whole piece. New words are merged as rows together, where their symbols are
-the tokens of their bytes.
+Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows, or as runs of equal tokens if all of them are
+one byte (`_long_merge.pyx`). If windows fail, or the merges do not allow them, a heap merges the whole piece. New words
+are merged as rows together, where their symbols are the tokens of their bytes.
 """
 
 import numpy as np
 
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport NO_TOKEN, byte_t
-from bpe.merge._long_merge cimport merge_windows
+from bpe.merge._long_merge cimport merge_run, merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
     MAX_ROW_SYMBOLS, Affix, Row, Scratch, Symbols, SymbolTokens, fill_row_from_bytes, fill_row_from_symbols,
@@ -18,6 +18,7 @@ from bpe.merge._merging cimport (
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t
+from libc.string cimport memcmp
 
 from bpe.merge.tables import (
     can_drop_in_wide_chars, check_merges, check_symbols, find_symbol_tokens, has_merges_of_unknown,
@@ -124,6 +125,9 @@ cdef class Merger:
             else:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return merge_and_append_row(&self.table.merges, &row, out)
+        if text != NULL and self.tree.ordered and memcmp(text, text + 1, n - 1) == 0:
+            if merge_run(&self.table.merges, alphabet.inner.tokens[text[0]], n, out):
+                return 0
         if self.ranks_fit_row and self.tree.ordered and merge_windows(
             &self.table.merges, self.tree, text, alphabet.inner.tokens, n, scratch, out
         ):

@@ -110,13 +110,16 @@ def spec_for(way: str, kind: str) -> TokenizerSpec:
     ],
 )
 def test_hard_texts_are_gone_over_a_few_times(hooks: Any, way: str, kind: str) -> None:
-    """Every symbol at least once, or what does the work does not count it; and no more often in a longer text."""
+    """Every symbol at least once, or what does the work does not count it; and no more often in a longer text.
+
+    The symbols of a run of one byte may not be visited at all.
+    """
     merger = Engine(spec_for(way, kind)).merger
     for name, text_of in HARD.items():
         texts = [text_of(size) for size in SIZES]
         symbols = [len(text) if kind == "characters" else len(text.encode()) for text in texts]
         times = [hooks.merging(merger, text.encode())[1] / n for text, n in zip(texts, symbols, strict=True)]
-        assert 1 <= times[0] <= MOST, name
+        assert (len(set(texts[0])) > 1) <= times[0] <= MOST, name
         assert times[1] <= times[0] + 1, name
 
 
