@@ -1,6 +1,6 @@
 """Blocks of prompts, and the search for those that a text begins with (`bpe/prompts.py`).
 
-Measured on a prompt of 900 KB and 110 blocks: 33 µs in Python, 20 here, of which comparing the text takes 18.
+Measured on a prompt of 900 KB and 110 blocks: 33 µs in Python, 22 here, of which comparing the text takes 18.
 """
 
 cimport cython
