@@ -182,14 +182,21 @@ class IncrementalDecoder(_stream.TokenStream):
     def _begin_after(self, prompt: Ids) -> None:
         """Take the state after a prompt. Only its last ids are decoded, and with decoder steps the first ones."""
         ids: Ids = prompt if isinstance(prompt, (list, np.ndarray)) else id_array(prompt)
-        ids = self._select(ids, 0) if self._skip_invalid or self._skip_special else ids
-        decoder, n_ids = self._bytes, len(ids)
-        if decoder.stream is None:
-            decoder.n_ids = max(n_ids - _MAX_CHARACTER_BYTES, 0)
-            self._decode_complete(decoder.push(ids[decoder.n_ids :]), n_ids, False)
-        else:
-            decoder.stream.skip(n_ids, lambda start, stop: self._tokens.spell(ids[start:stop], start))
+        decoder, n_ids, n_last = self._bytes, len(ids), _MAX_CHARACTER_BYTES
+        drops_ids = self._skip_invalid or self._skip_special
+        if decoder.stream is not None:
+            kept_ids = self._select(ids, 0) if drops_ids else ids
+            decoder.stream.skip(len(kept_ids), lambda start, stop: self._tokens.spell(kept_ids[start:stop], start))
             self._save_state(b"", n_ids)
+            return
+        while True:
+            decoder.n_ids = max(n_ids - n_last, 0)
+            last_ids = ids[decoder.n_ids :]
+            last_ids = self._select(last_ids, decoder.n_ids) if drops_ids else last_ids
+            if len(last_ids) >= _MAX_CHARACTER_BYTES or n_last >= n_ids:
+                break
+            n_last *= 8
+        self._decode_complete(decoder.push(last_ids), n_ids, False)
 
     def _select(self, ids: Ids, n_before: int) -> Ids:
         """Select the ids to decode; raises the errors of `push`."""
