@@ -1,9 +1,9 @@
 """Makes fast tokenizers of transformers 5 faster: one with `accelerate`, all with `patch_transformers`.
 
 Encoding and decoding go to a compat `Tokenizer` that is made from the tokenizer's own backend, and checked against it
-on texts for that purpose. A kernel (`_calls.pyx`) answers calls with usual options, which `transformers_calls.py` reads;
-transformers' own code still runs for all others. Whatever was not verified is left to the methods that the tokenizer
-had before.
+on texts for that purpose. A kernel (`_calls.pyx`) answers calls with usual options, which `transformers_calls.py`
+reads; transformers' own code still runs for all others. Whatever was not verified is left to the methods that the
+tokenizer had before.
 
 A change of the backend is noticed at the next call: added tokens, components, settings of the model. Its settings are
 compared at each call, unless nothing but the tokenizer refers to the backend and nothing has read it since the last
