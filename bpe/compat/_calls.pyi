@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from typing_extensions import Self
+
 from bpe.compat._rows import PlanFields, TokenizerFields
 from bpe.compat.processing import Template
 
@@ -12,16 +14,14 @@ class AccelerationFields:
     is_shared: bool
     verification_due: bool
     decoding: TokenizerFields | None
-    @property
-    def layouts(self) -> dict[tuple[Any, ...], RowLayout]: ...
     def find_layout(self, tokenizer: object, key: tuple[Any, ...]) -> RowLayout | None: ...
     def keep_layout(self, key: tuple[Any, ...], layout: RowLayout) -> None: ...
     def is_certain(self, tokenizer: object) -> bool: ...
     def note_sharing(self) -> None: ...
 
 class RowLayout:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         plan: PlanFields,
         types: tuple[type, type | None, bool],
         columns: tuple[str, ...],
@@ -32,10 +32,10 @@ class RowLayout:
         max_length: tuple[int, int],
         tokenizer_type: type,
         settings: tuple[tuple[str, Any], ...],
-    ) -> None: ...
+    ) -> Self: ...
 
 class BackendAttribute:
-    def __init__(self, default: object) -> None: ...
+    def __new__(cls, default: object) -> Self: ...
     def __get__(self, instance: object, owner: object = None, /) -> Any: ...
     def __set__(self, instance: object, value: object, /) -> None: ...
     @property

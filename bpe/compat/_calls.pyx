@@ -59,7 +59,7 @@ cdef frozenset UNCHANGING = frozenset((
     "__len__", "get_vocab", "vocab", "vocab_size", "added_tokens_decoder", "num_special_tokens_to_add",
     "convert_ids_to_tokens", "_convert_id_to_token", "_convert_token_to_id_with_added_voc", "_decode",
 ))
-cdef list KEYS = [(call_kind,) for call_kind in range(8)]
+cdef tuple KEYS = ((0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,))  # of calls without options, by their kind
 cdef str STATE_ATTRIBUTE = "_bpe_acceleration", BACKEND_ATTRIBUTE = "_tokenizer"
 
 cdef struct Piece:
@@ -85,7 +85,6 @@ cdef class AccelerationFields:
         backend_was_read: whether the backend was read since it was last compared.
         is_shared: whether code other than the tokenizer's may have the backend, and change it unnoticed.
         verification_due: whether the backend has changed, and results have not been compared again yet.
-        layouts: the layouts of the calls of each kind.
         decoding: the compat tokenizer, if decoding is accelerated.
 
     """
@@ -94,7 +93,7 @@ cdef class AccelerationFields:
     cdef public bint backend_was_read
     cdef public bint is_shared
     cdef public bint verification_due
-    cdef readonly dict layouts
+    cdef dict layouts         # of the calls of each kind
     cdef public TokenizerFields decoding
 
     def __cinit__(self):
@@ -103,9 +102,9 @@ cdef class AccelerationFields:
     def find_layout(self, tokenizer, tuple key not None):
         """Return the layout that was kept for a key, if it is still that of the tokenizer."""
         layout = self.layouts.get(key)
-        return layout if layout is not None and (<RowLayout>layout).fits(tokenizer) else None
+        return layout if layout is not None and (<RowLayout?>layout).fits(tokenizer) else None
 
-    def keep_layout(self, tuple key not None, layout not None):
+    def keep_layout(self, tuple key not None, RowLayout layout not None):
         """Keep a layout."""
         if len(self.layouts) >= MAX_LAYOUTS:
             self.layouts.clear()                           # never another dict: threads read the attribute
@@ -149,7 +148,7 @@ cdef class BackendAttribute:
     cdef object default
     cdef list known_codes     # of functions that change nothing
 
-    def __init__(self, default):
+    def __cinit__(self, default):
         self.default, self.known_codes = default, []
 
     def __get__(self, tokenizer, tokenizer_type):
@@ -317,33 +316,36 @@ cdef class RowLayout:
     cdef int n_texts
     cdef Py_ssize_t max_ids, warn_length, pair_limit
     cdef bint keeps_end, is_padded, pads_left
-    cdef object padding
+    cdef tuple padding
     cdef Py_ssize_t padded_length
     cdef token_t pad_id, pad_type_id
     cdef object tokenizer_type
     cdef tuple settings       # names of attributes, their values, and whether they are in the tokenizer's `__dict__`
 
-    def __init__(
-        self, plan, tuple types not None, tuple columns not None, make_tensor, template, truncation, padding,
-        tuple max_length not None, tokenizer_type, tuple settings not None,
+    def __cinit__(
+        self, PlanFields plan not None, tuple types not None, tuple columns not None, make_tensor, template,
+        truncation, tuple padding, tuple max_length not None, tokenizer_type, tuple settings not None,
     ):
         cdef int i
         self.plan, self.tokenizer_type = plan, tokenizer_type
-        self.settings = tuple([
-            (name, value, not hasattr(getattr(self.tokenizer_type, name, None), "__set__"))
-            for name, value in settings
-        ])
+        self.settings = ()
+        for name, value in settings:
+            is_plain = not hasattr(getattr(tokenizer_type, name, None), "__set__")
+            self.settings += ((name, value, is_plain),)
         self.row_type, self.batch_type, self.has_plain_batch = types
         if not issubclass(self.row_type, Row):
             raise TypeError(f"{self.row_type.__name__} is no subclass of Row")
         if self.batch_type is not None and not isinstance(self.batch_type, type):
             raise TypeError(f"{self.batch_type!r} is no class")
-        self.columns = tuple([(name, COLUMNS[name]) for name in columns])
+        self.columns = self.memory = ()
+        for name in columns:
+            self.columns += ((name, COLUMNS[name]),)
         self.make_tensor = make_tensor
         self.trims, self.n_texts = template.trims, len(template.trims)
-        if not 1 <= self.n_texts <= 2 or len(template.ids) != self.n_texts + 1 != len(template.type_ids):
+        if not 1 <= self.n_texts <= 2 or not len(template.ids) == self.n_texts + 1 == len(template.type_ids):
             raise ValueError(f"a template of {self.n_texts} texts has {len(template.ids)} pieces")
-        self.memory = tuple([np.array(values, np.uint32).tobytes() for values in (*template.ids, *template.type_ids)])
+        for values in template.ids + template.type_ids:
+            self.memory += (np.array(values, np.uint32).tobytes(),)
         for i in range(self.n_texts + 1):
             self.pieces[i].ids = <const token_t*><const char*>(<bytes>self.memory[i])
             self.pieces[i].type_ids = <const token_t*><const char*>(<bytes>self.memory[self.n_texts + 1 + i])
@@ -354,6 +356,8 @@ cdef class RowLayout:
         self.warn_length, self.pair_limit = max_length
         self.padding, self.is_padded = padding, padding is not None
         if self.is_padded:
+            if len(padding) != 5:
+                raise ValueError(f"padding has {len(padding)} fields; it must have 5")
             self.padded_length, self.pads_left = padding[0], padding[1] == "left"
             self.pad_id, self.pad_type_id = padding[2], padding[3]
 
@@ -384,7 +388,9 @@ cdef class RowLayout:
         elif pair is None:
             texts = list(<list>text)
         else:
-            texts = [item for texts_of_pair in zip(<list>text, <list>pair) for item in texts_of_pair]
+            texts = []
+            for texts_of_pair in zip(<list>text, <list>pair):
+                texts += texts_of_pair
         call = self.plan.encode_texts(texts) if pair is None else self.plan.encode_pairs(texts)
         return self.write_call(tokenizer, texts, call, type(text) is str)
 
@@ -490,7 +496,7 @@ cdef class RowLayout:
         if rows is None:
             return data["input_ids"]
         if self.is_padded:
-            padding = (length, *self.padding[1:])
+            padding = (length,) + self.padding[1:]
             for item in rows:
                 row = item
                 row.padding = padding
@@ -694,10 +700,12 @@ cdef object copy_plain(value, int max_depth):
     if not max_depth:
         return NotImplemented
     if value_type is list:
-        items = [copy_plain(item, max_depth - 1) for item in <list>value]
-        for item in items:
+        items = []
+        for item in <list>value:
+            item = copy_plain(item, max_depth - 1)
             if item is NotImplemented:
                 return NotImplemented
+            items.append(item)
         return items
     if value_type is not dict:
         return NotImplemented
