@@ -3,11 +3,11 @@
     python benchmarks/bench_cores.py [FILE] [--threads N …] [--rows TASK …] [--repeat N] [-o results.json]
     python benchmarks/bench_cores.py --from results.json [--docs]
 
-Every measurement runs in a new process (measure_cores.py) with the vocabulary cl100k: the file FILE (by default the
-shared English corpus), and a large one that repeats it --times times, both in memory (--memory, by default /dev/shm),
-where shards are written too, and a second time to --disk. The tables show the fastest of --repeat calls: seconds, how
-many times as fast as with one thread, processor seconds. What a task returns or writes must be the same with any number
-of threads, and gigatoken's ids this package's; a difference fails the run.
+Every measurement runs in a new process (peers/measure_cores.py) with the vocabulary cl100k: the file FILE (by default
+the shared English corpus), and a large one that repeats it --times times, both in memory (--memory, by default
+/dev/shm), where shards are written too, and a second time to --disk. The tables show the fastest of --repeat calls:
+seconds, how many times as fast as with one thread, processor seconds. What a task returns or writes must be the same
+with any number of threads, and gigatoken's ids this package's; a difference fails the run.
 
 The table "Beside Python" has the serial share, measured directly: a thread runs pure Python meanwhile, and the time
 that it loses is the time for which the task holds the interpreter (GIL). It is given per GB of text and per file, for
@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure_cores import SEPARATOR, TASKS
+from peers.measure_cores import SEPARATOR, TASKS
 from report import (
     HERE,
     at_least,
@@ -158,7 +158,7 @@ def measure_row(
     name: str, threads: int, inputs: dict[str, str], options: argparse.Namespace, *, beside: bool
 ) -> Row | None:
     """Measure in a new process; None if that fails, which is reported."""
-    command = [sys.executable, str(HERE / "measure_cores.py"), name, str(threads), json.dumps(inputs)]
+    command = [sys.executable, str(HERE / "peers" / "measure_cores.py"), name, str(threads), json.dumps(inputs)]
     command += ["--repeat", str(options.repeat), "--seconds", str(options.seconds), *(["--beside"] if beside else [])]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     for folder in (inputs["memory"], inputs["disk"]):  # what a failed call left

@@ -8,7 +8,6 @@ from unittest import mock
 
 import bpe
 from bpe import prompts
-from bpe.encode import cuts
 from bpe.errors import short_repr
 
 MAX_CHARS = 400
@@ -30,7 +29,7 @@ def edit(rng: random.Random, text: str, pieces: Sequence[str]) -> str:
 def find_difference(rng: random.Random, tok: bpe.Tokenizer, pieces: Sequence[str], n_edits: int) -> str | None:
     """Edit texts at random, and describe the first result of a cache that is not that of a fresh call."""
     window, searched = rng.choice([1, 4, 16, 64]), rng.choice([8, 512])
-    with mock.patch.object(prompts, "MIN_WINDOW_BYTES", window), mock.patch.object(cuts, "SEARCH_BYTES", searched):
+    with mock.patch.object(prompts, "MIN_WINDOW_BYTES", window), mock.patch.object(prompts, "SEARCH_BYTES", searched):
         return _find_difference(rng, tok, pieces, n_edits)
 
 
