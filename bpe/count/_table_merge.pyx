@@ -17,8 +17,8 @@ from bpe.base._memory cimport grow_array, hash_key, prefetch
 from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport byte_t
 from bpe.count._word_table cimport (
-    BATCH_WORDS, MAX_UNITS, LongKey, LongSlot, LongWord, Slot, Words, WordTable, add_to_long_word, add_to_slot,
-    count_units, find_long_slot, find_slot,
+    BATCH_WORDS, MAX_GRANULES, LongKey, LongSlot, LongWord, Slot, Words, WordTable, add_to_long_word, add_to_slot,
+    count_granules, find_long_slot, find_slot,
 )
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -61,7 +61,7 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
     """
     cdef Merge job
     cdef WordTable other
-    cdef size_t n_units = table.words.arena_units, capacity = 0
+    cdef size_t n_granules = table.words.arena_granules, capacity = 0
     cdef int thread
     memset(&job, 0, sizeof(Merge))
     job.words = &table.words
@@ -71,11 +71,11 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
             table.count_more(other.total)
             table.check_overflow()
             table.counted_until = max(table.counted_until, other.counted_until)
-            n_units += other.words.arena_units
+            n_granules += other.words.arena_granules
             job.others[job.n_others] = &other.words
             job.n_others += 1
         n_short, n_long = estimate_distinct_words([table, *others])
-        table.reserve(n_short, n_long, min(n_units, <size_t>MAX_UNITS))
+        table.reserve(n_short, n_long, min(n_granules, <size_t>MAX_GRANULES))
         with nogil:
             team.share(team.size, merge_parts, &job)
             for thread in range(team.size):
@@ -135,9 +135,9 @@ cdef int merge_long(Words* words, const Words* other, size_t part, LateWords* la
     cdef LongKey batch[BATCH_WORDS]
     cdef size_t i, n = 0
     for i in range(source.begin, source.end):
-        if other.index[i].unit == 0:
+        if other.index[i].granule == 0:
             continue
-        batch[n].word = <const byte_t*>(other.arena + other.index[i].unit - 1)
+        batch[n].word = <const byte_t*>(other.arena + other.index[i].granule - 1)
         batch[n].word_hash = other.index[i].word_hash
         prefetch(batch[n].word)
         prefetch(batch[n].word + 64)
@@ -156,9 +156,9 @@ cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, L
     cdef LongSlot* slot
     for i in range(n):
         first = batch[i].word_hash >> words.index_shift
-        if target.begin <= first < target.end and words.index[first].unit != 0:
-            prefetch(words.arena + words.index[first].unit - 1)
-            prefetch(words.arena + words.index[first].unit + 7)
+        if target.begin <= first < target.end and words.index[first].granule != 0:
+            prefetch(words.arena + words.index[first].granule - 1)
+            prefetch(words.arena + words.index[first].granule + 7)
         entry = <const LongWord*>batch[i].word
         batch[i].word, batch[i].size = <const byte_t*>(entry + 1), entry.size
         batch[i].count, batch[i].corpus_position = entry.count, entry.first_position
@@ -166,8 +166,8 @@ cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, L
         slot = NULL
         if target.begin <= batch[i].word_hash >> words.index_shift < target.end:
             slot = find_long_slot(words, &batch[i], target.stop)
-        if slot != NULL and slot.unit != 0:
-            add_to_long_word(<LongWord*>(words.arena + slot.unit - 1), batch[i].count, batch[i].corpus_position)
+        if slot != NULL and slot.granule != 0:
+            add_to_long_word(<LongWord*>(words.arena + slot.granule - 1), batch[i].count, batch[i].corpus_position)
         elif slot == NULL or not write_long_word(words, slot, &batch[i]):
             late.long_words = <LongKey*>grow_array(
                 late.long_words, &late.long_capacity, late.n_long + 1, sizeof(LongKey)
@@ -179,14 +179,14 @@ cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, L
 
 cdef bint write_long_word(Words* words, LongSlot* slot, const LongKey* word) noexcept nogil:
     """Write a new word to the arena, and its index entry; False if the arena has no room."""
-    cdef size_t n_units = count_units(word.size), unit = fetch_add(&words.arena_units, n_units)
-    cdef LongWord* entry = <LongWord*>(words.arena + unit)
-    if unit + n_units > words.arena_capacity:              # nor has it for what other threads add meanwhile
-        fetch_add(&words.arena_units, -n_units)
+    cdef size_t n_granules = count_granules(word.size), granule = fetch_add(&words.arena_granules, n_granules)
+    cdef LongWord* entry = <LongWord*>(words.arena + granule)
+    if granule + n_granules > words.arena_capacity:     # nor has it for what other threads add meanwhile
+        fetch_add(&words.arena_granules, -n_granules)
         return False
     entry[0] = LongWord(word.count, word.corpus_position, word.size)
     memcpy(entry + 1, word.word, word.size)
-    slot[0] = LongSlot(word.word_hash, <uint32_t>(unit + 1))
+    slot[0] = LongSlot(word.word_hash, <uint32_t>(granule + 1))
     fetch_add(&words.n_long_words, 1)
     return True
 
@@ -230,7 +230,7 @@ cdef tuple sample_hashes(const Words* words):
             short_words[n_short] = hash_key(words.slots[i].key)
             n_short += 1
     for i in range(n_index):
-        if words.index[i].unit != 0:
+        if words.index[i].granule != 0:
             long_words[n_long] = words.index[i].word_hash
             n_long += 1
     return short_hashes[:n_short], long_hashes[:n_long]

@@ -163,7 +163,7 @@ def count_into(
                 if count_store is not None and (resume_position := rounds.peek_resume_position()) is not None:
                     assert files is not None
                     n_bytes = saved.n_bytes + rounds.n_bytes
-                    count_store.save_counts(
+                    count_store.save_partial_counts(
                         counts,
                         PartialCounts(tables.snapshot(), resume_position, rounds.count_bad_records(files), n_bytes),
                     )
@@ -234,11 +234,11 @@ class CountStore(Protocol):
     def take_partial_counts(self) -> PartialCounts | None:
         """Take what was saved before, or None; called once."""
 
-    def is_due(self) -> bool:
+    def is_counts_save_due(self) -> bool:
         """Whether it is time to save."""
 
-    def save_counts(self, settings: WordCounts, partial_counts: PartialCounts) -> None:
-        """Save the words so far, which are counted as the settings say."""
+    def save_partial_counts(self, like: WordCounts, partial_counts: PartialCounts) -> None:
+        """Save the words so far, with the settings of `like`."""
 
 
 class _BlockRounds:
@@ -264,7 +264,7 @@ class _BlockRounds:
         for block in self._blocks:
             yield block
             if self._tables.memory_problem is not None or (
-                self._count_store is not None and self._count_store.is_due()
+                self._count_store is not None and self._count_store.is_counts_save_due()
             ):
                 return
         self.at_end = True

@@ -126,7 +126,9 @@ class TrainingJob:
                 **_list_document_options(source),
             }
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
-            checkpoint = Checkpoint(path, config.to_json() | self._extra_options | count_options, files, count_options)
+            checkpoint = Checkpoint(
+                path, config.to_json() | self._extra_options | count_options, files, count_options.keys()
+            )
         saved_counts = None if checkpoint is None else checkpoint.load_counts()
         if saved_counts is not None:
             counts = saved_counts
