@@ -33,21 +33,21 @@ cdef struct LateWords:        # words that a thread could not enter in the range
     LongKey* long_words       # in the arenas of their tables
     size_t n_short, n_long, short_capacity, long_capacity
 
-cdef struct Merge:            # of other tables into one
+cdef struct TableMerge:       # of other tables into one
     Words* words              # its words
     const Words** others      # theirs
     size_t n_others
     size_t next_part          # which no thread has begun
     LateWords late[MAX_PARTS]  # by thread
 
-cdef struct Range:            # of the slots of a part, or of the entries of its index
+cdef struct PartRange:        # of the slots of a part, or of the entries of its index
     size_t begin
     size_t end
     size_t stop               # `end`, or 0 after the last one
 
 
-cdef inline Range find_range(size_t n, size_t part) noexcept nogil:
-    return Range(n // N_PARTS * part, n // N_PARTS * (part + 1), n // N_PARTS * (part + 1) & (n - 1))
+cdef inline PartRange find_range(size_t n, size_t part) noexcept nogil:
+    return PartRange(n // N_PARTS * part, n // N_PARTS * (part + 1), n // N_PARTS * (part + 1) & (n - 1))
 
 
 def merge_tables(WordTable table not None, list others not None, Team team not None):
@@ -59,11 +59,11 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
         ValueError: for counts that sum to more than 2**63 - 1.
 
     """
-    cdef Merge job
+    cdef TableMerge job
     cdef WordTable other
     cdef size_t n_granules = table.words.arena_granules, capacity = 0
     cdef int thread
-    memset(&job, 0, sizeof(Merge))
+    memset(&job, 0, sizeof(TableMerge))
     job.words = &table.words
     try:
         job.others = <const Words**>grow_array(NULL, &capacity, len(others), sizeof(Words*))
@@ -89,7 +89,7 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
 
 cdef int merge_parts(void* data, int thread) except -1 nogil:
     """Enter the words of one part after the other, until all parts are begun."""
-    cdef Merge* job = <Merge*>data
+    cdef TableMerge* job = <TableMerge*>data
     cdef size_t i, part = fetch_add(&job.next_part, 1)
     while part < N_PARTS:
         for i in range(job.n_others):
@@ -101,7 +101,7 @@ cdef int merge_parts(void* data, int thread) except -1 nogil:
 
 cdef int merge_short(Words* words, const Words* other, size_t part, LateWords* late) except -1 nogil:
     """Enter a part of a table's words of at most 15 bytes."""
-    cdef Range target = find_range(words.n_slots, part), source = find_range(other.n_slots, part)
+    cdef PartRange target = find_range(words.n_slots, part), source = find_range(other.n_slots, part)
     cdef size_t i, n_new = 0
     cdef uint64_t word_hash
     cdef const Slot* word
@@ -131,7 +131,7 @@ cdef int merge_short(Words* words, const Words* other, size_t part, LateWords* l
 
 cdef int merge_long(Words* words, const Words* other, size_t part, LateWords* late) except -1 nogil:
     """Enter a part of a table's longer words."""
-    cdef Range source = find_range(other.n_index, part)
+    cdef PartRange source = find_range(other.n_index, part)
     cdef LongKey batch[BATCH_WORDS]
     cdef size_t i, n = 0
     for i in range(source.begin, source.end):
@@ -150,7 +150,7 @@ cdef int merge_long(Words* words, const Words* other, size_t part, LateWords* la
 
 cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, LateWords* late) except -1 nogil:
     """Enter n long words; `word` of each points to its LongWord."""
-    cdef Range target = find_range(words.n_index, part)
+    cdef PartRange target = find_range(words.n_index, part)
     cdef size_t i, first
     cdef const LongWord* entry
     cdef LongSlot* slot

@@ -29,7 +29,7 @@ cdef struct Batch:            # pretokens that are about to be counted
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
     count_t count
-    uint64_t first_position   # the corpus_position of its first occurrence
+    uint64_t first_position   # the position in the corpus of its first occurrence
 
 cdef struct LongWord:         # a longer word in the arena; its bytes follow, padded to whole granules
     count_t count

@@ -1,4 +1,4 @@
-"""The table of word counts: distinct byte strings, the count of each, and the corpus_position of its first occurrence.
+"""The table of word counts: distinct byte strings, the count of each, and the position of its first occurrence.
 
 Two hash tables with linear probing. A word of at most 15 bytes is stored in its slot; a longer one in an arena, which
 an index of hashes points into. Each word keeps the smallest position at which it occurs, so tables filled from parts of
@@ -146,7 +146,7 @@ cdef class WordTable:
     ) except -1 nogil:
         """Add the pretokens of `text[start:end]` to a batch, which is counted when it is full.
 
-        `text` has `size` bytes that may be read, and is at `corpus_position` of the corpus.
+        `text` has `size` bytes that may be read, and begins at `corpus_position`.
         """
         cdef Cursor cursor
         open_cursor(&cursor, scanner, text, start, end)
@@ -172,7 +172,7 @@ cdef class WordTable:
     def count_spans(
         self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t corpus_position
     ):
-        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `corpus_position` of the corpus."""
+        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` begins at `corpus_position`."""
         cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size, False)
         if size == 0:

@@ -33,7 +33,7 @@ from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_int, describe
 from bpe.research.runs import LETTER_PATTERN, find_runs, read_counted_runs
-from bpe.research.seeds import SEED_COUNT, Seeds, make_job
+from bpe.research.seeds import SEED_COUNT, Seeds, make_seeded_job
 from bpe.text.matching import compile_pattern
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -109,7 +109,7 @@ def train_boundless(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_job(config, seeds).run(partial(_learn, transition, eligible))
+    return make_seeded_job(config, seeds).run(partial(_learn, transition, eligible))
 
 
 def _check_options(transition: int | None, eligible: object, config: TrainConfig, source: object) -> None:
@@ -193,9 +193,9 @@ def _truncate_to(word_phase: LearnedMerges, size: int) -> LearnedMerges:
     n_removed = len(word_phase.spec.vocabulary) - size
     if n_removed <= 0:
         return word_phase
-    n_kept = len(word_phase.counts) - n_removed
+    n_kept = len(word_phase.merge_counts) - n_removed
     training = replace(word_phase.training, merges=n_kept, stopped=None)
-    return LearnedMerges(truncate(word_phase.spec, size), training, word_phase.counts[:n_kept])
+    return LearnedMerges(truncate(word_phase.spec, size), training, word_phase.merge_counts[:n_kept])
 
 
 def _learn_across(
@@ -219,7 +219,7 @@ def _learn_across(
 
     """
     start_time = time.perf_counter()
-    n_word_merges = len(word_phase.counts)
+    n_word_merges = len(word_phase.merge_counts)
     max_merges = config.vocab_size - (len(word_phase.spec.vocabulary) - n_word_merges)
     if two_stages and n_word_merges >= max_merges:  # no room for supermerges
         return replace(word_phase.spec, n_merges_within_words=n_word_merges), word_phase.training
@@ -227,7 +227,7 @@ def _learn_across(
     with progress_note(config.progress, "index"):
         trainer, n_runs = _start_run_trainer(job, counted_runs, word_phase.spec, config, max_merges)
         del counted_runs
-    word_merge_counts = np.full(n_word_merges, SEED_COUNT) if two_stages else word_phase.counts
+    word_merge_counts = np.full(n_word_merges, SEED_COUNT) if two_stages else word_phase.merge_counts
     n_supermerges = 0
     if n_runs:
         n_word_merges, n_supermerges = _interleave_merges(

@@ -27,7 +27,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, borrow_arrays, empty_like
 from bpe.errors import check_int, describe, short_repr
-from bpe.research.seeds import Seeds, begin_with_seeds, make_job
+from bpe.research.seeds import Seeds, begin_with_seeds, make_seeded_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import compute_fingerprint, describe_count_settings
@@ -121,7 +121,7 @@ def train_parity(
     if config.rules.veto is not None:
         raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
     rule = ParityRule(dev, ratios, global_merges, window_size, alpha)
-    return make_job(config, seeds).run(partial(_learn, rule, seeds))
+    return make_seeded_job(config, seeds).run(partial(_learn, rule, seeds))
 
 
 def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:

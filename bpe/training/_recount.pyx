@@ -327,8 +327,8 @@ cdef int take_tables(Recount* job) except -1 nogil:
 cdef void begin_dense_lists(Recount* job) noexcept nogil:
     """Turn the tables' counts into cursors: where the positions of each pair go, a part's after earlier parts'.
 
-    A listed pair's cursor is first stored as -1 - start, so that the second loop, over all pairs, tells it from a count;
-    a count becomes the part's spare cell.
+    A listed pair's cursor is first stored as -1 - start, so that the second loop, over all pairs, tells it from a
+    count, which becomes the part's spare cell.
     """
     cdef const TrackedPairs* pairs = job.pairs[0]
     cdef size_t i, index, start, n = job.state.tokens.n

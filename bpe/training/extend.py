@@ -62,7 +62,7 @@ def extend(
             `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer,
             special_tokens=tok.special_tokens)`.
         vocab_size: the number of tokens of the result, those of `tok` included. New ids follow the largest id of `tok`.
-        min_frequency: merge no pair that occurs less often.
+        min_frequency: merge no pair that occurs fewer times than this.
         superwords: learn tokens that reach across words: `counts` are those of its `count_words(2, ...)`, the result
             has its pretokenizer, and its `transition` and `first_pretokenizer` are ignored.
         rules: as for `bpe.train`; tokens of `tok` that break them stay.
@@ -223,7 +223,7 @@ def make_continuing_trainer(
     words = _encode_words(words, spec, ids, excluded_ids, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     is_word_end = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
-    lengths = _measure_tokens(spec)
+    lengths = _count_token_symbols(spec)
     is_reserved = (vocabulary.kinds == SPECIAL) | _find_unproduced_parts(spec, lengths)
     tokens = [
         (token, bool(is_word_end[token_id]), bool(is_reserved[token_id]), int(lengths[token_id]))
@@ -274,8 +274,8 @@ def _encode_words(
     return WordArrays(blob, 4 * offsets, words.counts, NO_SYMBOL_COUNTS, NO_SYMBOL_COUNTS, len(blob) // 4, is_mapped)
 
 
-def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """Measure, in symbols and by id, each token that is a symbol or the result of a merge; 0 for the others."""
+def _count_token_symbols(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """Count the symbols, by id, of each token that is a symbol or the result of a merge; 0 for the others."""
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
     occurs[spec.merge_results] = True

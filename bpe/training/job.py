@@ -40,13 +40,13 @@ class LearnedMerges(NamedTuple):
     Attributes:
         spec: the tokenizer.
         training: the record of the training.
-        counts: int64: the count of each merge's pair when it was merged.
+        merge_counts: int64: the count of each merge's pair when it was merged.
 
     """
 
     spec: TokenizerSpec
     training: Training
-    counts: NDArray[np.int64]
+    merge_counts: NDArray[np.int64]
 
 
 class TrainingJob:
