@@ -31,7 +31,7 @@ _UNPRINTABLE = (
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""A text for terminals and logs: characters that these obey or hide are spelled as in Python, but those in `keep`.
+    r"""Spell the characters of a text that terminals and logs obey or hide as in Python, but those in `keep`.
 
     >>> print(printable("a\x1b[2Jb\u202e\n"), printable("a\tb\x00", keep="\t"))
     a\x1b[2Jb\u202e\x0a a	b\x00
@@ -59,7 +59,7 @@ def _make_printable(record: logging.LogRecord) -> bool:
 
 @cache
 def get_log(name: str = "bpe") -> logging.Logger:
-    """The library's log, or a part of it, made and set up at its first use: most processes write nothing to it."""
+    """Return the library's log, or a part of it, set up at its first use: most processes write nothing to it."""
     import logging
 
     log = logging.getLogger(name)
@@ -114,7 +114,7 @@ def with_path(path: str | os.PathLike[str] | None, part: str | None = None) -> I
 
 
 def short_repr(value: object, limit: int = 60) -> str:
-    """The repr of a value for an error message, truncated to `limit` characters.
+    """Return the repr of a value for an error message, truncated to `limit` characters.
 
     >>> short_repr("a" * 100, limit=10)
     "'aaaaaaaa…"
@@ -124,7 +124,7 @@ def short_repr(value: object, limit: int = 60) -> str:
 
 
 def with_article(value: object) -> str:
-    """The name of a value's type with its article, for an error message.
+    """Return the name of a value's type with its article, for an error message.
 
     >>> with_article("a"), with_article(3)
     ('a str', 'an int')
@@ -134,7 +134,7 @@ def with_article(value: object) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """A number and a noun, the noun in the plural where needed.
+    """Spell a number and a noun, the noun in the plural where needed.
 
     >>> pluralize(0, "merge"), pluralize(1, "merge"), pluralize(2, "merge")
     ('0 merges', '1 merge', '2 merges')
@@ -143,7 +143,7 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def describe(value: object) -> str:
-    """A value and its type, for an error message.
+    """Describe a value and its type, for an error message.
 
     >>> describe(3), describe(None)
     ('3, an int', 'None')

@@ -153,7 +153,7 @@ class Tokenizer:
         seed: int | None = None,
         template: bool = False,
     ) -> NDArray[np.uint32]:
-        """The ids of one text, as a 1-D uint32 array.
+        """Encode one text: its ids, as a 1-D uint32 array.
 
         By default the name of a special token in the text is ordinary text: it does not become its id, and it is no
         error.
@@ -204,7 +204,7 @@ class Tokenizer:
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
     ) -> NDArray[np.uint32]:
-        """The ids of a text made of trusted and untrusted spans: special tokens are found in trusted spans only.
+        """Encode a text made of trusted and untrusted spans: special tokens are found in trusted spans only.
 
         The spans are encoded as one text: a word may begin in one span and end in the next. A special token is found
         only if all of it lies in one span.
@@ -235,7 +235,7 @@ class Tokenizer:
         template: bool = False,
         convention: Convention = "whole",
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The ids of one text, and where in it each token begins and ends.
+        """Encode one text: its ids, and where in it each token begins and ends.
 
         Args:
             text: as for `encode`.
@@ -301,7 +301,7 @@ class Tokenizer:
 
     @with_fast_truncate
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
-        """The beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
+        """Return the beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
 
         The text is cut where a token ends. A character that the cut would break is left out. If the beginning has more
         tokens when it is encoded by itself, it is shortened further.
@@ -339,7 +339,7 @@ class Tokenizer:
         seed: int | None = None,
         template: bool = False,
     ) -> TokenBatch:
-        """The ids of many texts in one flat array, the same ids as `encode` gives for each.
+        """Encode many texts: their ids in one flat array, the same as `encode` gives for each.
 
         Args:
             texts: an iterable of str or bytes, or an Arrow array of strings (a null is an empty text), whose texts
@@ -406,7 +406,7 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> TokenBatch:
-        r"""The ids of the documents in files, in one flat array.
+        r"""Encode the documents in files: their ids in one flat array.
 
         Files are read in blocks while they are encoded, so that little memory is needed in addition to the ids. A file
         that grows during the call is read up to the size that it had when it was opened. If the tokenizer has a
@@ -461,7 +461,7 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> Iterator[NDArray[np.uint32]]:
-        """The ids of a text that arrives in chunks, as arrays; together they are the ids of the whole text.
+        """Encode a text that arrives in chunks: its ids as arrays; together they are the ids of the whole text.
 
         A chunk may end anywhere: in a word, in a special token, in a character's bytes. The memory needed is that of
         one chunk and of the longest stretch without a safe split point, which is seldom more than a line.
@@ -522,7 +522,7 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> int | NDArray[np.int64]:
-        """The number of ids that `encode` would give, an int for one text and an int64 array for several.
+        """Count the ids that `encode` would give: an int for one text and an int64 array for several.
 
         Args:
             text: one text as for `encode`, or several as for `encode_batch`.
@@ -581,7 +581,7 @@ class Tokenizer:
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
     ) -> list[Any]:
-        r"""The tokens of a text as bytes in a byte model and as str in a character model, end-of-word marks included.
+        r"""Return the tokens of a text, bytes in a byte model and str in a character model, end-of-word marks included.
 
         A symbol without an id, if there is no unknown token, is its own token here.
 
@@ -613,7 +613,7 @@ class Tokenizer:
         return list_tokens(self._engine, text, allowed, as_text)
 
     def explain(self, text: TextLike) -> str:
-        """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.
+        """Describe how a text becomes its tokens, with each word and every merge in it, for people to read.
 
         A special token's name in the text is ordinary text.
 
@@ -631,7 +631,7 @@ class Tokenizer:
         return explain(self._engine, text)
 
     def show(self, text: TextLike, *, allowed_special: Allowed = (), max_tokens: int = 2000) -> TokenView:
-        """The tokens of a text in colours: in a notebook, each shows its id, bytes and rank under the pointer.
+        """Show the tokens of a text in colours: in a notebook, each shows its id, bytes and rank under the pointer.
 
         On a terminal that shows colours (NO_COLOR, FORCE_COLOR and CLICOLOR are honoured) they have coloured
         backgrounds; elsewhere `|` separates them.
@@ -654,7 +654,7 @@ class Tokenizer:
         return show(self, text, allowed_special, max_tokens)
 
     def _repr_html_(self) -> str:
-        """A card with the tokenizer's facts, for notebooks."""
+        """Make a card with the tokenizer's facts, for notebooks."""
         from bpe.drawing import draw_card
 
         return draw_card(self)
@@ -672,7 +672,7 @@ class Tokenizer:
     def decode(
         self, ids: Ids, errors: str = "replace", *, skip_special: bool = False, skip_invalid: bool = False
     ) -> str:
-        """The text of a sequence of ids.
+        """Decode a sequence of ids to text.
 
         Args:
             ids: a list of int, or an array of an integer type, 1-D.
@@ -702,7 +702,7 @@ class Tokenizer:
 
     @with_fast_decode
     def decode_bytes(self, ids: Ids, *, skip_special: bool = False, skip_invalid: bool = False) -> bytes:
-        """The bytes of a sequence of ids.
+        """Decode a sequence of ids to bytes.
 
         An end-of-word mark becomes a space, except at the end of the text, where it becomes nothing.
 
@@ -728,7 +728,7 @@ class Tokenizer:
         skip_special: bool = False,
         skip_invalid: bool = False,
     ) -> list[str]:
-        """The text of each sequence of ids.
+        """Decode each sequence of ids to text.
 
         Args:
             batch: a `TokenBatch` (the fastest), or an iterable of what `decode` takes.
@@ -762,7 +762,7 @@ class Tokenizer:
     def decoder(
         self, *, skip_invalid: bool = False, skip_special: bool = False, prompt: Ids | None = None
     ) -> IncrementalDecoder:
-        """A decoder for ids that come one by one: it returns text as soon as its characters are complete.
+        """Make a decoder for ids that come one by one: it returns text as soon as its characters are complete.
 
         Args:
             skip_invalid: as for `decode`.
@@ -911,7 +911,7 @@ class Tokenizer:
         return dict(self._spec.roles)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes of a token, an end-of-word mark included.
+        """Return the bytes of a token, an end-of-word mark included.
 
         Args:
             token_id: its id.
@@ -935,7 +935,7 @@ class Tokenizer:
         return self._spec.vocabulary[checked_id]
 
     def token_id(self, token: str | bytes) -> int:
-        """The id of a token.
+        """Return the id of a token.
 
         Args:
             token: its bytes, or the same as str; a special token or the unknown token by its name.
@@ -968,7 +968,7 @@ class Tokenizer:
         return {token: token_id for token_id, token in self._spec.vocabulary.items(SPECIAL)}
 
     def vocab(self) -> dict[Any, int]:
-        """All tokens with their ids, in the order of ids, special tokens included.
+        """Return all tokens with their ids, in the order of ids, special tokens included.
 
         Tokens are bytes in a byte model and str in a character model.
 
@@ -1008,7 +1008,7 @@ class Tokenizer:
     # Other vocabularies -----------------------------------------------------------------------------------------------
 
     def truncate_vocab(self, vocab_size: int, *, renumber: bool = True) -> tuple[Tokenizer, NDArray[np.int32]]:
-        """The tokenizer with fewer tokens, as training to that size would have given, and a table of the new ids.
+        """Make the tokenizer with fewer tokens, as training to that size would have given, and a table of the new ids.
 
         The tokens of the last merges are removed. Special tokens, the unknown token and the alphabet stay.
         `without_tokens` removes chosen tokens, and `bpe.prune` those that a corpus needs least.
@@ -1042,7 +1042,7 @@ class Tokenizer:
     def without_tokens(
         self, tokens: Iterable[int | str], *, renumber: bool = True
     ) -> tuple[Tokenizer, NDArray[np.int32]]:
-        """The tokenizer without some of its tokens, and a table of the new ids.
+        """Make the tokenizer without some of its tokens, and a table of the new ids.
 
         The merges that make or use a removed token are removed. A token that no remaining merge makes is removed too,
         and so on: without "lo" there is no "low", unless "l" and "ow" make it as well. Everything else stays, in its
@@ -1082,7 +1082,7 @@ class Tokenizer:
         return self._shrink(editing.without_tokens(self._spec, tokens), renumber)
 
     def _shrink(self, spec: TokenizerSpec, renumber: bool) -> tuple[Tokenizer, NDArray[np.int32]]:
-        """The tokenizer of a spec with some of this one's tokens, and for each id the new one."""
+        """Make the tokenizer of a spec with some of this one's tokens, and for each id the new one."""
         from bpe.vocab import editing
 
         first_id = editing.find_first_id(self._spec) if renumber else None
@@ -1118,7 +1118,7 @@ class Tokenizer:
         return with_specials(self, with_tokens(self._spec, special, added))
 
     def unreachable(self) -> NDArray[np.int64]:
-        """The ids that encoding never produces; int64, ascending.
+        """Find the ids that encoding never produces; int64, ascending.
 
         Each token that is not listed occurs in the ids of some word. Whether the pretokenizer and the normalizer can
         produce that word is not considered.
@@ -1135,7 +1135,7 @@ class Tokenizer:
     def clip_rows(
         self, texts: str | Iterable[str], context_length: int = 77, truncate: bool = False
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The input of CLIP: for each text a row with the start token, the text's ids, the end token, and zeros.
+        """Make the input of CLIP: for each text a row with the start token, the text's ids, the end token, and zeros.
 
         As in OpenAI's CLIP, the names of the two special tokens in a text become their ids, but only where CLIP's
         pattern finds them as words.
@@ -1244,7 +1244,7 @@ class Tokenizer:
         token: str | bool | None = None,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
-        """The tokenizer of a repository on the Hugging Face Hub, such as "openai-community/gpt2".
+        """Load the tokenizer of a repository on the Hugging Face Hub, such as "openai-community/gpt2".
 
         Its files are taken from the cache of `huggingface_hub` (extra `hub`), or else downloaded and put there: the
         tokenizer.json and the configuration that has the roles of its special tokens, or else the files of another
@@ -1282,7 +1282,7 @@ class Tokenizer:
         force: bool = False,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
-        r"""The tokenizer of an OpenAI rank file (gzipped or not), with tiktoken's ids.
+        r"""Read the tokenizer of an OpenAI rank file (gzipped or not), with tiktoken's ids.
 
         Args:
             path: the file: on each line a token in base64, a space and its rank.
@@ -1323,7 +1323,7 @@ class Tokenizer:
         normalizer: Normalizer | str | None = None,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
-        """The byte-level tokenizer of a vocabulary and merges: in memory, or in a `vocab.json` and a `merges.txt`.
+        """Make the byte-level tokenizer of a vocabulary and merges: in memory, or in a `vocab.json` and a `merges.txt`.
 
         `load` reads a folder with both files, and with the configuration that says the rest.
 
@@ -1382,7 +1382,7 @@ class Tokenizer:
         force: bool = False,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
-        """CLIP's tokenizer from its merge list (`bpe_simple_vocab_16e6.txt`, gzipped or not).
+        """Read CLIP's tokenizer from its merge list (`bpe_simple_vocab_16e6.txt`, gzipped or not).
 
         The defaults give what OpenAI's CLIP gives.
 
@@ -1462,14 +1462,14 @@ def check_tokenizer(tokenizer: object) -> None:
 
 
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
-    """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
+    """Make the tokenizer of a spec with more special tokens than a tokenizer, after its ids; it shares the tables."""
     extended = Tokenizer.__new__(Tokenizer)
     extended._set(spec, tokenizer._engine.with_specials(spec))
     return extended
 
 
 def _cache_bytes(cache_memory: int | str | None) -> int:
-    """The argument `cache_memory` in bytes."""
+    """Convert the argument `cache_memory` to bytes."""
     from bpe.base.memory_limits import parse_byte_count
 
     return CACHE_MEMORY if cache_memory is None else parse_byte_count("cache_memory", cache_memory, 0)

@@ -17,8 +17,8 @@ from bpe.base._memory cimport grow_array, hash_key, prefetch
 from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport byte_t
 from bpe.count._word_table cimport (
-    BATCH_WORDS, MAX_UNITS, LongKey, LongSlot, LongWord, Slot, Words, WordTable, add_to_long_word, add_to_slot,
-    count_units, find_long_slot, find_slot,
+    BATCH_WORDS, MAX_GRANULES, LongKey, LongSlot, LongWord, Slot, Words, WordTable, add_to_long_word, add_to_slot,
+    count_granules, find_long_slot, find_slot,
 )
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -33,21 +33,21 @@ cdef struct LateWords:        # words that a thread could not enter in the range
     LongKey* long_words       # in the arenas of their tables
     size_t n_short, n_long, short_capacity, long_capacity
 
-cdef struct Merge:            # of other tables into one
+cdef struct TableMerge:       # of other tables into one
     Words* words              # its words
     const Words** others      # theirs
     size_t n_others
     size_t next_part          # which no thread has begun
     LateWords late[MAX_PARTS]  # by thread
 
-cdef struct Range:            # of the slots of a part, or of the entries of its index
+cdef struct PartRange:        # of the slots of a part, or of the entries of its index
     size_t begin
     size_t end
     size_t stop               # `end`, or 0 after the last one
 
 
-cdef inline Range find_range(size_t n, size_t part) noexcept nogil:
-    return Range(n // N_PARTS * part, n // N_PARTS * (part + 1), n // N_PARTS * (part + 1) & (n - 1))
+cdef inline PartRange find_range(size_t n, size_t part) noexcept nogil:
+    return PartRange(n // N_PARTS * part, n // N_PARTS * (part + 1), n // N_PARTS * (part + 1) & (n - 1))
 
 
 def merge_tables(WordTable table not None, list others not None, Team team not None):
@@ -59,11 +59,11 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
         ValueError: for counts that sum to more than 2**63 - 1.
 
     """
-    cdef Merge job
+    cdef TableMerge job
     cdef WordTable other
-    cdef size_t n_units = table.words.arena_units, capacity = 0
+    cdef size_t n_granules = table.words.arena_granules, capacity = 0
     cdef int thread
-    memset(&job, 0, sizeof(Merge))
+    memset(&job, 0, sizeof(TableMerge))
     job.words = &table.words
     try:
         job.others = <const Words**>grow_array(NULL, &capacity, len(others), sizeof(Words*))
@@ -71,11 +71,11 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
             table.count_more(other.total)
             table.check_overflow()
             table.counted_until = max(table.counted_until, other.counted_until)
-            n_units += other.words.arena_units
+            n_granules += other.words.arena_granules
             job.others[job.n_others] = &other.words
             job.n_others += 1
         n_short, n_long = estimate_distinct_words([table, *others])
-        table.reserve(n_short, n_long, min(n_units, <size_t>MAX_UNITS))
+        table.reserve(n_short, n_long, min(n_granules, <size_t>MAX_GRANULES))
         with nogil:
             team.share(team.size, merge_parts, &job)
             for thread in range(team.size):
@@ -89,7 +89,7 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
 
 cdef int merge_parts(void* data, int thread) except -1 nogil:
     """Enter the words of one part after the other, until all parts are begun."""
-    cdef Merge* job = <Merge*>data
+    cdef TableMerge* job = <TableMerge*>data
     cdef size_t i, part = fetch_add(&job.next_part, 1)
     while part < N_PARTS:
         for i in range(job.n_others):
@@ -101,7 +101,7 @@ cdef int merge_parts(void* data, int thread) except -1 nogil:
 
 cdef int merge_short(Words* words, const Words* other, size_t part, LateWords* late) except -1 nogil:
     """Enter a part of a table's words of at most 15 bytes."""
-    cdef Range target = find_range(words.n_slots, part), source = find_range(other.n_slots, part)
+    cdef PartRange target = find_range(words.n_slots, part), source = find_range(other.n_slots, part)
     cdef size_t i, n_new = 0
     cdef uint64_t word_hash
     cdef const Slot* word
@@ -131,13 +131,13 @@ cdef int merge_short(Words* words, const Words* other, size_t part, LateWords* l
 
 cdef int merge_long(Words* words, const Words* other, size_t part, LateWords* late) except -1 nogil:
     """Enter a part of a table's longer words."""
-    cdef Range source = find_range(other.n_index, part)
+    cdef PartRange source = find_range(other.n_index, part)
     cdef LongKey batch[BATCH_WORDS]
     cdef size_t i, n = 0
     for i in range(source.begin, source.end):
-        if other.index[i].unit == 0:
+        if other.index[i].granule == 0:
             continue
-        batch[n].word = <const byte_t*>(other.arena + other.index[i].unit - 1)
+        batch[n].word = <const byte_t*>(other.arena + other.index[i].granule - 1)
         batch[n].word_hash = other.index[i].word_hash
         prefetch(batch[n].word)
         prefetch(batch[n].word + 64)
@@ -150,15 +150,15 @@ cdef int merge_long(Words* words, const Words* other, size_t part, LateWords* la
 
 cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, LateWords* late) except -1 nogil:
     """Enter n long words; `word` of each points to its LongWord."""
-    cdef Range target = find_range(words.n_index, part)
+    cdef PartRange target = find_range(words.n_index, part)
     cdef size_t i, first
     cdef const LongWord* entry
     cdef LongSlot* slot
     for i in range(n):
         first = batch[i].word_hash >> words.index_shift
-        if target.begin <= first < target.end and words.index[first].unit != 0:
-            prefetch(words.arena + words.index[first].unit - 1)
-            prefetch(words.arena + words.index[first].unit + 7)
+        if target.begin <= first < target.end and words.index[first].granule != 0:
+            prefetch(words.arena + words.index[first].granule - 1)
+            prefetch(words.arena + words.index[first].granule + 7)
         entry = <const LongWord*>batch[i].word
         batch[i].word, batch[i].size = <const byte_t*>(entry + 1), entry.size
         batch[i].count, batch[i].corpus_position = entry.count, entry.first_position
@@ -166,8 +166,8 @@ cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, L
         slot = NULL
         if target.begin <= batch[i].word_hash >> words.index_shift < target.end:
             slot = find_long_slot(words, &batch[i], target.stop)
-        if slot != NULL and slot.unit != 0:
-            add_to_long_word(<LongWord*>(words.arena + slot.unit - 1), batch[i].count, batch[i].corpus_position)
+        if slot != NULL and slot.granule != 0:
+            add_to_long_word(<LongWord*>(words.arena + slot.granule - 1), batch[i].count, batch[i].corpus_position)
         elif slot == NULL or not write_long_word(words, slot, &batch[i]):
             late.long_words = <LongKey*>grow_array(
                 late.long_words, &late.long_capacity, late.n_long + 1, sizeof(LongKey)
@@ -179,14 +179,14 @@ cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, L
 
 cdef bint write_long_word(Words* words, LongSlot* slot, const LongKey* word) noexcept nogil:
     """Write a new word to the arena, and its index entry; False if the arena has no room."""
-    cdef size_t n_units = count_units(word.size), unit = fetch_add(&words.arena_units, n_units)
-    cdef LongWord* entry = <LongWord*>(words.arena + unit)
-    if unit + n_units > words.arena_capacity:              # nor has it for what other threads add meanwhile
-        fetch_add(&words.arena_units, -n_units)
+    cdef size_t n_granules = count_granules(word.size), granule = fetch_add(&words.arena_granules, n_granules)
+    cdef LongWord* entry = <LongWord*>(words.arena + granule)
+    if granule + n_granules > words.arena_capacity:     # nor has it for what other threads add meanwhile
+        fetch_add(&words.arena_granules, -n_granules)
         return False
     entry[0] = LongWord(word.count, word.corpus_position, word.size)
     memcpy(entry + 1, word.word, word.size)
-    slot[0] = LongSlot(word.word_hash, <uint32_t>(unit + 1))
+    slot[0] = LongSlot(word.word_hash, <uint32_t>(granule + 1))
     fetch_add(&words.n_long_words, 1)
     return True
 
@@ -230,7 +230,7 @@ cdef tuple sample_hashes(const Words* words):
             short_words[n_short] = hash_key(words.slots[i].key)
             n_short += 1
     for i in range(n_index):
-        if words.index[i].unit != 0:
+        if words.index[i].granule != 0:
             long_words[n_long] = words.index[i].word_hash
             n_long += 1
     return short_hashes[:n_short], long_hashes[:n_long]

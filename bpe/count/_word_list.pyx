@@ -28,7 +28,7 @@ cdef enum:
 
 cdef struct Item:             # a word
     uint64_t position
-    int64_t place             # a slot's index, or -1 - the unit of a longer word
+    int64_t place             # a slot's index, or -1 - the granule of a longer word
 
 cdef enum Step:               # what the threads do
     COUNT = 0
@@ -80,12 +80,12 @@ cdef size_t select(const Listing* listing, int thread, Item* items) noexcept nog
             n += 1
     for i in range(listing.words.n_index * thread // n_threads, last):
         if items != NULL:
-            prefetch(listing.words.arena + listing.words.index[min(i + INDEX_PREFETCH_DISTANCE, last - 1)].unit)
-        if listing.words.index[i].unit != 0 and is_in_part(listing, listing.words.index[i].word_hash):
+            prefetch(listing.words.arena + listing.words.index[min(i + INDEX_PREFETCH_DISTANCE, last - 1)].granule)
+        if listing.words.index[i].granule != 0 and is_in_part(listing, listing.words.index[i].word_hash):
             if items != NULL:
                 items[n] = Item(
-                    (<const LongWord*>(listing.words.arena + listing.words.index[i].unit - 1)).first_position,
-                    -<int64_t>listing.words.index[i].unit,
+                    (<const LongWord*>(listing.words.arena + listing.words.index[i].granule - 1)).first_position,
+                    -<int64_t>listing.words.index[i].granule,
                 )
             n += 1
     return n

@@ -15,8 +15,8 @@ from libc.string cimport memcmp
 
 cdef enum:
     BATCH_WORDS = 256         # pretokens scanned, hashed and prefetched before they are counted
-    UNIT_BYTES = 8            # bytes of a unit of the arena
-    MAX_UNITS = 0xFFFFFFFF    # of an arena
+    GRANULE_BYTES = 8         # bytes of a granule of the arena
+    MAX_GRANULES = 0xFFFFFFFF  # of an arena
 
 cdef struct Batch:            # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
@@ -29,16 +29,16 @@ cdef struct Batch:            # pretokens that are about to be counted
 cdef struct Slot:             # a word of at most 15 bytes; empty where key.hi is 0
     Key key
     count_t count
-    uint64_t first_position   # the corpus_position of its first occurrence
+    uint64_t first_position   # the position in the corpus of its first occurrence
 
-cdef struct LongWord:         # a longer word in the arena; its bytes follow, padded to whole units
+cdef struct LongWord:         # a longer word in the arena; its bytes follow, padded to whole granules
     count_t count
     uint64_t first_position
     size_t size
 
-cdef struct LongSlot:         # an index entry; empty where unit is 0
+cdef struct LongSlot:         # an index entry; empty where granule is 0
     uint32_t word_hash        # the upper half of the hash: selects the entry, and is compared before the bytes
-    uint32_t unit             # the offset of its LongWord in the arena, in units of 8 bytes, plus 1
+    uint32_t granule          # the offset of its LongWord in the arena, in granules of 8 bytes, plus 1
 
 cdef struct LongKey:          # a longer word that is looked up or about to be counted
     const byte_t* word
@@ -58,7 +58,7 @@ cdef struct Words:            # all distinct words
     int index_shift           # a long word's first entry is its word_hash >> index_shift
     size_t n_long_words
     uint64_t* arena           # LongWords
-    size_t arena_units
+    size_t arena_granules
     size_t arena_capacity
 
 
@@ -85,19 +85,19 @@ cdef class WordTable:
     ) except -1 nogil
     cdef bint count_more(self, count_t count) noexcept nogil
     cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t corpus_position) except -1 nogil
-    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_units) except -1 nogil
+    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_granules) except -1 nogil
     cdef int grow_slots(self, int doublings) except -1 nogil
     cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil
     cdef int insert_long(self, const LongKey* word) except -1 nogil
     cdef LongWord* reserve_long_word(self, size_t size) except NULL nogil
-    cdef int grow_arena(self, size_t units) except -1 nogil
+    cdef int grow_arena(self, size_t granules) except -1 nogil
     cdef int grow_index(self, int doublings) except -1 nogil
     cdef int check_overflow(self) except -1
 
 
-cdef inline size_t count_units(size_t size) noexcept nogil:
-    """Count the arena units that a word of `size` bytes takes."""
-    return (sizeof(LongWord) + size + UNIT_BYTES - 1) // UNIT_BYTES
+cdef inline size_t count_granules(size_t size) noexcept nogil:
+    """Count the arena granules that a word of `size` bytes takes."""
+    return (sizeof(LongWord) + size + GRANULE_BYTES - 1) // GRANULE_BYTES
 
 
 cdef inline Slot* find_slot(Words* words, Key key, uint64_t word_hash, size_t stop) noexcept nogil:
@@ -115,8 +115,8 @@ cdef inline LongSlot* find_long_slot(Words* words, const LongKey* word, size_t s
     """Find the index entry of a long word, or the empty one to enter it in; NULL if entry `stop` is reached."""
     cdef size_t mask = words.n_index - 1, slot = word.word_hash >> words.index_shift
     cdef const LongWord* entry
-    while words.index[slot].unit != 0:
-        entry = <LongWord*>(words.arena + words.index[slot].unit - 1)
+    while words.index[slot].granule != 0:
+        entry = <LongWord*>(words.arena + words.index[slot].granule - 1)
         if words.index[slot].word_hash == word.word_hash and entry.size == word.size:
             if memcmp(entry + 1, word.word, word.size) == 0:
                 break

@@ -1,4 +1,4 @@
-"""The table of word counts: distinct byte strings, the count of each, and the corpus_position of its first occurrence.
+"""The table of word counts: distinct byte strings, the count of each, and the position of its first occurrence.
 
 Two hash tables with linear probing. A word of at most 15 bytes is stored in its slot; a longer one in an arena, which
 an index of hashes points into. Each word keeps the smallest position at which it occurs, so tables filled from parts of
@@ -51,7 +51,7 @@ cdef inline LongKey make_long_key(
 
 cdef inline size_t measure_words(const Words* words) noexcept nogil:
     """Count the bytes of memory that words take."""
-    return words.n_slots * sizeof(Slot) + words.n_index * sizeof(LongSlot) + words.arena_units * UNIT_BYTES
+    return words.n_slots * sizeof(Slot) + words.n_index * sizeof(LongSlot) + words.arena_granules * GRANULE_BYTES
 
 
 cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
@@ -77,7 +77,7 @@ cdef class WordTable:
     def __dealloc__(self):
         release(self.words.slots, self.words.n_slots * sizeof(Slot))
         release(self.words.index, self.words.n_index * sizeof(LongSlot))
-        release(self.words.arena, self.words.arena_capacity * UNIT_BYTES)
+        release(self.words.arena, self.words.arena_capacity * GRANULE_BYTES)
 
     def __len__(self):
         return self.words.n_short + self.words.n_long_words
@@ -146,7 +146,7 @@ cdef class WordTable:
     ) except -1 nogil:
         """Add the pretokens of `text[start:end]` to a batch, which is counted when it is full.
 
-        `text` has `size` bytes that may be read, and is at `corpus_position` of the corpus.
+        `text` has `size` bytes that may be read, and begins at `corpus_position`.
         """
         cdef Cursor cursor
         open_cursor(&cursor, scanner, text, start, end)
@@ -172,7 +172,7 @@ cdef class WordTable:
     def count_spans(
         self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t corpus_position
     ):
-        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `corpus_position` of the corpus."""
+        """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` begins at `corpus_position`."""
         cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size, False)
         if size == 0:
@@ -295,8 +295,8 @@ cdef class WordTable:
             self.grow_slots(1)
         return 0
 
-    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_units) except -1 nogil:
-        """Make room for so many words in all, and for so many units of long words."""
+    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_granules) except -1 nogil:
+        """Make room for so many words in all, and for so many granules of long words."""
         cdef int doublings = 0
         while n_short * 8 > (self.words.n_slots << doublings) * 5:
             doublings += 1
@@ -307,8 +307,8 @@ cdef class WordTable:
             doublings += 1
         if doublings:
             self.grow_index(doublings)
-        if n_units > self.words.arena_capacity:
-            self.grow_arena(n_units)
+        if n_granules > self.words.arena_capacity:
+            self.grow_arena(n_granules)
         return 0
 
     cdef int grow_slots(self, int doublings) except -1 nogil:
@@ -330,14 +330,14 @@ cdef class WordTable:
     cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil:
         """Count long words. The index entries of all of them are prefetched, then the words in the arena."""
         cdef Py_ssize_t i
-        cdef uint32_t unit
+        cdef uint32_t granule
         for i in range(n):
             prefetch(&self.words.index[words[i].word_hash >> self.words.index_shift])
         for i in range(n):
-            unit = self.words.index[words[i].word_hash >> self.words.index_shift].unit
-            if unit != 0:
-                prefetch(self.words.arena + unit - 1)
-                prefetch(self.words.arena + unit + 7)
+            granule = self.words.index[words[i].word_hash >> self.words.index_shift].granule
+            if granule != 0:
+                prefetch(self.words.arena + granule - 1)
+                prefetch(self.words.arena + granule + 7)
         for i in range(n):
             self.insert_long(&words[i])
         return 0
@@ -345,8 +345,8 @@ cdef class WordTable:
     cdef int insert_long(self, const LongKey* word) except -1 nogil:
         cdef LongSlot* slot = find_long_slot(&self.words, word, NO_STOP)
         cdef LongWord* entry
-        if slot.unit != 0:
-            add_to_long_word(<LongWord*>(self.words.arena + slot.unit - 1), word.count, word.corpus_position)
+        if slot.granule != 0:
+            add_to_long_word(<LongWord*>(self.words.arena + slot.granule - 1), word.count, word.corpus_position)
             return 0
         entry = self.reserve_long_word(word.size)
         entry[0] = LongWord(word.count, word.corpus_position, word.size)
@@ -359,26 +359,26 @@ cdef class WordTable:
 
     cdef LongWord* reserve_long_word(self, size_t size) except NULL nogil:
         """Reserve space at the arena's end for a word of `size` bytes."""
-        cdef size_t units = self.words.arena_units + count_units(size)
+        cdef size_t granules = self.words.arena_granules + count_granules(size)
         cdef LongWord* entry
-        if units > <size_t>MAX_UNITS:
+        if granules > <size_t>MAX_GRANULES:
             with gil:
                 raise MemoryError(
                     "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or use a "
                     "pretokenizer that makes shorter words"
                 )
-        if units > self.words.arena_capacity:
-            self.grow_arena(units)
-        entry = <LongWord*>(self.words.arena + self.words.arena_units)
-        self.words.arena_units = units
+        if granules > self.words.arena_capacity:
+            self.grow_arena(granules)
+        entry = <LongWord*>(self.words.arena + self.words.arena_granules)
+        self.words.arena_granules = granules
         return entry
 
-    cdef int grow_arena(self, size_t units) except -1 nogil:
-        """Make room for so many units, in whole pages: what threads free of the heap may stay with the process."""
-        cdef size_t capacity = max(self.words.arena_capacity + self.words.arena_capacity // 2, units)
+    cdef int grow_arena(self, size_t granules) except -1 nogil:
+        """Make room for so many granules, in whole pages: what threads free of the heap may stay with the process."""
+        cdef size_t capacity = max(self.words.arena_capacity + self.words.arena_capacity // 2, granules)
         self.words.arena = <uint64_t*>check_allocated(
-            grow_zeroed(self.words.arena, self.words.arena_capacity * UNIT_BYTES, capacity * UNIT_BYTES),
-            capacity * UNIT_BYTES, b"bytes of words",
+            grow_zeroed(self.words.arena, self.words.arena_capacity * GRANULE_BYTES, capacity * GRANULE_BYTES),
+            capacity * GRANULE_BYTES, b"bytes of words",
         )
         self.words.arena_capacity = capacity
         return 0
@@ -390,9 +390,9 @@ cdef class WordTable:
             allocate_zeroed(n_larger * sizeof(LongSlot)), n_larger, SLOTS_NAME
         )
         for i in range(self.words.n_index):
-            if self.words.index[i].unit != 0:
+            if self.words.index[i].granule != 0:
                 slot = self.words.index[i].word_hash >> shift
-                while index[slot].unit != 0:
+                while index[slot].granule != 0:
                     slot = (slot + 1) & (n_larger - 1)
                 index[slot] = self.words.index[i]
         release(self.words.index, self.words.n_index * sizeof(LongSlot))
@@ -421,7 +421,7 @@ cdef class WordTable:
             return find_slot(&self.words, key, hash_key(key), NO_STOP).count  # 0 in an empty slot
         long_key = make_long_key(data, size, 0, 0)
         slot = find_long_slot(&self.words, &long_key, NO_STOP)
-        return (<LongWord*>(self.words.arena + slot.unit - 1)).count if slot.unit != 0 else 0
+        return (<LongWord*>(self.words.arena + slot.granule - 1)).count if slot.granule != 0 else 0
 
     @property
     def memory(self):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from bpe.corpus.blocks import Block, PathLike, Position
     from bpe.corpus.sources import Sources
-    from bpe.count.files import Arrays
+    from bpe.count.files import CountedWords
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
@@ -163,7 +163,7 @@ def count_into(
                 if count_store is not None and (resume_position := rounds.peek_resume_position()) is not None:
                     assert files is not None
                     n_bytes = saved.n_bytes + rounds.n_bytes
-                    count_store.save_counts(
+                    count_store.save_partial_counts(
                         counts,
                         PartialCounts(tables.snapshot(), resume_position, rounds.count_bad_records(files), n_bytes),
                     )
@@ -213,7 +213,7 @@ class PartialCounts:
 
     """
 
-    words: Arrays
+    words: CountedWords
     resume_position: Position | None
     n_bad_records: int
     n_bytes: int
@@ -234,11 +234,11 @@ class CountStore(Protocol):
     def take_partial_counts(self) -> PartialCounts | None:
         """Take what was saved before, or None; called once."""
 
-    def is_due(self) -> bool:
+    def is_counts_save_due(self) -> bool:
         """Whether it is time to save."""
 
-    def save_counts(self, settings: WordCounts, partial_counts: PartialCounts) -> None:
-        """Save the words so far, which are counted as the settings say."""
+    def save_partial_counts(self, like: WordCounts, partial_counts: PartialCounts) -> None:
+        """Save the words so far, with the settings of `like`."""
 
 
 class _BlockRounds:
@@ -264,7 +264,7 @@ class _BlockRounds:
         for block in self._blocks:
             yield block
             if self._tables.memory_problem is not None or (
-                self._count_store is not None and self._count_store.is_due()
+                self._count_store is not None and self._count_store.is_counts_save_due()
             ):
                 return
         self.at_end = True
@@ -368,7 +368,7 @@ class ThreadTables:
                 with self._lock:
                     self.memory_problem = self.memory_problem or self._memory_check(*spill.sample(), N_PARTS)
 
-    def load(self, words: Arrays) -> None:
+    def load(self, words: CountedWords) -> None:
         """Load words that were counted before, in order of first appearance."""
         blob, offsets, counts = words
         for begin in range(0, len(counts), WORDS_PER_LOAD):
@@ -378,7 +378,7 @@ class ThreadTables:
                 part = blob[bounds[0] : bounds[-1]], bounds - bounds[0], counts[begin:end]
                 table.add_arrays(*part, np.arange(begin, end, dtype=np.uint64))
 
-    def snapshot(self) -> Arrays:
+    def snapshot(self) -> CountedWords:
         """Copy the words so far; the tables may be filled further."""
         merged = self.merge()
         if not isinstance(merged, WordTable):
@@ -386,7 +386,7 @@ class ThreadTables:
         self._idle.append(merged)
         return list_in_order(merged, self._threads)
 
-    def merge(self) -> WordTable | Arrays:
+    def merge(self) -> WordTable | CountedWords:
         """Merge all tables, by parts of the hashes of their words."""
         if sum(table.memory for table in self._idle) > self.max_table_bytes:
             self._start_spill()

@@ -79,7 +79,7 @@ class SealedFormat:
 
 COUNTS_FORMAT = SealedFormat(b"BPECOUNT", "a file of word counts", "the file is truncated or altered; count again")
 #: Words: their bytes end to end, offsets, counts.
-Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+CountedWords = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
 def pack_arrays(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> PackedArrays:
@@ -100,7 +100,7 @@ def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     return values.astype(dtype.newbyteorder("<"))
 
 
-def read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
+def read_arrays(data: memoryview, header: Mapping[str, Any]) -> CountedWords:
     """Read the (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
     words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
     dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]

@@ -24,7 +24,7 @@ from bpe.errors import COUNT_LIMIT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.count.files import Arrays
+    from bpe.count.files import CountedWords
 
 #: A table that is spilled is listed by the thread that has filled it.
 ONE_THREAD = Team(1)
@@ -74,7 +74,7 @@ class Spill:
             blob, offsets, *_ = list_words(self._sample, ONE_THREAD)
         return blob, offsets
 
-    def merge(self) -> Arrays:
+    def merge(self) -> CountedWords:
         """Merge all tables: (blob, offsets, counts) in order of first appearance, as `WordCounts.arrays` returns them.
 
         The merged words of each part are written to a new file, in place of those before. They are read again, and

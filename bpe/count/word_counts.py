@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.documents import Documents
-    from bpe.count.files import Arrays
+    from bpe.count.files import CountedWords
     from bpe.text.normalizers import NormalizerLike
 
 
@@ -116,7 +116,7 @@ class WordCounts:
         self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
         self.units = DOCUMENTS
         self.documents: str | None = None
-        self._words: WordTable | Arrays = WordTable()
+        self._words: WordTable | CountedWords = WordTable()
         self._corpus_position = 0  # in the corpus, of the next text
         self._warned = False  # whether `update` has warned of spaces in words
         #: Held while the table is filled or read, which happens without the GIL. Reentrant, because a normalizer or a
@@ -303,7 +303,7 @@ class WordCounts:
         with self._lock:
             return self._table.total
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> CountedWords:
         """Return the words in order of first appearance, as arrays.
 
         Returns:
@@ -316,7 +316,7 @@ class WordCounts:
             shared = not isinstance(self._words, WordTable)
         return (blob.copy(), offsets.copy(), counts.copy()) if shared else (blob, offsets, counts)
 
-    def _snapshot(self, threads: int = 1) -> Arrays:
+    def _snapshot(self, threads: int = 1) -> CountedWords:
         """Return the words and counts as arrays that may be those of this object: the caller must not write to them."""
         with self._lock:
             return list_in_order(self._words, threads) if isinstance(self._words, WordTable) else self._words
@@ -526,7 +526,7 @@ def _as_fraction(weight: object) -> Fraction:
 
 def _weigh_counts(
     blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], factor: Fraction
-) -> tuple[Arrays, int]:
+) -> tuple[CountedWords, int]:
     """Multiply and round counts: (the words without those of count 0, the sum of the counts).
 
     Products that may exceed 64 bits are computed with Python's integers.
@@ -555,12 +555,12 @@ def empty_like(counts: WordCounts) -> WordCounts:
     return counts._make_empty()
 
 
-def borrow_arrays(counts: WordCounts, threads: int = 1) -> Arrays:
+def borrow_arrays(counts: WordCounts, threads: int = 1) -> CountedWords:
     """Borrow the words as arrays, which the caller must not write to: (bytes in one buffer, offsets, counts)."""
     return counts._snapshot(threads)
 
 
-def list_in_order(table: WordTable, threads: int = 1) -> Arrays:
+def list_in_order(table: WordTable, threads: int = 1) -> CountedWords:
     """List the words of a table in order of first appearance: (bytes in one buffer, offsets, counts)."""
     team = Team(max(1, min(threads, len(table) // WORDS_PER_LISTING_THREAD)))
     with team_threads(team):
@@ -678,7 +678,7 @@ def _read_unicode_version(header: Mapping[str, Any], pretokenizer: Pretokenizer 
     return version
 
 
-def fill_counts(counts: WordCounts, words: WordTable | Arrays) -> None:
+def fill_counts(counts: WordCounts, words: WordTable | CountedWords) -> None:
     """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:
         counts._words, counts._corpus_position = words, 1 << 62  # greater than every position used so far
@@ -695,7 +695,7 @@ def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
         return table.memory
 
 
-def _rebuild(settings: Mapping[str, Any], arrays: Arrays) -> WordCounts:
+def _rebuild(settings: Mapping[str, Any], arrays: CountedWords) -> WordCounts:
     rebuilt = WordCounts(None)
     vars(rebuilt).update(settings)
     rebuilt._add_arrays(*arrays)

@@ -111,7 +111,7 @@ class Manifest:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def check_origin(self) -> None:
-        """Check the facts about options and sources, before the sources are read again by them.
+        """Check `options` and `sources`, by which the sources are about to be read again.
 
         Raises:
             FormatError: for a fact that is not as `encode_shards` writes it.

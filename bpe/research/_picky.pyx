@@ -81,7 +81,7 @@ cdef class PickyTrainer(MergeLoop):
     cdef token_t* parts               # the parts of the token at work, in its split
     cdef size_t parts_capacity
     cdef double threshold             # a part of a merge is deleted from this share of its occurrences on
-    cdef bytearray deleted            # rows of int64: the number of the merge before it, the token
+    cdef bytearray deletion_rows      # rows of int64: the number of the merge before it, the token
 
     def __dealloc__(self):
         free(self.last_cells)
@@ -104,7 +104,7 @@ cdef class PickyTrainer(MergeLoop):
         """
         cdef size_t i, n
         self.begin_learning(initial, config)
-        self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
+        self.threshold, self.n_nodes, self.deletion_rows = threshold, 1, bytearray()
         self.state.symbols.wide = True
         write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True, Team(1))
         self.first_cells = <token_t*>self.state.symbols.cells
@@ -332,7 +332,7 @@ cdef class PickyTrainer(MergeLoop):
         self.n_deleted += 1
         row = [<count_t>self.n_learned, token]
         with gil:
-            self.deleted += (<char*>row)[: sizeof(row)]
+            self.deletion_rows += (<char*>row)[: sizeof(row)]
         n = self.take_positions(&state.positions)
         n_parts = self.find_parts(token)
         for i in range(n):
@@ -369,13 +369,13 @@ cdef class PickyTrainer(MergeLoop):
 
     def list_deletions(self):
         """List all deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
-        return np.frombuffer(bytes(self.deleted), dtype=np.int64).reshape(-1, 2)
+        return np.frombuffer(bytes(self.deletion_rows), dtype=np.int64).reshape(-1, 2)
 
-    def list_tokens(self):
+    def list_tokens_and_deleted(self):
         """List all tokens: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
         cdef size_t i
-        deleted = np.empty(self.state.tokens.n, dtype=np.bool_)
-        cdef byte_t[::1] flags = deleted.view(np.uint8)
+        is_deleted = np.empty(self.state.tokens.n, dtype=np.bool_)
+        cdef byte_t[::1] flags = is_deleted.view(np.uint8)
         for i in range(self.state.tokens.n):
             flags[i] = self.token_states[i].deleted
-        return self.read_all_tokens() + (deleted,)
+        return self.read_all_tokens() + (is_deleted,)

@@ -31,9 +31,9 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
-from bpe.errors import check_int, describe, pluralize
+from bpe.errors import check_int, describe
 from bpe.research.runs import LETTER_PATTERN, find_runs, read_counted_runs
-from bpe.research.seeds import SEED_COUNT, Seeds, make_job
+from bpe.research.seeds import SEED_COUNT, Seeds, make_seeded_job
 from bpe.text.matching import compile_pattern
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -42,7 +42,7 @@ from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
 from bpe.training.job import LearnedMerges, LearnedSpec, TrainingJob, check_unchanged
 from bpe.training.kernel_input import TOKEN_SYMBOLS, InitialTokens, WordArrays
 from bpe.training.superwords import check_rereadable, check_two_counts
-from bpe.training.trainer import MERGES_PER_CALL, STOP_REASONS, log, make_trainer
+from bpe.training.trainer import MERGES_PER_CALL, NO_PAIRS, STOP_REASONS, make_trainer, warn_if_stopped
 from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -109,7 +109,7 @@ def train_boundless(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_job(config, seeds).run(partial(_learn, transition, eligible))
+    return make_seeded_job(config, seeds).run(partial(_learn, transition, eligible))
 
 
 def _check_options(transition: int | None, eligible: object, config: TrainConfig, source: object) -> None:
@@ -188,19 +188,19 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     ]
 
 
-def _truncate_to(words: LearnedMerges, size: int) -> LearnedMerges:
+def _truncate_to(word_phase: LearnedMerges, size: int) -> LearnedMerges:
     """Truncate the result of the word phase to that of one that ends at `size` tokens."""
-    n_removed = len(words.spec.vocabulary) - size
+    n_removed = len(word_phase.spec.vocabulary) - size
     if n_removed <= 0:
-        return words
-    n_kept = len(words.counts) - n_removed
-    training = replace(words.training, merges=n_kept, stopped=None)
-    return LearnedMerges(truncate(words.spec, size), training, words.counts[:n_kept])
+        return word_phase
+    n_kept = len(word_phase.merge_counts) - n_removed
+    training = replace(word_phase.training, merges=n_kept, stopped=None)
+    return LearnedMerges(truncate(word_phase.spec, size), training, word_phase.merge_counts[:n_kept])
 
 
 def _learn_across(
     job: TrainingJob,
-    words: LearnedMerges,
+    word_phase: LearnedMerges,
     two_stages: bool,
     config: TrainConfig,
     count_runs: Callable[[TokenizerSpec], WordArrays],
@@ -209,7 +209,7 @@ def _learn_across(
 
     Args:
         job: the training.
-        words: the result of the word phase.
+        word_phase: the result of the word phase.
         two_stages: whether all merges of words go before those across words.
         config: that of the word phase, with the vocabulary size of the result.
         count_runs: counts the runs of a tokenizer without supermerges.
@@ -219,28 +219,27 @@ def _learn_across(
 
     """
     start_time = time.perf_counter()
-    n_words = len(words.counts)
-    max_merges = config.vocab_size - (len(words.spec.vocabulary) - n_words)
-    if two_stages and n_words >= max_merges:  # no room for supermerges
-        return replace(words.spec, n_merges_within_words=n_words), words.training
-    counted_runs = count_runs(words.spec)
+    n_word_merges = len(word_phase.merge_counts)
+    max_merges = config.vocab_size - (len(word_phase.spec.vocabulary) - n_word_merges)
+    if two_stages and n_word_merges >= max_merges:  # no room for supermerges
+        return replace(word_phase.spec, n_merges_within_words=n_word_merges), word_phase.training
+    counted_runs = count_runs(word_phase.spec)
     with progress_note(config.progress, "index"):
-        trainer, n_runs = _start_run_trainer(job, counted_runs, words.spec, config, max_merges)
+        trainer, n_runs = _start_run_trainer(job, counted_runs, word_phase.spec, config, max_merges)
         del counted_runs
-    word_merge_counts = np.full(n_words, SEED_COUNT) if two_stages else words.counts
+    word_merge_counts = np.full(n_word_merges, SEED_COUNT) if two_stages else word_phase.merge_counts
     n_supermerges = 0
     if n_runs:
-        n_words, n_supermerges = _interleave_merges(
+        n_word_merges, n_supermerges = _interleave_merges(
             trainer, word_merge_counts, max_merges, config.on_merge, config.progress
         )
-    spec = _add_supermerges(words.spec, trainer, n_words, n_supermerges)
+    spec = _add_supermerges(word_phase.spec, trainer, n_word_merges, n_supermerges)
     stopped = None
-    if n_words + n_supermerges < max_merges:
-        stopped = STOP_REASONS.get(trainer.stop_reason, STOP_REASONS[1])
-        learned, size = pluralize(n_words + n_supermerges, "merge"), pluralize(len(spec.vocabulary), "token")
-        log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
-    seconds = words.training.seconds + time.perf_counter() - start_time
-    return spec, Training(stopped, n_words + n_supermerges, words.training.words, seconds)
+    if n_word_merges + n_supermerges < max_merges:
+        stopped = STOP_REASONS.get(trainer.stop_reason, STOP_REASONS[NO_PAIRS])
+        warn_if_stopped(stopped, n_word_merges + n_supermerges, len(spec.vocabulary))
+    seconds = word_phase.training.seconds + time.perf_counter() - start_time
+    return spec, Training(stopped, n_word_merges + n_supermerges, word_phase.training.words, seconds)
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------
@@ -261,19 +260,23 @@ def _start_run_trainer(
 
 
 def _interleave_merges(
-    trainer: Trainer, word_counts: NDArray[np.int64], max_merges: int, on_merge: OnMerge | None, progress: ProgressLike
+    trainer: Trainer,
+    word_merge_counts: NDArray[np.int64],
+    max_merges: int,
+    on_merge: OnMerge | None,
+    progress: ProgressLike,
 ) -> tuple[int, int]:
     """Count the word merges and the supermerges of the result, `max_merges` together; learn these supermerges."""
-    remaining_counts, n_words, n_supermerges = word_counts.tolist(), 0, 0
+    remaining_counts, n_word_merges, n_supermerges = word_merge_counts.tolist(), 0, 0
     supermerges: list[tuple[int, int, int, int]] = []
     vocab_limit = trainer.n_tokens + max_merges
     with team_threads(trainer.team), progress_bar(progress, "merge", max_merges, "merges") as bar:
-        while n_words + n_supermerges < max_merges:
+        while n_word_merges + n_supermerges < max_merges:
             if n_supermerges == len(supermerges) and not trainer.stop_reason:
                 supermerges += trainer.run(MERGES_PER_CALL, vocab_limit)
             count = supermerges[n_supermerges][3] if n_supermerges < len(supermerges) else 0
-            if n_words < len(remaining_counts) and remaining_counts[n_words] >= count:
-                n_words += 1
+            if n_word_merges < len(remaining_counts) and remaining_counts[n_word_merges] >= count:
+                n_word_merges += 1
             elif count:
                 n_supermerges += 1
                 left, right, token, _ = supermerges[n_supermerges - 1]
@@ -283,15 +286,15 @@ def _interleave_merges(
             else:
                 break
             bar(1)
-    return n_words, n_supermerges
+    return n_word_merges, n_supermerges
 
 
-def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supermerges: int) -> TokenizerSpec:
+def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_word_merges: int, n_supermerges: int) -> TokenizerSpec:
     """Make the tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
     blob, offsets, _ = trainer.list_tokens()
     n_old = len(spec.vocabulary)
     base, first_id = n_old - len(spec.merges), spec.vocabulary.limit - n_old
-    n_kept = base + n_words
+    n_kept = base + n_word_merges
     super_bytes = slice(int(offsets[n_old]), int(offsets[n_old + n_supermerges]))
     lengths = np.concatenate(
         (
@@ -309,8 +312,8 @@ def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supe
         vocabulary=Vocabulary.from_arrays(
             blob[: int(offsets[n_kept])] + blob[super_bytes], compute_offsets(lengths), kinds
         ),
-        merges=np.concatenate((spec.merges[:n_words], learned[:, :2])).astype(np.int32),
-        merge_results=np.concatenate((spec.merge_results[:n_words], learned[:, 2])).astype(np.int32),
-        n_merges_within_words=n_words,
+        merges=np.concatenate((spec.merges[:n_word_merges], learned[:, :2])).astype(np.int32),
+        merge_results=np.concatenate((spec.merge_results[:n_word_merges], learned[:, 2])).astype(np.int32),
+        n_merges_within_words=n_word_merges,
         unreachable=None,
     )

@@ -27,7 +27,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, borrow_arrays, empty_like
 from bpe.errors import check_int, describe, short_repr
-from bpe.research.seeds import Seeds, begin_with_seeds, make_job
+from bpe.research.seeds import Seeds, begin_with_seeds, make_seeded_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import compute_fingerprint, describe_count_settings
@@ -121,7 +121,7 @@ def train_parity(
     if config.rules.veto is not None:
         raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
     rule = ParityRule(dev, ratios, global_merges, window_size, alpha)
-    return make_job(config, seeds).run(partial(_learn, rule, seeds))
+    return make_seeded_job(config, seeds).run(partial(_learn, rule, seeds))
 
 
 def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
@@ -146,7 +146,7 @@ def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[Lear
     with progress_note(config.progress, "index"):
         trainer, n_words, bytes_and_tokens = factory.start(counts, rule)
     run_merges(trainer, config, config.vocab_size, checkpoint, n_words)
-    spec = extend_spec(spec, factory.ids, trainer)
+    spec = extend_spec(spec, factory.ids, *trainer.list_tokens(), trainer.list_merges())
     return [(spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config).after(n_initial))]
 
 
@@ -477,7 +477,7 @@ class _TrainerFactory:
         )
         config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
         n_new = config.vocab_size - len(self._spec.vocabulary)
-        trainer, self.ids, n_words, bytes_and_tokens = make_continuing_trainer(
+        trainer, _, n_words, bytes_and_tokens = make_continuing_trainer(
             self._job, counts, self._spec, config, n_new, max_memory=max_memory, track_all_pairs=track_all_pairs
         )
         return trainer, n_words, bytes_and_tokens

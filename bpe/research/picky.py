@@ -104,7 +104,7 @@ def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
     counts, checkpoint = job.count(config.make_source(), config.counts)
     start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
-        words = build_words(counts, config)
+        words = build_words(counts, config, job.threads)
         job.clear_own_counts(counts)
         initial = make_initial_tokens(words, config)
         n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
@@ -129,7 +129,7 @@ def _check_memory(words: WordArrays, max_memory: int) -> None:
 
 def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyTrainer) -> TokenizerSpec:
     """Make the tokenizer that a kernel has learned; tokens are numbered in their order, without the deleted ones."""
-    blob, offsets, is_deleted = learner.list_tokens()
+    blob, offsets, is_deleted = learner.list_tokens_and_deleted()
     n_kept_before, n_deleted_before = np.cumsum(~is_deleted), np.cumsum(is_deleted, dtype=np.int64)
     signed_ids = np.where(is_deleted, -n_deleted_before, n_kept_before - 1 + config.alphabet.first_id).astype(np.int32)
     kept_ids = np.flatnonzero(~is_deleted)

@@ -34,7 +34,7 @@ from bpe.errors import describe
 from bpe.text.matching import compile_pattern
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
-from bpe.training.kernel_input import SYMBOL_LIMIT, WordArrays
+from bpe.training.kernel_input import NO_SYMBOL_COUNTS, SYMBOL_LIMIT, WordArrays
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, UNUSED, join_slices
 
@@ -44,8 +44,6 @@ BYTES_PER_STEP, BYTES_PER_STEP_LIMITED = 32 << 20, 4 << 20
 LETTER_PATTERN = r"\p{L}"
 #: What follows each token of a spelled run.
 RUN_TOKEN_END = 0xFF
-
-_NO_SYMBOL_COUNTS = np.empty(0, dtype=np.int64)
 
 
 def count_runs(
@@ -202,7 +200,7 @@ def _make_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDA
         raise ValueError(
             f"the distinct runs of words have {n_tokens} tokens; at most {SYMBOL_LIMIT} fit: train on less text"
         )
-    return WordArrays(blob, offsets, counts, _NO_SYMBOL_COUNTS, _NO_SYMBOL_COUNTS, n_tokens)
+    return WordArrays(blob, offsets, counts, NO_SYMBOL_COUNTS, NO_SYMBOL_COUNTS, n_tokens)
 
 
 # Texts ----------------------------------------------------------------------------------------------------------------

@@ -129,10 +129,10 @@ def train_seeded(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_job(config, seeds).run(partial(train_plain_or_superwords, superwords))
+    return make_seeded_job(config, seeds).run(partial(train_plain_or_superwords, superwords))
 
 
-def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
+def make_seeded_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
     """Make a training that begins with seeds, if there are any."""
     if seeds is None:
         return TrainingJob(config, learn_merges)
@@ -148,7 +148,7 @@ def _learn_after_seeds(
     spec, config = begin_with_seeds(seeds, make_initial_spec(counts, [build_words(counts, config)], config), config)
     n_seeds = len(spec.merges)
     learned = continue_merges(job, counts, spec, config, checkpoint)
-    merge_counts = np.concatenate((np.full(n_seeds, SEED_COUNT), learned.counts))
+    merge_counts = np.concatenate((np.full(n_seeds, SEED_COUNT), learned.merge_counts))
     return LearnedMerges(learned.spec, learned.training.after(n_seeds), merge_counts)
 
 

@@ -19,7 +19,7 @@ from bpe.training._pair_heap cimport Entry, pop, push
 from bpe.training._pair_merge cimport find_first_position, free_state
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, hash_pair
 from bpe.training._spelling_rules cimport breaks_rules, set_rules
-from bpe.training._token_table cimport Token, Tokens, add_token, find_token, join_tokens, measure_token
+from bpe.training._token_table cimport Token, Tokens, add_token, find_token, join_tokens, count_token_bytes
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
@@ -30,7 +30,7 @@ cdef const double POLL_SECONDS = 0.05  # between two polls for signals: each wai
 # Ties -----------------------------------------------------------------------------------------------------------------
 
 cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef size_t first = measure_token(tokens, a), second = measure_token(tokens, b)
+    cdef size_t first = count_token_bytes(tokens, a), second = count_token_bytes(tokens, b)
     cdef int order = memcmp(tokens.bytes + tokens.offsets[a], tokens.bytes + tokens.offsets[b], min(first, second))
     return order if order else (first > second) - (first < second)
 
@@ -140,7 +140,7 @@ cdef class MergeLoop:
         """
         cdef Tokens* tokens = &self.state.tokens
         cdef Token first = tokens.items[left], second = tokens.items[right]
-        cdef uint64_t left_size = measure_token(tokens, left), size = left_size + measure_token(tokens, right)
+        cdef uint64_t left_size = count_token_bytes(tokens, left), size = left_size + count_token_bytes(tokens, right)
         cdef const byte_t* text
         cdef token_t existing
         if <uint64_t>first.length + second.length > self.state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
@@ -180,7 +180,7 @@ cdef class MergeLoop:
         cdef size_t size
         if token == tokens.n:
             join_tokens(tokens, left, right)
-            size = measure_token(tokens, left) + measure_token(tokens, right)
+            size = count_token_bytes(tokens, left) + count_token_bytes(tokens, right)
             add_token(tokens, NULL, size, second.ends_word, False, length)
         else:
             tokens.items[token].length = length

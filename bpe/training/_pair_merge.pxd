@@ -18,7 +18,7 @@ cdef struct Pool:             # the memory of all lists of positions; filled fro
     size_t max_pairs
     bint full                 # something did not fit: recount before the next merge
 
-cdef struct TrackingPolicy:   # which pairs are tracked: those
+cdef struct TrackingPolicy:   # how pairs are counted, and which are tracked: those
     count_t threshold         # with at least this count
     uint32_t max_length       # whose token has at most this many symbols
     bint count_non_overlapping  # a run of r equal tokens counts as r // 2 pairs, not r - 1

@@ -14,12 +14,12 @@ Each occurrence loses its pair with the left neighbour and its pair with the rig
 occurrences touch, as in `abab`, one pair between them is lost, (b, a), and one is gained, (c, c). It is counted with
 the second occurrence only.
 
-Where pairs are counted without overlap, that differs for equal tokens: in `aaab`, (a, a) occurs once before and after
-(a, b) is merged. A third walk, after the first, counts these cases (`count_overlaps`); the lists stay the same.
-
 The list is walked twice. The first walk merges and adds up by neighbour what is lost and gained, so that the table of
 pairs is read once per distinct neighbour and not once per occurrence; a new pair's count is complete then. The second
 walk writes the lists of the new pairs that are tracked, and is left out where there is none.
+
+Without overlap, a further walk between the two counts the pairs of equal tokens for which that differs
+(`count_overlaps`): in `aaab`, (a, a) occurs once before and after (a, b) is merged. The lists stay the same.
 
 A long list is divided at word starts and walked by several threads: occurrences in different words are independent.
 Each thread adds up by itself; the sums are added in the order of the parts, and the new lists are in that order, too.

@@ -276,7 +276,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
                 if left != right or adds_to_count(job, i, &last_counted):
                     tally.count += count
             left = right
-        i += 1
+        i += 1  # past the last cell of the class
         count_class += 1
 
 
@@ -325,7 +325,11 @@ cdef int take_tables(Recount* job) except -1 nogil:
 
 
 cdef void begin_dense_lists(Recount* job) noexcept nogil:
-    """Turn the tables' counts into cursors: where the positions of each pair go, a part's after earlier parts'."""
+    """Turn the tables' counts into cursors: where the positions of each pair go, a part's after earlier parts'.
+
+    A listed pair's cursor is first stored as -1 - start, so that the second loop, over all pairs, tells it from a
+    count, which becomes the part's spare cell.
+    """
     cdef const TrackedPairs* pairs = job.pairs[0]
     cdef size_t i, index, start, n = job.state.tokens.n
     cdef int part
@@ -351,7 +355,7 @@ cdef int recount_dense(Recount* job, Team team) except -1 nogil:
     cdef TrackedPair* pair
     take_tables(job)
     walk_all(job, COUNT_DENSE, team)
-    job.state.policy.threshold = 1
+    job.state.policy.threshold = 1  # no limit yet
     for index in range(n * n):
         total = sum_tallies(job, index)
         if should_track(job, &total, index):
@@ -389,7 +393,7 @@ cdef void filter_cells(const id_t* cells, Recount* job, int part) noexcept nogil
                 total = sum_slot[0] + count
                 sum_slot[0] = total if total >= count else <uint32_t>0xFFFFFFFF
             left = right
-        i += 1
+        i += 1  # past the last cell of the class
         count_class += 1
 
 

@@ -23,7 +23,7 @@ cdef struct Tokens:
     size_t bytes_capacity
 
 
-cdef inline size_t measure_token(const Tokens* tokens, token_t token) noexcept nogil:
+cdef inline size_t count_token_bytes(const Tokens* tokens, token_t token) noexcept nogil:
     """Count a token's bytes."""
     return tokens.offsets[token + 1] - tokens.offsets[token]
 
@@ -65,7 +65,7 @@ cdef inline int add_token(
 
 cdef inline byte_t* join_tokens(Tokens* tokens, token_t left, token_t right) except NULL nogil:
     """Write the bytes of two tokens end to end after those of all tokens, where the next call replaces them."""
-    cdef size_t first = measure_token(tokens, left), second = measure_token(tokens, right)
+    cdef size_t first = count_token_bytes(tokens, left), second = count_token_bytes(tokens, right)
     cdef byte_t* data = reserve_bytes(tokens, first + second)
     memcpy(data, tokens.bytes + tokens.offsets[left], first)
     memcpy(data + first, tokens.bytes + tokens.offsets[right], second)

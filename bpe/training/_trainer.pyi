@@ -5,7 +5,7 @@ from typing_extensions import Self
 from bpe.base._team import Team
 from bpe.training._loop import MergeLoop
 from bpe.training.config import TrainConfig
-from bpe.training.kernel_input import InitialTokens, WordArrays
+from bpe.training.kernel_input import InitialTokens, KernelTuning, WordArrays
 
 class Trainer(MergeLoop):
     team: Team
@@ -16,9 +16,9 @@ class Trainer(MergeLoop):
         initial: InitialTokens,
         config: TrainConfig,
         expected_merges: int,
+        tuning: KernelTuning,
         *,
         track_all_pairs: bool = False,
-        **tuning: int,
     ) -> Self: ...
     def find_best_pair(self) -> tuple[int, int, int] | None: ...
     def apply(self, left: int, right: int) -> tuple[int, int]: ...

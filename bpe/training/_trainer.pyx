@@ -35,55 +35,43 @@ cdef class Trainer(MergeLoop):
     """
 
     cdef RecountPlan plan
-    cdef size_t max_16bit_tokens      # token count at which cells become 32 bits wide
+    cdef size_t wide_from_tokens      # token count at which cells become 32 bits wide
     cdef uint64_t expected_merges     # how many merges are to be learned in all, as far as is known
     cdef readonly Team team           # its helpers must be running whenever merges are made
     cdef size_t min_cells             # cells in a part
     cdef readonly size_t epochs       # recounts so far
 
-    def __cinit__(self, words, initial, config, uint64_t expected_merges, *, bint track_all_pairs=False, **tuning):
+    def __cinit__(self, words, initial, config, uint64_t expected_merges, tuning, *, bint track_all_pairs=False):
         """Write the symbols; the pairs are counted by the first `run`.
-
-        What follows `track_all_pairs` changes the speed and the memory, never the result; tests set it to reach every
-        path.
 
         Args:
             words: a `WordArrays` of `kernel_input.py`.
             initial: an `InitialTokens` of `kernel_input.py`: what the bytes spell, and the first tokens.
             config: a `TrainConfig`: the rules for the next merge.
             expected_merges: how many are to be learned in all; an estimate is enough.
+            tuning: a `KernelTuning` of `kernel_input.py`: what changes the speed and the memory, never the result.
             track_all_pairs: track every pair, however rare, so that `apply` finds it.
-            memory: bytes for lists, table and queue; 0, the default, chooses by the size of the corpus.
-            strict: never take more than these.
-            threads: the number of threads, the caller's included.
-            max_16bit_tokens: with at least this many tokens, symbols have 32 bits.
-            ratio: the threshold of an epoch is the best count divided by this.
-            max_dense_tokens: with at most this many tokens, pairs are counted in a table of all pairs.
-            min_cells: the fewest symbols of the array that one thread processes.
-            parallel_threshold: the fewest occurrences of a pair that one thread processes.
 
         """
         self.begin_learning(initial, config)
         self.plan.track_all_pairs = track_all_pairs
         self.plan.floor = 1 if track_all_pairs else self.state.policy.threshold
         self.plan.ceiling = INT64_MAX
-        self.plan.ratio = max(<count_t>tuning.pop("ratio", 1000), 1)
-        self.plan.max_dense_tokens = tuning.pop("max_dense_tokens", 768)
-        self.plan.may_grow = not tuning.pop("strict", False)
-        self.state.parallel_threshold = max(<size_t>tuning.pop("parallel_threshold", 1 << 13), <size_t>1)
+        self.plan.ratio = max(<count_t>tuning.ratio, 1)
+        self.plan.max_dense_tokens = tuning.max_dense_tokens
+        self.plan.may_grow = tuning.may_grow
+        self.state.parallel_threshold = max(<size_t>tuning.parallel_threshold, <size_t>1)
         self.expected_merges = expected_merges
-        self.max_16bit_tokens = min(<size_t>tuning.pop("max_16bit_tokens", 0xFFFF), <size_t>0xFFFF)
-        self.min_cells = max(<size_t>tuning.pop("min_cells", 1 << 18), <size_t>1)
-        self.state.symbols.wide = self.state.tokens.n >= self.max_16bit_tokens
-        self.team = Team(count_parts(max(<int>tuning.pop("threads", 1), 1), words.n_symbols // self.min_cells))
+        self.wide_from_tokens = min(<size_t>tuning.wide_from_tokens, <size_t>0xFFFF)
+        self.min_cells = max(<size_t>tuning.min_cells, <size_t>1)
+        self.state.symbols.wide = self.state.tokens.n >= self.wide_from_tokens
+        self.team = Team(count_parts(max(<int>tuning.threads, 1), words.n_symbols // self.min_cells))
         self.teams = (self.team,)
         with team_threads(self.team):
             write_symbols(
                 &self.state.symbols, &self.state.tokens, words, initial, self.tie_break != BY_FIRST, self.team
             )
-        self.take_memory(tuning.pop("memory", 0))
-        if tuning:
-            raise TypeError(f"there is no tuning named {', '.join(tuning)}")
+        self.take_memory(tuning.memory)
 
     cdef int take_memory(self, size_t memory) except -1:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
@@ -114,7 +102,7 @@ cdef class Trainer(MergeLoop):
         cdef size_t i
         if self.epochs > 0:
             compact(symbols, self.state.tokens.width, self.state.tokens.n)
-        if not symbols.wide and self.state.tokens.n >= self.max_16bit_tokens:
+        if not symbols.wide and self.state.tokens.n >= self.wide_from_tokens:
             widen(symbols)
         self.epochs += 1
         self.plan.n_merges_left = self.expected_merges - self.n_learned if self.expected_merges > self.n_learned else 1
@@ -129,7 +117,7 @@ cdef class Trainer(MergeLoop):
 
     cdef inline bint needs_recount(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
-        return self.state.pool.full or (self.state.tokens.n >= self.max_16bit_tokens and not self.state.symbols.wide)
+        return self.state.pool.full or (self.state.tokens.n >= self.wide_from_tokens and not self.state.symbols.wide)
 
     cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil:
         """Take the pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
@@ -165,11 +153,11 @@ cdef class Trainer(MergeLoop):
     cdef int merge(self, uint32_t pair_id, token_t token, count_t* removed) except -1 nogil:
         """Merge a pair, and enter the new pairs into the queue; `removed`: by how many tokens the corpus shrinks."""
         cdef TrackedPair pair = self.state.pairs.items[pair_id]
-        cdef size_t i = self.state.pairs.n
+        cdef size_t i, first_new = self.state.pairs.n
         self.make_token(pair.left, pair.right, token)
         removed[0] = merge_pair(&self.state, pair_id, token, self.team)
         if not self.state.pool.full:
-            for i in range(i, self.state.pairs.n):
+            for i in range(first_new, self.state.pairs.n):
                 push(&self.heap, self.make_entry(<uint32_t>i))
         return 0
 

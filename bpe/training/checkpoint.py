@@ -110,7 +110,7 @@ class Checkpoint:
                 "name another checkpoint"
             )
         else:
-            self.save(self.merges)  # fails now rather than after hours of counting
+            self.save_merges(self.merges)  # fails now rather than after hours of counting
 
     # The counts -------------------------------------------------------------------------------------------------------
 
@@ -138,15 +138,15 @@ class Checkpoint:
         counts, self._partial_counts = self._partial_counts, None
         return counts
 
-    def is_due(self) -> bool:
+    def is_counts_save_due(self) -> bool:
         """Whether it is time to save the counts of the files read so far."""
         return time.monotonic() - self._last_save >= self._save_interval
 
-    def save_counts(self, settings: WordCounts, partial_counts: PartialCounts) -> None:
+    def save_partial_counts(self, like: WordCounts, partial_counts: PartialCounts) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
         start_time, position = time.monotonic(), partial_counts.resume_position
         assert position is not None
-        counts = empty_like(settings)
+        counts = empty_like(like)
         fill_counts(counts, partial_counts.words)
         resume_state = [
             position.file_index,
@@ -175,24 +175,24 @@ class Checkpoint:
         if self._header["files"] is not None and not self._has_counts:
             counts.save(self.counts_path)
         self._header["counts"] = current
-        self.save(self.merges)
+        self.save_merges(self.merges)
 
     # The merges -------------------------------------------------------------------------------------------------------
 
-    def save_if_due(self, merges: Callable[[], Merges]) -> None:
+    def save_merges_if_due(self, merges: Callable[[], Merges]) -> None:
         """Save the result of merges() if the last save was SAVE_EVERY seconds ago."""
         if time.monotonic() - self._last_save >= SAVE_EVERY:
-            self.try_save(merges())
+            self.try_save_merges(merges())
 
-    def try_save(self, merges: Merges) -> None:
+    def try_save_merges(self, merges: Merges) -> None:
         """Save the merges. An OSError such as a full disk is logged and does not end the training."""
         try:
-            self.save(merges)
+            self.save_merges(merges)
         except OSError as error:
             self._last_save = time.monotonic()
             log.warning("the checkpoint %s could not be saved: %s", self.path, error)
 
-    def save(self, merges: Merges) -> None:
+    def save_merges(self, merges: Merges) -> None:
         """Save the merges now."""
         CHECKPOINT_FORMAT.write(self.path, self._header | {"merges": len(merges)}, [merges.astype("<i8").tobytes()])
         self._last_save = time.monotonic()
@@ -216,7 +216,7 @@ class Checkpoint:
         self._header["counts"] = header["counts"]
         self.merges = merges
         if (header["options"], saved_files) != (self._header["options"], current_files):
-            self.save(merges)  # now, so that counts saved from now on are known to be of these options
+            self.save_merges(merges)  # now, so that counts saved from now on are known to be of these
 
     def _read_partial_counts(self) -> PartialCounts | None:
         """Read the counts of a part of the files; None where there are none that can be used."""
@@ -260,7 +260,7 @@ def _is_current(counts: WordCounts) -> bool:
 
 
 def _is_position(value: Any) -> bool:
-    """Whether a value is what `Checkpoint.save_counts` writes of a count that is unfinished."""
+    """Whether a value is what `Checkpoint.save_partial_counts` writes of a count that is unfinished."""
     return isinstance(value, list) and len(value) == 5 and all(type(part) is int and part >= 0 for part in value)
 
 

@@ -21,6 +21,7 @@ from bpe.training.config import OnMerge, TrainConfig
 from bpe.training.encoded import ArraySpool, encode_in_groups
 from bpe.training.job import LearnedMerges, TrainingJob
 from bpe.training.kernel_input import (
+    NO_SYMBOL_COUNTS,
     SYMBOL_LIMIT,
     TOKEN_SYMBOLS,
     InitialTokens,
@@ -30,7 +31,7 @@ from bpe.training.kernel_input import (
 )
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, make_second_stage_base
-from bpe.training.trainer import MergeLearner, learn_merges, make_record, make_trainer, run_merges
+from bpe.training.trainer import learn_merges, make_record, make_trainer, run_merges
 from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
 from bpe.vocab.symbols import find_word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, UNUSED, Vocabulary
@@ -61,7 +62,7 @@ def extend(
             `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer,
             special_tokens=tok.special_tokens)`.
         vocab_size: the number of tokens of the result, those of `tok` included. New ids follow the largest id of `tok`.
-        min_frequency: merge no pair that occurs less often.
+        min_frequency: merge no pair that occurs fewer times than this.
         superwords: learn tokens that reach across words: `counts` are those of its `count_words(2, ...)`, the result
             has its pretokenizer, and its `transition` and `first_pretokenizer` are ignored.
         rules: as for `bpe.train`; tokens of `tok` that break them stay.
@@ -127,7 +128,9 @@ def continue_merges(
         )
     run_merges(trainer, config, len(ids) + n_new, checkpoint, n_words)
     record = make_record(trainer, n_words, start_time, bytes_and_tokens, config)
-    return LearnedMerges(extend_spec(spec, ids, trainer), record, trainer.list_merges()[:, 3])
+    return LearnedMerges(
+        extend_spec(spec, ids, *trainer.list_tokens(), trainer.list_merges()), record, trainer.list_merges()[:, 3]
+    )
 
 
 def _check_extendable(tok: Tokenizer) -> None:
@@ -210,7 +213,7 @@ def make_continuing_trainer(
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != UNUSED)
-    words = build_words(counts, config)
+    words = build_words(counts, config, job.threads)
     job.clear_own_counts(counts)
     excluded_ids = _find_digit_tokens(vocabulary, config)
     byte_tokens = find_word_symbols(spec).byte_ids
@@ -220,7 +223,7 @@ def make_continuing_trainer(
     words = _encode_words(words, spec, ids, excluded_ids, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     is_word_end = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
-    lengths = _measure_tokens(spec)
+    lengths = _count_token_symbols(spec)
     is_reserved = (vocabulary.kinds == SPECIAL) | _find_unproduced_parts(spec, lengths)
     tokens = [
         (token, bool(is_word_end[token_id]), bool(is_reserved[token_id]), int(lengths[token_id]))
@@ -268,11 +271,11 @@ def _encode_words(
             f"the distinct words have {offsets[-1]} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
         )
     blob, is_mapped = tokens.take_all()
-    return replace(words, blob=blob, offsets=4 * offsets, n_symbols=len(blob) // 4, is_mapped=is_mapped)
+    return WordArrays(blob, 4 * offsets, words.counts, NO_SYMBOL_COUNTS, NO_SYMBOL_COUNTS, len(blob) // 4, is_mapped)
 
 
-def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """Measure, in symbols and by id, each token that is a symbol or the result of a merge; 0 for the others."""
+def _count_token_symbols(spec: TokenizerSpec) -> NDArray[np.int64]:
+    """Count the symbols, by id, of each token that is a symbol or the result of a merge; 0 for the others."""
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
     occurs[spec.merge_results] = True
@@ -306,10 +309,16 @@ def _find_unproduced_parts(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> N
     return is_unproduced
 
 
-def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
-    """Add the tokens and merges that a trainer has learned to a tokenizer."""
+def extend_spec(
+    spec: TokenizerSpec,
+    ids: NDArray[np.int64],
+    blob: bytes,
+    offsets: NDArray[np.int64],
+    is_word_end: NDArray[np.bool_],
+    merge_rows: NDArray[np.int64],
+) -> TokenizerSpec:
+    """Add what a trainer has learned to a tokenizer with these ids; the rest is as for `make_spec`."""
     vocabulary = spec.vocabulary
-    blob, offsets, is_word_end = trainer.list_tokens()
     ids = np.concatenate((ids, np.arange(len(is_word_end) - len(ids), dtype=np.int64) + vocabulary.limit))
     lengths = np.zeros(vocabulary.limit + len(is_word_end) - len(vocabulary) + 1, dtype=np.int64)
     lengths[ids + 1] = np.diff(offsets)
@@ -318,7 +327,7 @@ def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearn
     if spec.ends_word is not None:
         ends_word = np.zeros(len(kinds), dtype=np.bool_)
         ends_word[ids] = is_word_end
-    merges = ids[trainer.list_merges()[:, :3]].astype(np.int32)
+    merges = ids[merge_rows[:, :3]].astype(np.int32)
     ranks = spec.merge_ranks
     if ranks is not None:
         first_rank = int(ranks[-1]) + 1 if len(ranks) else 0

@@ -40,13 +40,13 @@ class LearnedMerges(NamedTuple):
     Attributes:
         spec: the tokenizer.
         training: the record of the training.
-        counts: int64: the count of each merge's pair when it was merged.
+        merge_counts: int64: the count of each merge's pair when it was merged.
 
     """
 
     spec: TokenizerSpec
     training: Training
-    counts: NDArray[np.int64]
+    merge_counts: NDArray[np.int64]
 
 
 class TrainingJob:
@@ -126,7 +126,9 @@ class TrainingJob:
                 **_list_document_options(source),
             }
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
-            checkpoint = Checkpoint(path, config.to_json() | self._extra_options | count_options, files, count_options)
+            checkpoint = Checkpoint(
+                path, config.to_json() | self._extra_options | count_options, files, count_options.keys()
+            )
         saved_counts = None if checkpoint is None else checkpoint.load_counts()
         if saved_counts is not None:
             counts = saved_counts

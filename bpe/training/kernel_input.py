@@ -29,6 +29,8 @@ BYTES_PER_THREAD = 1 << 20
 WIDE_FROM_TOKENS = 65000
 #: `InitialTokens.symbol_kind` of words that are tokens already. 0 stands for bytes, 1 for characters.
 TOKEN_SYMBOLS = 2
+#: `WordArrays.inner_counts` and `last_counts` of words that are tokens already.
+NO_SYMBOL_COUNTS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class WordArrays:
 
     Attributes:
         blob, offsets, counts: uint8, int64 of shape (n + 1,), int64 of shape (n,).
-        inner_counts: int64: how often each byte or code point occurs before the last position of a word.
+        inner_counts: int64: how often each byte or code point occurs before the last position of a word; empty where
+            the words are tokens.
         last_counts: int64: how often it is a word's last symbol.
         n_symbols: the number of symbols of all distinct words together.
         is_mapped: whether the blob is a temporary file, mapped for reading, instead of memory.
@@ -102,6 +105,32 @@ class InitialTokens:
     inner_tokens: NDArray[np.uint32] | None
     last_tokens: NDArray[np.uint32] | None
     mark_token: int
+
+
+@dataclass(frozen=True)
+class KernelTuning:
+    """What changes the speed and the memory of a kernel, never the result; tests set it to reach every path.
+
+    Attributes:
+        memory: bytes for lists, table and queue; 0 chooses by the size of the corpus.
+        may_grow: whether it may take more than these.
+        threads: the number of threads, the caller's included.
+        wide_from_tokens: with at least this many tokens, symbols have 32 bits.
+        ratio: the threshold of an epoch is the best count divided by this.
+        max_dense_tokens: with at most this many tokens, pairs are counted in a table of all pairs.
+        min_cells: the fewest symbols of the array that one thread processes.
+        parallel_threshold: the fewest occurrences of a pair that one thread processes.
+
+    """
+
+    memory: int = 0
+    may_grow: bool = True
+    threads: int = 1
+    wide_from_tokens: int = WIDE_FROM_TOKENS
+    ratio: int = 1000
+    max_dense_tokens: int = 768
+    min_cells: int = 1 << 18
+    parallel_threshold: int = 1 << 13
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rules for the merges of a training: which of equal pairs goes first, and which tokens no merge may make.
+"""Rules for the merges of a training: the order of pairs with the same count, and which tokens no merge may make.
 
 The kernels apply them in `bpe/training/_spelling_rules.pxd` and `_loop.pyx`.
 """

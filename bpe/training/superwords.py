@@ -1,6 +1,6 @@
 r"""Superwords: tokens that reach across words, learned in a second stage of training.
 
-Stage 1 is plain training to `transition` tokens. Stage 2 cuts the corpus into larger units, whole lines or nearly so,
+Stage 1 is plain training to `transition` tokens. Stage 2 cuts the corpus into stretches, whole lines or nearly so,
 encodes them with the merges of stage 1, and goes on merging; a veto keeps its tokens short. The result splits text as
 stage 2 does. Source: Liu et al., "SuperBPE: Space Travel for Language Models" (2025), as its authors' code does it.
 """
@@ -39,12 +39,12 @@ class SuperWords:
 
     Attributes:
         transition: the vocabulary size, special tokens and alphabet included, at which stage 2 begins.
-        pretokenizer: how stage 2, and the tokenizer, split text into units: a name, a `Pretokenizer`, or None (a line
-            is one unit; the tokenizer takes a whole text as one).
+        pretokenizer: how stage 2, and the tokenizer, split text into stretches: a name, a `Pretokenizer`, or None (a
+            line is one stretch; the tokenizer takes a whole text as one).
         first_pretokenizer: how stage 1 splits text into words, unless `bpe.train` is given a `pretokenizer`.
         max_words: the most words in a new token, counted between spaces; None for no limit.
         forbidden: strings that no new token contains.
-        unused: "keep" the tokens of stage 1 that no unit contains, or "drop" them, as the authors' code does.
+        unused: "keep" the tokens of stage 1 that no stretch contains, or "drop" them, as the authors' code does.
         lines: cut the text of both stages into lines first, newlines included, so that no token reaches across one.
 
     Raises:
@@ -106,7 +106,7 @@ class SuperWords:
         threads: int | None = None,
         progress: ProgressLike = False,
     ) -> WordCounts:
-        r"""Count the words of stage 1, or the units of stage 2, of a corpus or a part of one.
+        r"""Count the words of stage 1, or the stretches of stage 2, of a corpus or a part of one.
 
         Counts of parts can be merged. `bpe.train(counts=(first, second), superwords=...)` trains on them.
 
@@ -122,8 +122,8 @@ class SuperWords:
         Raises:
             TypeError, ValueError, FormatError, OSError: as `bpe.count_words`.
 
-        >>> units = SuperWords(300).count_words(2, texts=["one line\nand another\none line\n"])
-        >>> dict(units.items())
+        >>> stretches = SuperWords(300).count_words(2, texts=["one line\nand another\none line\n"])
+        >>> dict(stretches.items())
         {b'one line\n': 2, b'and another\n': 1}
 
         """
@@ -240,7 +240,7 @@ def drop_unused_merges(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec
 
 
 def make_second_stage_base(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
-    """Make the tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
+    """Make the tokenizer that stage 2 starts from: that of stage 1, with the stretches' pretokenizer."""
     if superwords.unused == "drop":
         spec = drop_unused_merges(spec, counts)
     return replace(spec, pretokenizer=counts.pretokenizer)

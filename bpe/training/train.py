@@ -85,12 +85,12 @@ def train(
         end_of_word_glued: make the mark a part of that symbol instead of a symbol of its own.
         alphabet: the symbols to start from, as this `bpe.Alphabet` says; by default all 256 bytes, or the corpus's
             characters.
-        min_frequency: merge no pair that occurs less often.
+        min_frequency: merge no pair that occurs fewer times than this.
         superwords: learn tokens that reach across words, in a second stage, as this `bpe.SuperWords` says; for byte
             models. The corpus is read twice: files that are not pipes, or texts that can be iterated again; or give
             counts=(first, second), made with its `count_words`.
-        rules: which of equal pairs goes first, and merges that are never made, as this `bpe.MergeRules` says; in both
-            stages of superwords.
+        rules: which of several pairs with the same count is merged first, and merges that are never made, as this
+            `bpe.MergeRules` says; in both stages of superwords.
         split_digits: let digits take part in no merge with other characters, so that each is a token by itself: in a
             byte model all characters that are numbers (Unicode's class N), whose bytes are merged, and no merge joins
             a part of a character with another character; in a character model, as in SentencePiece, ASCII's digits

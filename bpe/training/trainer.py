@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import MIN_PAIR_MEMORY, LearnedMerges, TrainingJob, compute_pair_memory
-from bpe.training.kernel_input import WIDE_FROM_TOKENS, InitialTokens, WordArrays, build_words, make_initial_tokens
+from bpe.training.kernel_input import InitialTokens, KernelTuning, WordArrays, build_words, make_initial_tokens
 from bpe.vocab.after_encoding import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -65,9 +66,6 @@ class MergeLearner(Protocol):
 
     def get_token_bytes(self, token: int) -> bytes:
         """Return the bytes of a token."""
-
-    def list_tokens(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
-        """List all tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
 
 
 def learn_merges(
@@ -171,7 +169,7 @@ def choose_vocab_limit(initial_tokens: InitialTokens, config: TrainConfig) -> in
 # The kernel -----------------------------------------------------------------------------------------------------------
 
 
-#: Arguments of every `Trainer` that change its speed and memory, never its result. Tests set them.
+#: Values of every trainer's `KernelTuning`; tests set them.
 tuning_for_tests: dict[str, Any] = {}
 
 
@@ -212,15 +210,8 @@ def make_trainer(
                 f"too little to track all of them; raise it by {format_bytes(missing)} for each language"
             )
         memory = min(memory, MAX_BYTES_PER_SYMBOL * words.n_symbols + 4 * MIN_PAIR_MEMORY)
-    tuning = {
-        "memory": memory,
-        "strict": max_memory is not None,
-        "threads": threads,
-        "max_16bit_tokens": WIDE_FROM_TOKENS,
-    }
-    return Trainer(
-        words, initial_tokens, config, max_merges, track_all_pairs=track_all_pairs, **(tuning | tuning_for_tests)
-    )
+    tuning = replace(KernelTuning(memory, may_grow=max_memory is None, threads=threads), **tuning_for_tests)
+    return Trainer(words, initial_tokens, config, max_merges, tuning, track_all_pairs=track_all_pairs)
 
 
 def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
@@ -284,12 +275,12 @@ def run_merges(
                             left, right, token, count = merges[0]
                             on_merge(n_done, format_token(left), format_token(right), format_token(token), count)
                         if checkpoint is not None:
-                            checkpoint.save_if_due(trainer.list_merges)
+                            checkpoint.save_merges_if_due(trainer.list_merges)
                     if trainer.stop_reason or not merges:
                         break
         finally:
             if checkpoint is not None:
-                checkpoint.try_save(trainer.list_merges())
+                checkpoint.try_save_merges(trainer.list_merges())
 
 
 def _resume(
@@ -328,9 +319,7 @@ def make_record(
     """Make the record of a training that began at `start_time`. Logs a warning if the training stopped early."""
     n_merges, n_tokens = len(trainer.list_merges()), trainer.n_tokens
     stopped = STOP_REASONS.get(trainer.stop_reason)
-    if stopped:
-        learned, size = pluralize(n_merges, "merge"), pluralize(n_tokens, "token")
-        log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
+    warn_if_stopped(stopped, n_merges, n_tokens)
     return Training(
         stopped,
         n_merges,
@@ -338,6 +327,13 @@ def make_record(
         time.perf_counter() - start_time,
         _make_curve(trainer, bytes_and_tokens, config.sizes),
     )
+
+
+def warn_if_stopped(stopped: str | None, n_merges: int, n_tokens: int) -> None:
+    """Log a warning if a training stopped early; None as the reason says that it did not."""
+    if stopped is not None:
+        learned, size = pluralize(n_merges, "merge"), pluralize(n_tokens, "token")
+        log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
 
 
 def _make_curve(
@@ -381,7 +377,7 @@ def make_spec(
     is_word_end: NDArray[np.bool_],
     merge_rows: NDArray[np.int64],
 ) -> TokenizerSpec:
-    """Make the tokenizer with these tokens and merges, as a `MergeLearner` gives them; ids begin at `first_id`.
+    """Make the tokenizer with these tokens and merges, as a `Trainer` lists them; ids begin at `first_id`.
 
     Arrays only: tokens may be millions.
     """

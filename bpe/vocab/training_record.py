@@ -33,7 +33,7 @@ class Training:
     def after(
         self, merges: int, curve: tuple[tuple[int, int, float], ...] = (), stopped: str | None = None
     ) -> Training:
-        """Move the facts of a training after `merges` earlier merges, with their curve and their `stopped`."""
+        """Return the record of this training and `merges` merges before it, whose curve and stop reason are given."""
         rows = tuple((merges + row[0], *row[1:]) for row in self.curve)
         return replace(self, merges=merges + self.merges, curve=curve + rows, stopped=self.stopped or stopped)
 

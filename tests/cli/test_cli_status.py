@@ -409,7 +409,7 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
 def test_signals_that_end_a_job_save_what_ctrl_c_saves(tmp_path, text_file, tokenizer_file, monkeypatch, capsys):
-    keep, checkpoint = Checkpoint.save_if_due, str(tmp_path / "c")
+    keep, checkpoint = Checkpoint.save_merges_if_due, str(tmp_path / "c")
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "9", "--checkpoint", checkpoint]
     old_handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which the process that runs the tests may ignore
     for signal_number, learned in ((signal.SIGTERM, 3), (signal.SIGHUP, 6)):
@@ -422,7 +422,7 @@ def test_signals_that_end_a_job_save_what_ctrl_c_saves(tmp_path, text_file, toke
                 time.sleep(1)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Checkpoint, "save_if_due", keeping)
+            patch.setattr(Checkpoint, "save_merges_if_due", keeping)
             patch.setattr("bpe.training.trainer.MERGES_PER_CALL", 1)
             assert main(argv) == 128 + signal_number
         name = signal.Signals(signal_number).name

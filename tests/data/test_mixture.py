@@ -118,7 +118,7 @@ def test_shards_of_two_tokenizers_are_refused(tmp_path: Path) -> None:
         replace(written, tokenizer={} if name is None else {"fingerprint": name * 64}).write(folder)
         rows.append(Blocks(TokenShards(folder), 2))
     assert rows[0].shards.tokenizer_fingerprint == "a" * 64
-    assert Mixture([rows[0], rows[2], rows[3]]).tokenizers == {"a" * 64}
+    assert Mixture([rows[0], rows[2], rows[3]]).tokenizer_fingerprints == {"a" * 64}
     with pytest.raises(ValueError, match=r"are ids of two tokenizers, with the fingerprints a{12}… and b{12}…"):
         Mixture([Mixture([rows[0], rows[2]]), rows[1]])
 

@@ -179,7 +179,7 @@ def test_the_kernel_function_behaves_like_a_method() -> None:
     assert list(parameters) == ["text", "allowed_special", "disallowed_special", "dropout", "seed", "template"]
     assert [parameters[name].default for name in list(parameters)[1:]] == [(), (), None, None, False]
     assert (tok.encode.__name__, bpe.Tokenizer.encode.__qualname__) == ("encode", "Tokenizer.encode")
-    assert "The ids of one text" in (inspect.getdoc(bpe.Tokenizer.encode) or "")
+    assert "Encode one text" in (inspect.getdoc(bpe.Tokenizer.encode) or "")
     assert inspect.isroutine(tok.encode)
     bound: Any = tok.encode
     assert [ids.tolist() for ids in map(bound, ["low", b"low"])] == [tok.encode("low").tolist()] * 2

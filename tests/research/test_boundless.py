@@ -42,7 +42,7 @@ WORDS += [".", ",", "!?", "12", "345", "aaaa", "--", "\n", "\n\n", " ", "\t"]
 TUNINGS = (
     {},
     {"max_dense_tokens": 0, "memory": 1 << 12, "ratio": 2},
-    {"max_dense_tokens": 0, "max_16bit_tokens": 257, "threads": 2, "min_cells": 1, "parallel_threshold": 1},
+    {"max_dense_tokens": 0, "wide_from_tokens": 257, "threads": 2, "min_cells": 1, "parallel_threshold": 1},
     {"ratio": 1},
 )
 

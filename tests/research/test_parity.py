@@ -185,7 +185,7 @@ def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyP
     expected, merges = trained(corpus, parity, num_merges=400)
     for tuning in (
         {"max_dense_tokens": 0},
-        {"max_16bit_tokens": 300},
+        {"wide_from_tokens": 300},
         {"min_cells": 1, "parallel_threshold": 1, "threads": 3},
         {"memory": 1 << 14},
     ):

@@ -260,10 +260,10 @@ def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.M
     checkpoint = Checkpoint(tmp_path / "ckpt", {})
     before = (tmp_path / "ckpt").read_bytes()
     clock[0] += 29
-    checkpoint.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
+    checkpoint.save_merges_if_due(lambda: np.array([[1, 2, 3, 4]]))
     assert (tmp_path / "ckpt").read_bytes() == before
     clock[0] += 2
-    checkpoint.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
+    checkpoint.save_merges_if_due(lambda: np.array([[1, 2, 3, 4]]))
     assert (tmp_path / "ckpt").read_bytes() != before
     assert Checkpoint(tmp_path / "ckpt", {}).merges.tolist() == [[1, 2, 3, 4]]
 
@@ -276,7 +276,7 @@ TEXTS = [TEXT * (i % 3) + str(i) for i in range(60)]
 
 def stop_after_saves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Save after each block; the training stops after `most` saves."""
-    save, saves = Checkpoint.save_counts, []
+    save, saves = Checkpoint.save_partial_counts, []
 
     def saving(self: Checkpoint, *given: Any) -> None:
         save(self, *given)
@@ -284,7 +284,7 @@ def stop_after_saves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
         if len(saves) == most:
             raise StopHereError
 
-    monkeypatch.setattr(Checkpoint, "save_counts", saving)
+    monkeypatch.setattr(Checkpoint, "save_partial_counts", saving)
     monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", -1.0)
     monkeypatch.setattr(checkpoint_module, "PAUSE_PER_SAVING", 0)
 

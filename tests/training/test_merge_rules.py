@@ -27,7 +27,7 @@ SWITCHES: tuple[dict[str, Any], ...] = (
     {},
     {"ratio": 1, "max_dense_tokens": 0},
     {"memory": 2000, "ratio": 1},
-    {"memory": 20_000, "strict": True, "max_dense_tokens": 0},
+    {"memory": 20_000, "may_grow": False, "max_dense_tokens": 0},
     {"threads": 3, "min_cells": 5, "parallel_threshold": 2},
 )
 
@@ -151,7 +151,7 @@ def test_refused_pairs_leave_the_memory_to_others() -> None:
     words = {f"ab{chr(0x4E00 + i)}cd": 2 for i in range(40)} | {"xyz": 3, "xy": 2}
     options: dict[str, Any] = {"counts": words, "num_merges": 30, "pretokenizer": None, "special_tokens": ["ab", "cd"]}
     options["rules"] = bpe.MergeRules(whole_characters=True, veto=lambda left, right, count: count > 50)
-    assert trained({"memory": 24_000, "strict": True, "max_dense_tokens": 0, "ratio": 1}, **options) == trained(
+    assert trained({"memory": 24_000, "may_grow": False, "max_dense_tokens": 0, "ratio": 1}, **options) == trained(
         {}, **options
     )
 

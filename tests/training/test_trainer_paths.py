@@ -33,7 +33,7 @@ SWITCHES: dict[str, tuple[int, ...]] = {
     "memory": (1, 3000, 10_000, 0),  # no list fits; pools that fill; many epochs; few
     "ratio": (1, 2, 1000),  # an epoch for each count
     "max_dense_tokens": (0, 260, 768),  # pairs counted with a filter, or in a dense table
-    "max_16bit_tokens": (0, 258, 270, 65000),  # 32-bit symbols from the start, later, never
+    "wide_from_tokens": (0, 258, 270, 65000),  # 32-bit symbols from the start, later, never
     "threads": (8, 2, 1),
     "min_cells": (1, 20, 1 << 19),  # parts of a few symbols per thread; no parts
     "parallel_threshold": (1, 3, 1 << 13),  # every list divided; none
@@ -137,8 +137,8 @@ def test_counts_over_32_bits_are_ordered_correctly() -> None:
 def test_the_error_for_a_small_budget_names_the_memory_needed() -> None:
     words = {f"{chr(a)}{chr(b)}": 1 for a in range(33, 120) for b in range(33, 120)}
     with pytest.raises(ValueError, match=r"take \d+ bytes, more than the \d+ bytes .* raise max_memory"):
-        trained({"memory": 5000, "strict": True}, counts=words, num_merges=10)
-    _, learned = trained({"memory": 2_000_000, "strict": True}, counts=words, num_merges=10)
+        trained({"memory": 5000, "may_grow": False}, counts=words, num_merges=10)
+    _, learned = trained({"memory": 2_000_000, "may_grow": False}, counts=words, num_merges=10)
     assert learned == trained({}, counts=words, num_merges=10)[1]
 
 
@@ -148,7 +148,7 @@ def test_a_strict_budget_with_similar_counts() -> None:
     words = {"".join(random_.choices("abcdefghij", k=random_.randint(10, 28))): 1 for _ in range(4000)}
     _, learned = trained({}, counts=words, num_merges=120)
     for memory in (600_000, 150_000, 40_000, 10_000):
-        assert trained({"memory": memory, "strict": True}, counts=words, num_merges=120)[1] == learned
+        assert trained({"memory": memory, "may_grow": False}, counts=words, num_merges=120)[1] == learned
 
 
 def test_a_corpus_without_a_name_is_refused() -> None:
@@ -243,7 +243,7 @@ def trainer_of(
     rules = bpe.MergeRules(tie_break=tie_break)  # type: ignore[arg-type]
     config = TrainConfig(counts=words, num_merges=1000, rules=rules)
     given = learning.WordArrays(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
-    return Trainer(given, initial, config, 1000, **switches)
+    return Trainer(given, initial, config, 1000, kernel_input.KernelTuning(**switches))
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)

@@ -125,6 +125,6 @@ class Blocks(ShardRows):
 
 
 def _make_whole_rows(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
-    """Rows of one span each, without regard to documents."""
+    """Make rows of one span each, without regard to documents."""
     zeros = np.zeros(len(starts), dtype=np.int64)
     return Spans(np.arange(len(starts)), zeros, starts, lengths, zeros - 1)

@@ -95,9 +95,9 @@ class Mixture(Rows):
         return hash_values(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
 
     @property
-    def tokenizers(self) -> frozenset[str]:
+    def tokenizer_fingerprints(self) -> frozenset[str]:
         """The fingerprints of the datasets' tokenizers, as far as they are known."""
-        return frozenset().union(*(dataset.tokenizers for dataset in self.datasets))
+        return frozenset().union(*(dataset.tokenizer_fingerprints for dataset in self.datasets))
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """Read the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
@@ -157,14 +157,15 @@ def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
                 )
         if len(dataset) == 0:
             raise ValueError(f"{dataset!r} has no rows; leave it out")
-    tokenizers = sorted(frozenset().union(*(dataset.tokenizers for dataset in dataset_list)))
-    if len(tokenizers) > 1:
+    fingerprints = sorted(frozenset().union(*(dataset.tokenizer_fingerprints for dataset in dataset_list)))
+    if len(fingerprints) > 1:
         by_tokenizer = [
-            next(dataset for dataset in dataset_list if name in dataset.tokenizers) for name in tokenizers[:2]
+            next(dataset for dataset in dataset_list if name in dataset.tokenizer_fingerprints)
+            for name in fingerprints[:2]
         ]
         raise ValueError(
             f"{by_tokenizer[0]!r} and {by_tokenizer[1]!r} are ids of two tokenizers, with the fingerprints "
-            f"{tokenizers[0][:12]}… and {tokenizers[1][:12]}…; encode all corpora with one tokenizer"
+            f"{fingerprints[0][:12]}… and {fingerprints[1][:12]}…; encode all corpora with one tokenizer"
         )
     if not dataset_list:
         raise ValueError("datasets is empty; it must have at least one dataset")

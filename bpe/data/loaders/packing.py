@@ -192,7 +192,7 @@ class Packed(ShardRows):
         return PackedWindow(spans, offsets, Order(n_rows, self.seed, salt=(1 + index,)))
 
     def _bound_documents(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each document of a window that is not empty: start, length, number."""
+        """Find (starts, lengths, numbers) of a window's documents that are not empty."""
         first = index * self._window
         bounds = self.shards.document_bounds(first, min(first + self._window, self.shards.n_documents))
         non_empty = np.flatnonzero(np.diff(bounds))
@@ -236,7 +236,10 @@ def limit_lengths(
     long_documents: LongDocuments,
     strategy: Strategy,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Starts, lengths and numbers of the documents or pieces to pack, where no document may exceed length + 1 ids."""
+    """Limit documents to length + 1 ids by `long_documents`: (starts, lengths, numbers) of what is packed.
+
+    "concat" with "split" changes nothing.
+    """
     capacity = length + 1
     if long_documents == "error" and len(lengths) and lengths.max() > capacity:
         long_index = int(np.argmax(lengths > capacity))

@@ -82,7 +82,7 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def tokenizers(self) -> frozenset[str]:
+    def tokenizer_fingerprints(self) -> frozenset[str]:
         """The fingerprints of the tokenizers that encoded the ids, as far as they are known."""
 
     @abstractmethod
@@ -182,7 +182,7 @@ class Rows(ABC):
     def _split_by_epoch(
         self, row_numbers: NDArray[np.int64]
     ) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
-        """For each epoch among these numbers: the epoch, the indices in it, and which numbers they are."""
+        """Yield (epoch, its indices, a mask of the numbers that are of it)."""
         epochs, indices = np.divmod(row_numbers, max(len(self), 1))
         for epoch in dict.fromkeys(epochs.tolist()):
             in_epoch = epochs == epoch
@@ -214,7 +214,7 @@ class ShardRows(Rows):
         self._reader = SpanReader(shards)
 
     @property
-    def tokenizers(self) -> frozenset[str]:
+    def tokenizer_fingerprints(self) -> frozenset[str]:
         """The fingerprint of the shards' tokenizer, if it is known."""
         tokenizer_fingerprint = getattr(self.shards, "tokenizer_fingerprint", None)
         return frozenset() if tokenizer_fingerprint is None else frozenset({tokenizer_fingerprint})
@@ -310,7 +310,7 @@ class Batches(Iterator[Batch]):
         return self
 
     def __len__(self) -> int:
-        """The number of batches left. A run without end raises TypeError."""
+        """Count the batches left. A run without end raises TypeError."""
         count = self._plan.count_batches(self.next_row)
         if count is None:
             raise TypeError("epochs is None, so that the run has no end")
@@ -329,7 +329,7 @@ class Batches(Iterator[Batch]):
         return self._plan.count_batches(self.next_row) == 0
 
     def state_dict(self) -> State:
-        """The state after the batches yielded so far: version, fingerprint, seed, epoch, position; JSON can hold it."""
+        """Return the state after the batches yielded so far, for JSON: version, fingerprint, seed, epoch, position."""
         return self._rows.state_at(self._plan.find_row_after(self.next_row, 0))
 
 

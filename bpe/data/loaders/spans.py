@@ -218,7 +218,7 @@ def cu_seqlens_of_begins(begins: NDArray[np.bool_]) -> Batch:
 
 
 def collate(rows: Sequence[Batch]) -> Batch:
-    """One batch of NumPy arrays, of rows from a dataset: `collate_fn` for loops without PyTorch.
+    """Make a batch of NumPy arrays of rows from a dataset: `collate_fn` for loops without PyTorch.
 
     With "position_ids" in the rows, or "cu_seqlens" in the dataset's fields, the batch has `cu_seqlens` (int32: where
     each document begins in the flattened batch, and its size) and `max_seqlen`. Rows that one call of `__getitems__`

@@ -46,7 +46,7 @@ GROUP_CHARS = 1 << 20
 #: The most ids in a state.
 MAX_REMAINDER_IDS = 4096
 #: The changing part of the state at the beginning.
-BEGINNING: dict[str, Any] = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
+INITIAL_STATE: dict[str, Any] = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
 
 
 class StreamingEncoder:
@@ -216,7 +216,12 @@ class _GroupInStream:
         return self.start + len(self.group.ids)
 
     def find_begins(self, first: int, last: int) -> tuple[int, NDArray[np.int64]]:
-        """How many documents begin in the group up to `first`, and where others do up to `last`, in the stream."""
+        """Find the documents that begin in the group.
+
+        Returns:
+            (How many begin up to stream position `first`, the positions of those after it up to `last`.)
+
+        """
         begins = self.offsets[int(not self.group.begins_document) : -1]
         first_index, last_index = np.searchsorted(begins, np.array([first, last]) - self.start, side="right").tolist()
         return first_index, begins[first_index:last_index] + self.start
@@ -243,12 +248,12 @@ class StreamedBatches(Iterator[Batch]):
     ) -> None:
         self._lock = make_lock(self, "another thread read these batches while the process was forked; make them anew")
         self._encoder, self._size, self._part, self._epochs = encoder, size, part, epochs
-        self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
-        self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
+        self._fixed_state = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
+        self._state = INITIAL_STATE | {"ended": ended} if state is None else self._check_state(state)
         place, remainder = self._state["place"], self._state["remainder"]
         self._groups = self._read_groups(place, self._state["epoch"], has_remainder=bool(remainder))
         self._stream_groups: deque[_GroupInStream] = deque()
-        self._end = self._open = 0
+        self._end = self._open_document_ids = 0
         self._cursor = 0 if remainder else self._state["skip"]
         self._documents = self._state["documents"]
         if remainder:
@@ -277,7 +282,7 @@ class StreamedBatches(Iterator[Batch]):
             return self._read_rows() == 0
 
     def _read_rows(self) -> int:
-        """Read groups for a batch; the number of its rows."""
+        """Read groups for a batch; returns the number of its rows."""
         if self._state["ended"]:
             return 0
         length = self._encoder.length
@@ -311,9 +316,9 @@ class StreamedBatches(Iterator[Batch]):
             has_ids = False
 
     def state_dict(self) -> State:
-        """The state after the batches yielded so far."""
+        """Return the state after the batches yielded so far."""
         with self._lock:
-            return add_checksum(self._about | self._make_state())
+            return add_checksum(self._fixed_state | self._make_state())
 
     def _make_state(self) -> dict[str, Any]:
         streamed_group = next((candidate for candidate in self._stream_groups if candidate.end > self._cursor), None)
@@ -340,16 +345,16 @@ class StreamedBatches(Iterator[Batch]):
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Check a state, and return its changing part."""
-        if not isinstance(state, Mapping) or not {*self._about, *BEGINNING, "checksum"} <= set(state):
+        if not isinstance(state, Mapping) or not {*self._fixed_state, *INITIAL_STATE, "checksum"} <= set(state):
             raise TypeError(f"state is {describe(state)}; it must be what state_dict() returned")
-        for name, expected in self._about.items():
+        for name, expected in self._fixed_state.items():
             if state[name] != expected:
                 raise ValueError(
                     f"the state's {name} is {short_repr(state[name])}, but this stream has {expected!r}: resume with "
                     "the same sources, tokenizer and length, and with as many ranks and workers"
                 )
-        values = {name: state[name] for name in BEGINNING}
-        if add_checksum(self._about | values)["checksum"] != state["checksum"]:
+        values = {name: state[name] for name in INITIAL_STATE}
+        if add_checksum(self._fixed_state | values)["checksum"] != state["checksum"]:
             raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
         for name in ("epoch", "skip", "documents"):
             values[name] = check_int(f"the state's {name}", values[name], 0, ROW_LIMIT)
@@ -365,14 +370,14 @@ class StreamedBatches(Iterator[Batch]):
         """Add a group to the end of the stream."""
         if not len(group.lengths):
             return
-        before = 0 if group.begins_document else self._open
+        before = 0 if group.begins_document else self._open_document_ids
         document = self._documents - (not group.begins_document)
         self._stream_groups.append(
             _GroupInStream(group, self._end, compute_offsets(group.lengths), before, document, epoch)
         )
         self._end += len(group.ids)
         self._documents = document + len(group.lengths)
-        self._open = int(group.lengths[-1]) + (before if len(group.lengths) == 1 else 0)
+        self._open_document_ids = int(group.lengths[-1]) + (before if len(group.lengths) == 1 else 0)
         self._drop_used_groups()
 
     def _drop_used_groups(self) -> None:
@@ -408,7 +413,7 @@ class StreamedBatches(Iterator[Batch]):
 
 
 def add_checksum(state: dict[str, Any]) -> State:
-    """A state with a checksum of its values."""
+    """Add a checksum of its values to a state."""
     text = json.dumps([state[name] for name in sorted(state)], default=repr)
     return state | {"checksum": hashlib.sha256(text.encode()).hexdigest()[:16]}
 

@@ -90,7 +90,7 @@ class RowSampler:
             yield [divmod(row_number, n_rows) for row_number in row_numbers]
 
     def __len__(self) -> int:
-        """The number of batches of the next iteration. A run without end raises TypeError."""
+        """Count the batches of the next iteration. A run without end raises TypeError."""
         count = self._plan.count_batches(self._start)
         if count is None:
             raise TypeError("epochs is None, so that the run has no end")
@@ -105,7 +105,7 @@ class RowSampler:
         self._plan.end = (epoch + 1) * len(self._rows)
 
     def state_dict(self, consumed: int | None = None) -> State:
-        """The state after `consumed` batches of the latest iteration; without it, after all that were yielded.
+        """Return the state after `consumed` batches of the latest iteration; without it, after all that were yielded.
 
         The state is the same on all ranks: version, fingerprint, seed, epoch, position.
 
@@ -138,7 +138,7 @@ class WorkerBatches(Iterator[Batch]):
 
     def __init__(self, stream: BatchStream, worker: int, workers: int) -> None:
         self._stream, self._worker = stream, {"worker": worker, "workers": workers}
-        self._batches = stream.begin(worker, workers, None)
+        self._batches = stream.make_batches(worker, workers, None)
 
     def __iter__(self) -> WorkerBatches:
         return self
@@ -147,7 +147,7 @@ class WorkerBatches(Iterator[Batch]):
         return WholeBatch(next(self._batches))
 
     def state_dict(self) -> State:
-        """The state of this worker."""
+        """Return the state of this worker."""
         return {**self._batches.state_dict(), **self._worker}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -160,9 +160,9 @@ class WorkerBatches(Iterator[Batch]):
                     "bpe.data.RowSampler, or state_dict(consumed=) of the dataset (for rows of shards, not for a "
                     "StreamingEncoder)"
                 )
-        self._batches = self._stream.begin(**self._worker, state=state)
+        self._batches = self._stream.make_batches(**self._worker, state=state)
         # StatefulDataLoader then begins a new iteration if the state was saved at the end of one.
-        self._stream.put(ended=self._batches.at_end())
+        self._stream.set_next_iteration(ended=self._batches.at_end())
 
 
 class BatchStream:
@@ -189,7 +189,7 @@ class BatchStream:
         with suppress(RuntimeError):  # no shared memory: then there are no workers either
             self._shared.share_memory_()
 
-    def put(self, start: int | None = None, end: int | None = None, *, ended: bool = False) -> None:
+    def set_next_iteration(self, start: int | None = None, end: int | None = None, *, ended: bool = False) -> None:
         """Set where the next iteration begins and ends, in all processes."""
         for index, value in enumerate((start, end, int(ended))):
             if value is not None:
@@ -211,7 +211,7 @@ class BatchStream:
         worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
         return WorkerBatches(self, worker, workers)
 
-    def begin(self, worker: int, workers: int, state: Mapping[str, Any] | None) -> Any:
+    def make_batches(self, worker: int, workers: int, state: Mapping[str, Any] | None) -> Any:
         """Yield the batches of one worker, from its state or else from the beginning of the next iteration."""
         if not isinstance(self._source, Rows):
             rank, world = self._options["rank"] * workers + worker, self._options["world"] * workers
@@ -224,7 +224,7 @@ class BatchStream:
         return Batches(self._source, plan, start, worker, workers)
 
     def __len__(self) -> int:
-        """The number of batches of the next iteration. Streams and runs without end raise TypeError."""
+        """Count the batches of the next iteration. Streams and runs without end raise TypeError."""
         count: int | None = None
         if isinstance(self._source, Rows):
             start, plan = self._find_start()
@@ -240,15 +240,15 @@ class BatchStream:
         """
         if not isinstance(self._source, Rows):
             check_int("epoch", epoch, 0)
-            self.put()
+            self.set_next_iteration()
             return
         size = len(self._source)
         epoch = check_int("epoch", epoch, 0, ROW_LIMIT // size - 2)
         start, _ = self._find_start()
-        self.put(start if start // size == epoch else epoch * size, (epoch + 1) * size)
+        self.set_next_iteration(start if start // size == epoch else epoch * size, (epoch + 1) * size)
 
     def state_dict(self, consumed: int = 0) -> State:
-        """The state after `consumed` batches of the latest iteration, for any number of workers and ranks.
+        """Return the state after `consumed` batches of the latest iteration, for any number of workers and ranks.
 
         A `StreamingEncoder` has none: ValueError unless `consumed` is 0, for which the state is empty.
 
@@ -272,7 +272,7 @@ class BatchStream:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
         if isinstance(self._source, Rows):
-            self.put(self._source.row_of_state(state))
+            self.set_next_iteration(self._source.row_of_state(state))
         elif state:
             raise ValueError(f"state is {short_repr(state)}; {STREAMED_STATE_ADVICE}")
 
@@ -301,7 +301,7 @@ def torch_batches(
     epochs: int | None = 1,
     drop_last: bool = False,
 ) -> Any:
-    """An IterableDataset of whole batches for `DataLoader(..., batch_size=None)`; each worker makes its own.
+    """Make an IterableDataset of whole batches for `DataLoader(..., batch_size=None)`; each worker makes its own.
 
     With `Blocks`, `Packed` or `Mixture`, worker w of n makes every n-th batch, so that the DataLoader yields the same
     batches in the same order with any number of workers. Count the batches that training used, and save
@@ -324,7 +324,7 @@ def torch_batches(
 
 
 def torch_collate(rows: Sequence[Batch]) -> Batch:
-    """One batch of tensors, of rows from a dataset: `collate_fn` for a DataLoader. See `bpe.data.collate`.
+    """Make a batch of tensors of rows from a dataset: `collate_fn` for a DataLoader. See `bpe.data.collate`.
 
     Unlike PyTorch's own, it does not copy rows that one call of `__getitems__` returned.
     """
@@ -342,7 +342,7 @@ def check_rows(rows: object) -> Rows:
 
 @cache
 def _make_iterable_class() -> Any:
-    """`BatchStream` as a subclass of PyTorch's IterableDataset, which a DataLoader recognizes."""
+    """Make `BatchStream` a subclass of PyTorch's IterableDataset, which a DataLoader recognizes."""
     from torch.utils.data import IterableDataset
     from torch.utils.data._utils.collate import default_collate_fn_map
 
