@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
-from bpe.base.records import replace
 from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.batch import TokenBatch

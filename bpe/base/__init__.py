@@ -14,7 +14,7 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `_aho_corasick.pyx` searching in text, `_binary_search.pxd` in numbers, `_string_index.pyx` among strings;
   `_slices.pyx` copying strings, `_json.pyx` reading JSON;
 - `atomic_files.py` files written atomically, `memory_limits.py` sizes such as "2G", `progress.py` progress bars,
-  `spelling.py` tokens in visible characters, `records.py` dataclasses whose definition takes no time.
+  `spelling.py` tokens in visible characters, `fast_dataclasses.py` dataclasses whose definition takes no time.
 
 Invariants: a kernel never reads past its inputs, allocates only where it can report failure, and holds no lock
 while it copies. Cost: linear in the bytes; searching for n strings is linear in their total length and the text's.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.errors import describe
 
 Stage = Literal["count", "index", "merge", "write", "encode", "decode", "shuffle", "verify", "convert"]

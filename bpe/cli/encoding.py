@@ -194,7 +194,7 @@ def _encode_groups(
                 for group in groups:
                     batch = TokenBatch(group.ids, compute_offsets(group.lengths))
                     yield index, group.n_bytes, batch, not group.ends_document
-                    advance(group.size)
+                    advance(group.disk_bytes)
 
 
 def _encode_stream(
@@ -209,7 +209,7 @@ def _encode_stream(
             source = block.source
             block.check()
             data = bytes(block.text)
-            size += block.size
+            size += block.disk_bytes
             block.release()
             bytes_read += len(data)
             yield data

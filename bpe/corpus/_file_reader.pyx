@@ -104,7 +104,7 @@ cdef class FileBlock:
         starts = np.array(<int64_t[: self.n_documents]>self.starts)
         return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
 
-    def block(self):
+    def make_block(self):
         """Make a `Block` of the text, which must not be used after the next block was read."""
         from bpe.corpus.blocks import Block
 
@@ -114,7 +114,7 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.get_documents()
         return Block(
-            text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, size=self.size,
+            text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, disk_bytes=self.size,
             begins_document=self.begins_document, ends_document=self.ends_document, must_be_utf8=reader.requires_utf8,
             buffers=self.buffers, file_index=reader.units[self.file_number, FILE_INDEX], resume_offset=self.offset,
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, find_utf8_error, make_type_error, to_bytes
 from bpe.corpus.reading import BlockEndFinder, BufferPool
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
@@ -59,7 +59,7 @@ class Block:
         offset: the position of `text` in its source.
         separators: the strings that documents end at.
         keep_separator: whether a separator belongs to the document before it.
-        size: of a file: the bytes on disk that were read for this block.
+        disk_bytes: of a file: the bytes on disk that were read for this block.
         begins_document: of a file: whether the block starts with a new document rather than the rest of one.
         ends_document: of a file: whether the last document ends with the block.
         must_be_utf8: whether `check` is to refuse a text that is not UTF-8.
@@ -78,7 +78,7 @@ class Block:
     offset: int
     separators: Sequence[bytes] = ()
     keep_separator: bool = False
-    size: int = 0
+    disk_bytes: int = 0
     begins_document: bool = True
     ends_document: bool = True
     must_be_utf8: bool = False

@@ -12,7 +12,7 @@ import codecs
 import re
 from typing import Literal
 
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.errors import FormatError, get_log
 
 Compression = Literal["gzip", "bz2", "xz", "zstd"]

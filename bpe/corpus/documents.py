@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.records import dataclass, replace
+from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.base.utf8 import check_utf8
 from bpe.corpus.blocks import BLOCK, Block, SplitFinder, divide_text, make_whole_block
 from bpe.corpus.reading import BufferPool

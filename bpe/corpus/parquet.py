@@ -69,7 +69,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
                     if len(block.starts):
                         yield replace(
                             block,
-                            size=state.claim_bytes(),
+                            disk_bytes=state.claim_bytes(),
                             file_index=context.file_index,
                             resume_offset=part_index,
                             documents_to_skip=n_documents_before,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Literal, Protocol
 
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus.contents import (
     ANY_TEXT,
@@ -59,7 +59,7 @@ class TextBlock:
     Attributes:
         text: the bytes, in a buffer that `BufferPool.give_back` takes back.
         offset: the position of the first byte in the file's text.
-        size: the number of bytes of the file that were read for it.
+        disk_bytes: the number of bytes of the file that were read for it.
         begins_document: whether the block starts with a new document rather than the rest of one.
         ends_document: whether the last document ends with the block.
 
@@ -67,7 +67,7 @@ class TextBlock:
 
     text: memoryview
     offset: int
-    size: int
+    disk_bytes: int
     begins_document: bool
     ends_document: bool
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import make_lock
-from bpe.base.records import replace
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import BlockEndFinder, BufferPool, EncodingErrors, ReadSchedule, Stream, make_changed_error
 from bpe.errors import FormatError
@@ -178,7 +178,7 @@ class RecordContext:
         while (block := reader.read_block(state.buffers)) is not None:
             n_bad_records, state.n_bad_records = state.n_bad_records, self.bad_records.count
             if len(block.starts):
-                yield replace(block, size=state.claim_bytes(block.size), n_bad_records=n_bad_records)
+                yield replace(block, disk_bytes=state.claim_bytes(block.size), n_bad_records=n_bad_records)
             else:
                 state.unclaimed_bytes += block.size
                 block.release()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe._names import SOURCE_FORMATS
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
 from bpe.corpus._sequential_reader import SequentialReader
@@ -319,7 +319,7 @@ class Sources:
         if size <= UNIT_BYTES:
             return one_unit
         if file.format == "parquet":
-            return self._group_units(index)
+            return self._divide_parquet(index)
         separators = [b"\n"] if file.format == "jsonl" else self.separators
         separator = separators[0] if separators else b""
         is_text = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
@@ -336,7 +336,7 @@ class Sources:
         ends = [*bounds[1:], None]
         return [FilePart(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
 
-    def _group_units(self, index: int) -> list[FilePart]:
+    def _divide_parquet(self, index: int) -> list[FilePart]:
         """Divide a Parquet file into units of whole row groups."""
         from bpe.corpus.parquet import list_row_groups
 
@@ -605,7 +605,7 @@ class Sources:
                     block.offset,
                     separators=separators,
                     keep_separator=keep_separator,
-                    size=block.size,
+                    disk_bytes=block.disk_bytes,
                     begins_document=block.begins_document,
                     ends_document=block.ends_document,
                     must_be_utf8=errors == "strict",

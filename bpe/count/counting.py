@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import numpy as np
 
 from bpe.base._team import Team
+from bpe.base.fast_dataclasses import dataclass
 from bpe.base.memory_limits import measure_memory
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.records import dataclass
 from bpe.base.threads import map_ordered, map_unordered, resolve_threads, team_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
@@ -137,8 +137,8 @@ def count_into(
     files = _as_sources(source)
     if files is not None:
         source = files = files.for_one_call()
-    total, text = (None, None) if files is None else (files.size, files.text_size)
-    slots = min((text or 0) // (BYTES_PER_SLOT * threads), MAX_INITIAL_SLOTS) if max_memory is None else 0
+    n_disk_bytes, n_text_bytes = (None, None) if files is None else (files.size, files.text_size)
+    slots = min((n_text_bytes or 0) // (BYTES_PER_SLOT * threads), MAX_INITIAL_SLOTS) if max_memory is None else 0
     tables = ThreadTables(threads, slots, max_memory, memory_check)
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
@@ -149,7 +149,7 @@ def count_into(
             files.add_bad_records(saved.n_bad_records)
         tables.load(saved.words)
         with (
-            progress_bar(progress, "count", total, "B", saved.n_bytes) as bar,
+            progress_bar(progress, "count", n_disk_bytes, "B", saved.n_bytes) as bar,
             closing(  # the file, after an error
                 _read_blocks(source, splitter, threads, saved.resume_position, requires_utf8=requires_utf8)
             ) as blocks,
@@ -186,9 +186,9 @@ def _count_block(splitter: Splitter, tables: ThreadTables, numbered_block: tuple
     block.check()
     with tables.lend() as table:
         splitter.count(table, block.text, *block.find_documents(), corpus_position)
-    size = block.size or len(block.text)
+    n_bytes = block.disk_bytes or len(block.text)
     block.release()
-    return size
+    return n_bytes
 
 
 def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:

@@ -26,7 +26,7 @@ from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.formats.files import WriterThreads
-from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names
+from bpe.data.grouping import GroupEncoder, choose_validation, find_unexpected_names
 from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
 from bpe.data.journal_checks import check_steps, fingerprint_beginning
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
@@ -177,7 +177,7 @@ class _ShardJob:
         """Write what is not finished; returns the manifest."""
         out, plan = self._out, self._plan
         if not (out / MANIFEST_NAME).exists() and not (out / JOURNAL_NAME).exists() and plan.part is None:
-            check_split(self._sources, plan.validation)
+            check_validation_split(self._sources, plan.validation)
         with lock_folder(out):
             if (out / MANIFEST_NAME).exists():
                 return self._read_finished()
@@ -208,7 +208,7 @@ class _ShardJob:
         n_bytes_done = 0 if start.position is None else sources.estimate_size_before(start.position)
         with progress_bar(progress, "encode", sources.size, "B", n_bytes_done) as advance, _WriterThread() as writer:
             saving = writer.submit(lambda save: save(), self._save_tokenizer)  # it takes up to a tenth of a second
-            groups = DocumentGroups(
+            groups = GroupEncoder(
                 sources,
                 self._tokenizer._engine,
                 plan.bos_eos,
@@ -229,7 +229,7 @@ class _ShardJob:
                         writer.put(partial(output.write, group))
                     else:
                         output.write(group)
-                    advance(group.size, documents=group.n_complete, tokens=group.n_ids)
+                    advance(group.disk_bytes, documents=group.n_complete, tokens=group.n_ids)
                     del group
             writer.wait()
             saving.result()
@@ -387,7 +387,7 @@ def read_times(sources: Sources) -> list[int | None]:
     return [read_time(file.name) for file in sources.files]
 
 
-def check_split(sources: Sources, fraction: float) -> None:
+def check_validation_split(sources: Sources, fraction: float) -> None:
     """Refuse a fraction that leaves one split without documents, where the sources are small or one document.
 
     Raises:

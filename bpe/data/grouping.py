@@ -60,14 +60,14 @@ class ResumePoint:
 
     Attributes:
         position: where to begin reading; None for the beginning of the sources.
-        documents_to_skip: the number of documents between that position and this one.
+        documents_after_position: the number of documents between that position and this one.
         index_in_file: the index in its file of the document at the position.
         n_bad_records: the number of bad records before the position that were left out.
 
     """
 
     position: Position | None = None
-    documents_to_skip: int = 0
+    documents_after_position: int = 0
     index_in_file: int = 0
     n_bad_records: int = 0
 
@@ -76,13 +76,13 @@ class ResumePoint:
         assert self.position is not None
         position = self.position
         numbers = [position.file_index, position.offset, position.documents_to_skip]
-        return [*numbers, self.documents_to_skip, self.index_in_file, self.n_bad_records]
+        return [*numbers, self.documents_after_position, self.index_in_file, self.n_bad_records]
 
     def to_run(self) -> Run:
         """Make the run of a group whose first document this is the position of."""
         assert self.position is not None
         file, offset, documents = self.position.file_index, self.position.offset, self.position.documents_to_skip
-        return Run(-self.documents_to_skip, file, self.index_in_file, offset, documents, self.n_bad_records)
+        return Run(-self.documents_after_position, file, self.index_in_file, offset, documents, self.n_bad_records)
 
     @classmethod
     def from_json(cls, value: list[int]) -> ResumePoint:
@@ -92,22 +92,22 @@ class ResumePoint:
 
 
 class Run(NamedTuple):
-    """Where a run of documents begins: `first` is the index in a group of its first document.
+    """Where a run of documents begins: `first_index` is the index in a group of its first document.
 
-    `number` is that document's number in its file; `offset` and `documents` are those of its `Position`; there are
-    `bad_records` that were left out before it.
+    `index_in_file` is that document's in its file; `offset` and `documents_to_skip` are those of its `Position`; there
+    are `bad_records` that were left out before it.
     """
 
-    first: int
+    first_index: int
     file: int
-    number: int
+    index_in_file: int
     offset: int
-    documents: int
+    documents_to_skip: int
     bad_records: int
 
     def shift(self, documents: int) -> Run:
         """Return this run for a group that begins `documents` documents earlier."""
-        return self._replace(first=self.first + documents)
+        return self._replace(first_index=self.first_index + documents)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,8 +121,8 @@ class DocumentGroup:
         ends_document: whether the last document ends in this group.
         runs: where runs of documents begin, in order. The first one has the first document, and may begin in an earlier
             group, at an index below 0. No array: most functions of NumPy release the GIL, and may wait for it then.
-        size: bytes of the sources on disk that were read for it.
-        hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
+        disk_bytes: bytes of the sources on disk that were read for it.
+        hashes: uint64, the content hash of each document; None unless `GroupEncoder` hashes them.
         target: what has written the first ids; None if nothing has.
 
     """
@@ -132,7 +132,7 @@ class DocumentGroup:
     begins_document: bool = True
     ends_document: bool = True
     runs: list[Run]
-    size: int = 0
+    disk_bytes: int = 0
     hashes: NDArray[np.uint64] | None = None
     target: FileTarget | None = None
 
@@ -154,11 +154,11 @@ class DocumentGroup:
     def find_resume_point(self, index: int) -> ResumePoint:
         """Return the resume point of document `index` of this group, or of the document after its last."""
         run = self._find_run(index)
-        position = Position(run.file, run.offset, run.documents)
-        return ResumePoint(position, index - run.first, run.number, run.bad_records)
+        position = Position(run.file, run.offset, run.documents_to_skip)
+        return ResumePoint(position, index - run.first_index, run.index_in_file, run.bad_records)
 
     def _find_run(self, index: int) -> Run:
-        return self.runs[bisect(self.runs, index, key=attrgetter("first")) - 1]
+        return self.runs[bisect(self.runs, index, key=attrgetter("first_index")) - 1]
 
     def number_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Compute the index of the file of each document, and its index in the file: two int64 arrays."""
@@ -170,7 +170,7 @@ class DocumentGroup:
     def find_file_and_index(self, index: int) -> tuple[int, int]:
         """Find the file of one document, and its index in the file."""
         run = self._find_run(index)
-        return run.file, run.number + index - run.first
+        return run.file, run.index_in_file + index - run.first_index
 
     def choose_validation(self, fraction: float) -> NDArray[np.bool_] | None:
         """Choose the documents for validation; None without hashes."""
@@ -190,7 +190,7 @@ class DocumentGroup:
         )
 
 
-class DocumentGroups:
+class GroupEncoder:
     """Encodes sources in groups of documents.
 
     Args:
@@ -236,7 +236,7 @@ class DocumentGroups:
             open_target: called before each group: opens a target for its first ids, or returns None.
 
         """
-        sources, documents_to_skip = self._sources, self._start.documents_to_skip
+        sources, documents_to_skip = self._sources, self._start.documents_after_position
         unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if sources.regular else None
         blocks = sources.blocks(
             self._make_block_end_finder(),
@@ -247,7 +247,7 @@ class DocumentGroups:
         )
         largest = max(MAX_GROUP_BYTES, min(MAX_GROUP_BYTES * threads // 12, MAX_SHARED_GROUP_BYTES))
         largest //= self._size_divisor
-        group_blocks = _GroupBlocks(
+        group_blocks = _GroupBuilder(
             blocks,
             self._start,
             sources,
@@ -297,7 +297,7 @@ class DocumentGroups:
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
 
-class _GroupBlocks(Iterator["Block | FileReader"]):
+class _GroupBuilder(Iterator["Block | FileReader"]):
     """Yields the blocks and readers of all groups, and numbers the documents of each group.
 
     Args:
@@ -307,7 +307,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         max_bytes, max_written_bytes: the most bytes of a group's text, about, whose ids are in memory, and of one whose
             ids are written by a target.
         bytes_per_document: the memory that a document takes beside its ids.
-        names, before_block: as for `DocumentGroups`.
+        names, before_block: as for `GroupEncoder`.
 
     """
 
@@ -355,7 +355,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
         self._search_files(part)
         n_ids = len(part.ids) + (0 if target is None else target.n_ids)
         memory = _BYTES_PER_ID * n_ids + self._bytes_per_document * len(part.lengths) + 1
-        limit = max(int(part.size * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
+        limit = max(int(part.disk_bytes * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
         self._limit = min(limit, self._max_bytes, 4 * self._limit)
         self._written_limit = min(4 * self._written_limit, self._max_written_bytes)
         return DocumentGroup(
@@ -364,7 +364,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
             begins_document=part.begins_document,
             ends_document=part.ends_document,
             runs=self._number_runs(part),
-            size=part.size,
+            disk_bytes=part.disk_bytes,
             hashes=part.hashes,
             target=target,
         )
@@ -384,7 +384,7 @@ class _GroupBlocks(Iterator["Block | FileReader"]):
             n_searched, previous_file, name = n_searched + 1, file, self._sources.files[file].name
             with suppress(OSError), open(name, "rb") as opened:
                 opened.seek(max(start, 0))
-                self._warning.search(opened.read(min(self._warning.count_bytes(), part.size)), name)
+                self._warning.search(opened.read(min(self._warning.count_bytes(), part.disk_bytes)), name)
             if not self._warning.names or n_searched == _MAX_SEARCHED_FILES:
                 return
 

@@ -127,7 +127,7 @@ class Journal:
             step is finished: then the output begins anew. Of the files of the sources, only those count that finished
             steps have used.
         disposable_names: names of files that an attempt without a finished step may leave.
-        shared: whether a new output may go to a folder with other files.
+        allow_other_files: whether a new output may go to a folder with other files.
         fingerprint_beginning: makes, for a step, a fingerprint of the documents before the position in the file that
             reading goes on in. It is compared, if that file has changed, with the one that `record_beginning` recorded.
 
@@ -146,7 +146,7 @@ class Journal:
         header: Mapping[str, Any],
         disposable_names: Collection[str] = (),
         *,
-        shared: bool = False,
+        allow_other_files: bool = False,
         fingerprint_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
     ) -> None:
         self.path = out / JOURNAL_NAME
@@ -155,7 +155,7 @@ class Journal:
         self._header = json.loads(json.dumps(header))  # as a run that reads it back has it
         remove_temporary_files(out)
         if not os.path.lexists(self.path):
-            if not shared:
+            if not allow_other_files:
                 refuse_nonempty_folder(out)
             self._write()
         elif not self._resume(out, disposable_names):

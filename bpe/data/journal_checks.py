@@ -102,7 +102,7 @@ def fingerprint_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] |
         n_counted = sources.count_documents(file, start, offset)
         if n_counted is not None and n_counted + documents_to_skip != resume_point.index_in_file:
             return None
-        n_documents = resume_point.index_in_file + resume_point.documents_to_skip
+        n_documents = resume_point.index_in_file + resume_point.documents_after_position
         digest = sources.hash_documents(file, n_documents)
     except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
         return None
@@ -239,7 +239,10 @@ class _StepChecker:
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
         self._record_first_document(
-            position.file_index, self._n_documents - point.documents_to_skip, point.index_in_file, point.index_in_file
+            position.file_index,
+            self._n_documents - point.documents_after_position,
+            point.index_in_file,
+            point.index_in_file,
         )
         if step["used"] > len(self._sources.files):
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")

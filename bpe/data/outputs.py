@@ -234,7 +234,7 @@ class ShuffledShardOutput(ShardOutput):
         assert plan.seed is not None
         keys = compute_document_keys(plan.seed, plan.part or (0, 1), *group.number_documents())
         self._buckets.append(group.ids, group.lengths, keys, group.choose_validation(plan.validation))
-        self._unsaved_bytes += group.size
+        self._unsaved_bytes += group.disk_bytes
         self._n_used_files = group.find_file_and_index(len(group.lengths) - 1)[0] + 1
         crash_point("bucketed")
 

@@ -184,7 +184,7 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     refuse_finished(folder)
     with lock_folder(folder):
         is_resumed = (folder / JOURNAL_NAME).exists()
-        journal = Journal(folder, header, shared=True)
+        journal = Journal(folder, header, allow_other_files=True)
         try:
             crash_point("begun")
             yield is_resumed

@@ -318,7 +318,7 @@ cdef class BlockJob(EncodeJob):
             self.reader = block
         else:
             buffers.block = block
-            self.n_bytes_taken += max(block.size, len(block.text))  # a compressed file has less on disk
+            self.n_bytes_taken += max(block.disk_bytes, len(block.text))  # a compressed file has less on disk
         return True
 
     cdef bint prepare_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
@@ -371,7 +371,7 @@ cdef class BlockJob(EncodeJob):
         cdef int64_t[::1] lengths
         cdef Py_ssize_t i, n
         text, starts, sizes, context = self.prepare_items(
-            buffers.text.block() if buffers.block is None else buffers.block
+            buffers.text.make_block() if buffers.block is None else buffers.block
         )
         n = min(starts.shape[0], sizes.shape[0])
         for i in range(n):
@@ -404,7 +404,7 @@ cdef class BlockJob(EncodeJob):
             keep_hashes(buffers, ids.hashes)
         return buffers.add(Record(
             number=buffers.number, n=lengths.shape[0], begins=ids.begins_document, ends=ids.ends_document,
-            n_bytes=ids.n_bytes, size=ids.size, file=-1, first_start=-1,
+            n_bytes=ids.n_bytes, size=ids.disk_bytes, file=-1, first_start=-1,
         ))
 
     cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:

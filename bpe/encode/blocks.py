@@ -179,7 +179,7 @@ class BlockIds:
         begins_document: whether the first document begins in these blocks rather than in earlier ones.
         ends_document: whether the last document ends in these blocks.
         n_bytes: the size of the text in bytes.
-        size: the bytes on disk that were read for it.
+        disk_bytes: the bytes on disk that were read for it.
         n_begun: int64, the number of documents that begin in each block.
         files: int64, the index of the file of each block among the sources; -1 if no `FileReader` has read it.
         first_starts: int64, where the first document that begins in the block begins in the file; -1 for none.
@@ -192,7 +192,7 @@ class BlockIds:
     begins_document: bool
     ends_document: bool
     n_bytes: int
-    size: int = 0
+    disk_bytes: int = 0
     n_begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
     files: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
     first_starts: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
@@ -212,7 +212,8 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
     if not parts:
         return None
     fields = [
-        (len(part.lengths), part.begins_document, part.ends_document, part.n_bytes, part.size, -1, -1) for part in parts
+        (len(part.lengths), part.begins_document, part.ends_document, part.n_bytes, part.disk_bytes, -1, -1)
+        for part in parts
     ]
     records, lengths = np.array(fields, dtype=np.int64), np.concatenate([part.lengths for part in parts])
     n_documents, continued = records[:, 0], records[:, 1] == 0
@@ -252,7 +253,7 @@ def _take(blocks: Iterator[Block], max_bytes: int) -> Iterator[Block]:
     """Take blocks until they have `max_bytes` bytes."""
     n_bytes = 0
     while n_bytes < max_bytes and (block := next(blocks, None)) is not None:
-        n_bytes += max(block.size, len(block.text))
+        n_bytes += max(block.disk_bytes, len(block.text))
         yield block
 
 
@@ -306,7 +307,7 @@ class _BlockPreparer:
             lengths = np.add.reduceat(lengths, first_items)
         begins_document, ends = block.begins_document, block.ends_document
         block.release()
-        return BlockIds(_NO_IDS, lengths, begins_document, ends, n_bytes, block.size, hashes=hashes)
+        return BlockIds(_NO_IDS, lengths, begins_document, ends, n_bytes, block.disk_bytes, hashes=hashes)
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
         """Encode a block of whole documents whose text changes before the kernel encodes it."""
@@ -317,7 +318,7 @@ class _BlockPreparer:
         hashes = self._hash(block, starts, ends)
         block.release()
         n_bytes = int((ends - starts).sum())
-        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, n_bytes, block.size, hashes=hashes)
+        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, n_bytes, block.disk_bytes, hashes=hashes)
 
     def _hash(self, block: Block, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64] | None:
         """Hash the contents of a block's documents, if they are wanted."""

@@ -15,9 +15,9 @@ import numpy as np
 
 from bpe.base._ordered_output import IdTarget
 from bpe.base._visitor import Visitor
+from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.base.records import replace
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch

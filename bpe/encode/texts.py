@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.base.threads import map_ordered
 from bpe.base.utf8 import TextLike, make_type_error, to_bytes
 from bpe.batch import TokenBatch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
 from bpe.formats.schema import is_id, parse_json, read_field

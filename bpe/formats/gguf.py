@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS, NamedPattern

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, check_choice, get_log, short_repr, with_path
 from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken

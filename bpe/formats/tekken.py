@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import replace
 from bpe.base.offsets import compute_offsets
-from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import tiktoken

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, short_repr, with_path
 from bpe.formats import tiktoken

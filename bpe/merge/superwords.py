@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables

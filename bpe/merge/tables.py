@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.vocab.vocabulary import NO_TOKEN
 
 if TYPE_CHECKING:

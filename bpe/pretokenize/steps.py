@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import dataclass, fields
 from bpe.base.forks import cached_property
-from bpe.base.records import dataclass, fields
 from bpe.base.utf8 import compute_byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner

@@ -223,7 +223,7 @@ def _encode_corpus(
                     engine, blocks, threads, size, policy=(special_tokens, frozenset()), max_bytes=bytes_per_step
                 )
             ) is not None:
-                yield part.ids, part.lengths, part.size or part.n_bytes
+                yield part.ids, part.lengths, part.disk_bytes or part.n_bytes
         return
     assert source is not None
     arrow_rows = read_arrow_documents(source)

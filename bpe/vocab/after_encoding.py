@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.errors import check_choice, check_int, describe
 
 # Decoders -------------------------------------------------------------------------------------------------------------

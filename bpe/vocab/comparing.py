@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.records import dataclass, fields
+from bpe.base.fast_dataclasses import dataclass, fields
 from bpe.errors import pluralize, short_repr
 from bpe.vocab.after_encoding import step_to_json
 from bpe.vocab.events import are_equal_events

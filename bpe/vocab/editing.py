@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import check_int, describe, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import check_special_tokens, remove_ineffective_flags

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import dataclass, field
 from bpe.base.offsets import compute_offsets
-from bpe.base.records import dataclass, field
 from bpe.errors import describe, short_repr
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 

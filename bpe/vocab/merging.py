@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
 from bpe.vocab.symbols import find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bpe.base.records import dataclass, field, replace
+from bpe.base.fast_dataclasses import dataclass, field, replace
 from bpe.errors import check_choice, describe, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import find_wrong_merge

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.base.records import dataclass
+from bpe.base.fast_dataclasses import dataclass
 from bpe.text.letters import read_letters_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, has_text_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bpe.base.records import dataclass, replace
+from bpe.base.fast_dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)

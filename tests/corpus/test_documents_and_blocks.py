@@ -143,7 +143,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for block in Sources(path).blocks(cut, threads):
             assert block.offset == len(joined)
             joined += bytes(block.text)
-            sizes.append(block.size)
+            sizes.append(block.disk_bytes)
             buffers.add(id(block.text.obj))  # type: ignore[union-attr]
             block.release()
         assert joined == data

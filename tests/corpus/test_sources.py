@@ -52,7 +52,9 @@ def test_documents_do_not_depend_on_the_format(ending: str, small: None, tmp_pat
             [*tok.encode(text).tolist(), 3] for text in TEXTS
         ]
     with closing(found.blocks(None, 1)) as blocks:
-        assert abs(sum(block.size for block in blocks) - (found.size or 0)) <= 8000 * (ending in (".arrow", ".feather"))
+        assert abs(sum(block.disk_bytes for block in blocks) - (found.size or 0)) <= 8000 * (
+            ending in (".arrow", ".feather")
+        )
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -81,14 +81,14 @@ def test_encoding_goes_on_at_every_document(tmp_path, tokenizer, threads):
 
     def encode(start: grouping.ResumePoint) -> list[grouping.Group]:
         sources = open_sources(paths).with_ending_separators()
-        groups = grouping.DocumentGroups(sources, tokenizer._engine, (None, None), frozenset(), start)
+        groups = grouping.GroupEncoder(sources, tokenizer._engine, (None, None), frozenset(), start)
         return list(groups.encode(threads))
 
     row, most_skipped = 0, 0
     for group in encode(grouping.ResumePoint()):
         for index in range(len(group.lengths)):
             point = group.find_resume_point(index)
-            most_skipped = max(most_skipped, point.documents_to_skip)
+            most_skipped = max(most_skipped, point.documents_after_position)
             rest = encode(point)
             ids = np.concatenate([part.ids for part in rest]).tolist()
             assert ids == [token for later in rows[row + index :] for token in later]

@@ -307,7 +307,7 @@ def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch,
 def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, monkeypatch, way):
     paths = write_corpus(tmp_path / "c", make_texts(16, 2000))
     read: list[int] = []
-    begin = grouping._GroupBlocks.begin_group
+    begin = grouping._GroupBuilder.begin_group
 
     def counted(self: Any, **options: bool) -> int:
         read.append(1)
@@ -317,7 +317,7 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
         if event in ("written", "bucketed"):
             raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
 
-    monkeypatch.setattr(grouping._GroupBlocks, "begin_group", counted)
+    monkeypatch.setattr(grouping._GroupBuilder, "begin_group", counted)
     monkeypatch.setattr(journal, "failpoint", fails)
     with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
         encode_shards(open_sources(paths), tokenizer, tmp_path / "out", **WAYS[way])

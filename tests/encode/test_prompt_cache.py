@@ -19,7 +19,7 @@ from strategies import SOAK, examples
 
 import bpe
 from bpe import prompts
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError
 
 check_prompts = load_check("check_prompts")

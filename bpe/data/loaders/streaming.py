@@ -32,7 +32,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
-from bpe.data.grouping import DocumentGroup, DocumentGroups, ResumePoint, Run
+from bpe.data.grouping import DocumentGroup, GroupEncoder, ResumePoint, Run
 from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
 from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, cu_seqlens_of_bounds
 from bpe.encode.engine import BosEos
@@ -160,7 +160,7 @@ class StreamingEncoder:
             return
         sources = self._sources.for_one_call()
         sources = sources if part == (0, 1) else sources.part(*part)
-        groups = DocumentGroups(sources, self.tokenizer._engine, self._bos_eos, self._allowed, point)
+        groups = GroupEncoder(sources, self.tokenizer._engine, self._bos_eos, self._allowed, point)
         yield from groups.encode(resolve_threads(self._threads))
 
     def _encode_texts(
@@ -168,7 +168,7 @@ class StreamingEncoder:
     ) -> Iterator[DocumentGroup]:
         """Yield the ids of the texts of a part, whose resume points count the texts of the part."""
         rank, world = part
-        first = start.documents_to_skip + (0 if start.position is None else start.position.offset)
+        first = start.documents_after_position + (0 if start.position is None else start.position.offset)
         pending_texts: list[TextLike] = []
         pending_size = 0
         for index, text in enumerate(texts):
@@ -259,7 +259,7 @@ class StreamedBatches(Iterator[Batch]):
         if remainder:
             self._documents -= 1
             ids = np.array(remainder, dtype=np.uint32)
-            resume_point = replace(ResumePoint.from_json(place), documents_to_skip=place[3] - 1)
+            resume_point = replace(ResumePoint.from_json(place), documents_after_position=place[3] - 1)
             group = DocumentGroup(ids=ids, lengths=np.array([len(ids)]), runs=[resume_point.to_run()])
             self._append_group(group, self._state["epoch"])
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import dataclass
 from bpe.base.offsets import compute_offsets
-from bpe.base.records import dataclass
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import BuiltKernel, build_kernel
 from bpe.vocab.spec import TokenizerSpec

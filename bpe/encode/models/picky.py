@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.base.records import replace
 from bpe.base.spelling import spell_together
 from bpe.encode.models.kernel import BuiltKernel, build_kernel
 from bpe.merge._merger import Merger

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.records import dataclass, replace
+from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.expressible import can_be_text
 from bpe.formats.huggingface.lists import split_off_lists

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.formats.huggingface.spelling import (
     find_dual_names,

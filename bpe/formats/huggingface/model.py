@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.huggingface.added_tokens import AddedTokens
 from bpe.formats.huggingface.expressible import can_be_text, has_all_bytes

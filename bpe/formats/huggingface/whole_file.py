@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.records import replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.added_tokens import read_added_tokens, write_added_tokens
 from bpe.formats.huggingface.expressible import (

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe.base import records
+from bpe.base import fast_dataclasses
 from bpe.vocab.training_record import Training
 
 
@@ -61,7 +61,7 @@ def make_classes(module: Any) -> list[Any]:
     return [*made, type("F", (made[1],), {})]
 
 
-RECORDS, DATACLASSES = make_classes(records), make_classes(dataclasses)
+RECORDS, DATACLASSES = make_classes(fast_dataclasses), make_classes(dataclasses)
 NAMES = [cls.__name__ for cls in RECORDS]
 
 
@@ -123,7 +123,7 @@ def test_the_standard_library_takes_them_for_dataclasses(number: int) -> None:
 
 def test_replace_is_that_of_dataclasses() -> None:
     for changes in ({}, {"b": "y"}, {"f": 2}, {"zz": 1}, {"d": 4}):
-        ours = result(lambda changes=changes: repr(records.replace(RECORDS[1](1), **changes)))
+        ours = result(lambda changes=changes: repr(fast_dataclasses.replace(RECORDS[1](1), **changes)))
         assert ours == result(lambda changes=changes: repr(dataclasses.replace(DATACLASSES[1](1), **changes)))
 
 
