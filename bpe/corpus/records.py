@@ -178,7 +178,7 @@ class RecordContext:
         while (block := reader.read_block(state.buffers)) is not None:
             n_bad_records, state.n_bad_records = state.n_bad_records, self.bad_records.count
             if len(block.starts):
-                yield replace(block, disk_bytes=state.claim_bytes(block.size), n_bad_records=n_bad_records)
+                yield replace(block, disk_bytes=state.claim_bytes(block.disk_bytes), n_bad_records=n_bad_records)
             else:
-                state.unclaimed_bytes += block.size
+                state.unclaimed_bytes += block.disk_bytes
                 block.release()
