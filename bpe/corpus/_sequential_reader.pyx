@@ -69,7 +69,7 @@ cdef class SequentialReader(FileReader):
         block.buffers = buffers
         with nogil:
             has_block = self.take_block(block, find_last_line, NULL)
-        return block.block() if has_block else None
+        return block.make_block() if has_block else None
 
     cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block; False if there is none."""

@@ -145,7 +145,7 @@ class Engine:
     ) -> NDArray[np.uint32]:
         """Encode one text. The special tokens in `allowed` are found; others are encoded as text.
 
-        Unless `begins_text`, it is the part of a text that follows a cut (`cuts.py`).
+        Unless `begins_text`, it is the part of a text that follows a cut (`bpe/prompts.py`).
         """
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             return self._encode_raw(text)
