@@ -84,7 +84,7 @@ cdef class OrderedIds:
         memory.
         """
         cdef Part part
-        cdef bint has_part
+        cdef bint has_part, is_copied
         with self.lock:
             make_room_for_part(self, number)
             self.parts[number & (self.ring_size - 1)] = Part(
@@ -97,15 +97,17 @@ cdef class OrderedIds:
             )
             has_part = take_part(self, &part, ids)
         while has_part:
+            is_copied = False
             try:
                 copy_part(self, &part)
+                is_copied = True
             finally:
                 with self.lock:
                     self.n_copying -= 1
                     part.ids.n = 0
                     self.spare[self.n_spare] = part.ids
                     self.n_spare += 1
-                has_part = take_part(self, &part, ids)
+                    has_part = is_copied and take_part(self, &part, ids)
         return 0
 
     cdef object take_ids(self):
