@@ -93,7 +93,8 @@ def draw_call(order: random.Random, n_ids: int) -> tuple[str, tuple[Any, ...], d
     if method == "chat":
         messages = [{"role": "user", "content": draw_text(order)} for _ in range(order.randrange(1, 5))]
         if order.random() < 0.3:
-            messages[-1] |= order.choice(({"name": None}, {"thinking": "hm"}, {"parts": [1, {"a": None}]}))
+            additions: list[dict[str, Any]] = [{"name": None}, {"thinking": "hm"}, {"parts": [1, {"a": None}]}]
+            messages[-1].update(order.choice(additions))
         chat: Any = [messages, messages[:1]] if order.random() < 0.2 else messages
         options: dict[str, Any] = {"tokenize": order.random() < 0.6, "add_generation_prompt": order.random() < 0.5}
         if order.random() < 0.3:

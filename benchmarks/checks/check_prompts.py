@@ -103,7 +103,8 @@ def train(pattern: int, normalizer: int, add_prefix_space: bool, is_char_model: 
     if pattern == len(NAMES):
         return bpe.research.train_boundless(**texts, vocab_size=300)
     if pattern == len(NAMES) + 1:
-        return bpe.research.train_picky(**texts, vocab_size=300)
+        picky_tokenizer: bpe.Tokenizer = bpe.research.train_picky(**texts, vocab_size=300)
+        return picky_tokenizer
     pretokenizer: bpe.Pretokenizer | None = None
     if pattern < len(NAMES):
         pretokenizer = bpe.Pretokenizer(list(NAMES)[pattern], add_prefix_space=add_prefix_space)
@@ -111,7 +112,10 @@ def train(pattern: int, normalizer: int, add_prefix_space: bool, is_char_model: 
         pretokenizer = bpe.Pretokenizer.from_regex(r"\w+|\W")
     if is_char_model:
         texts |= {"model": "char", "unk_token": "<unk>"}
-    return bpe.train(**texts, num_merges=60, pretokenizer=pretokenizer, normalizer=NORMALIZERS[normalizer])
+    tokenizer: bpe.Tokenizer = bpe.train(
+        **texts, num_merges=60, pretokenizer=pretokenizer, normalizer=NORMALIZERS[normalizer]
+    )
+    return tokenizer
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def test_every_instruction_set_that_kernels_use_is_checked() -> None:
     """Without LZCNT, as virtual machines can hide it, the same code is BSR, which gives other positions."""
     sources = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*") if path.suffix in (".h", ".pyx")}
     levels = PACKAGE / "base" / "_levels.h"
-    assert [path for path, text in sources.items() if 'target("' in text] == [levels]
+    assert [path for path, text in sources.items() if "__((target(" in text] == [levels]
     used = {name for names in re.findall(r'"([a-z0-9,]+)"', sources[levels]) for name in names.split(",") if name}
     code = (PACKAGE / "base" / "_cpu.pyx").read_text(encoding="utf-8")
     checked = set(re.findall(r"BPE_HAS\((\w+)\)", code)) - {"feature"}
