@@ -197,7 +197,7 @@ cdef bint merge_run(const Merges* merges, token_t token, Py_ssize_t n, Ids* out)
     cdef Py_ssize_t i, count
     cdef int at
     cdef uint64_t merge
-    cdef token_t left, right
+    cdef token_t left = NO_TOKEN, right = NO_TOKEN
     old.runs[0], old.n = Run(token=token, count=n), 1
     while True:
         merge = find_best_pair(merges, old, &left, &right)
