@@ -58,29 +58,13 @@ if TYPE_CHECKING:
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def with_fast_encode(method: _Method) -> _Method:
-    """Wrap `encode` in the kernel's fast path, which handles short texts without a Python frame."""
-    return cast("_Method", wraps(method)(_fast_path.with_fast_encode(method)))
+def _with_fast_path(wrap: Callable[..., Any], *arguments: Any) -> Callable[[_Method], _Method]:
+    """Wrap a method in a fast path of the kernel, which answers plain calls without a Python frame."""
 
+    def decorate(method: _Method) -> _Method:
+        return cast("_Method", wraps(method)(wrap(method, *arguments)))
 
-def with_fast_batch(method: _Method) -> _Method:
-    """Wrap `encode_batch` likewise."""
-    return cast("_Method", wraps(method)(_fast_path.with_fast_batch(method, TokenBatch)))
-
-
-def with_fast_count(method: _Method) -> _Method:
-    """Wrap `count_tokens` likewise."""
-    return cast("_Method", wraps(method)(_fast_path.with_fast_count(method)))
-
-
-def with_fast_offsets(method: _Method) -> _Method:
-    """Wrap `encode_with_offsets` likewise."""
-    return cast("_Method", wraps(method)(_fast_path.with_fast_offsets(method)))
-
-
-def with_fast_truncate(method: _Method) -> _Method:
-    """Wrap `truncate` likewise."""
-    return cast("_Method", wraps(method)(_fast_path.with_fast_truncate(method)))
+    return decorate
 
 
 class Tokenizer:
@@ -142,7 +126,7 @@ class Tokenizer:
 
     # Encoding one text ------------------------------------------------------------------------------------------------
 
-    @with_fast_encode
+    @_with_fast_path(_fast_path.with_fast_encode)
     def encode(
         self,
         text: TextLike,
@@ -224,7 +208,7 @@ class Tokenizer:
         """
         return encode_spans(self._engine, spans, allowed_special)
 
-    @with_fast_offsets
+    @_with_fast_path(_fast_path.with_fast_offsets)
     def encode_with_offsets(
         self,
         text: TextLike,
@@ -299,7 +283,7 @@ class Tokenizer:
     @overload
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
 
-    @with_fast_truncate
+    @_with_fast_path(_fast_path.with_fast_truncate)
     def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
         """Return the beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
 
@@ -324,7 +308,7 @@ class Tokenizer:
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
-    @with_fast_batch
+    @_with_fast_path(_fast_path.with_fast_batch, TokenBatch)
     def encode_batch(
         self,
         texts: Iterable[TextLike],
@@ -513,7 +497,7 @@ class Tokenizer:
         disallowed_special: Allowed = (),
     ) -> NDArray[np.int64]: ...
 
-    @with_fast_count
+    @_with_fast_path(_fast_path.with_fast_count)
     def count_tokens(
         self,
         text: TextLike | Iterable[TextLike],

@@ -61,7 +61,7 @@ COMPRESSION_EXTENSIONS: dict[str, Compression] = {
 #: The formats that are lines of text, and may be compressed.
 LINE_FORMATS = ("text", "jsonl", "csv", "tsv")
 STDIN = "-"
-#: A thread that measures files has at least so many.
+#: The fewest files of a thread that measures them.
 FILES_PER_THREAD = 512
 #: The files that the package `datasets` writes beside its data, or beside the folders of it.
 _DATASETS_INFO_FILES = ("state.json", "dataset_info.json", "dataset_dict.json")

@@ -43,7 +43,7 @@ POSITIONS_PER_BLOCK = 1 << 36
 BYTES_PER_SLOT, MAX_INITIAL_SLOTS = 64, 1 << 19
 #: Words that were counted before are added by so many, so that tables can be spilled between.
 WORDS_PER_LOAD = 1 << 20
-#: A thread that merges tables has at least so many words to enter, as starting it takes as long as a thousand.
+#: The fewest words of a thread that merges tables, as starting it takes as long as a thousand.
 WORDS_PER_MERGING_THREAD = 1 << 14
 
 

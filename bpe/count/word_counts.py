@@ -55,7 +55,7 @@ DOCUMENTS, LINES, RUNS = UNITS = ("documents", "lines", "runs")
 _DEFAULT_UNICODE_VERSION = "18.0"
 #: What counts are made with: the attributes that copies share.
 _SETTINGS = ("pretokenizer", "normalizer", "special_tokens", "unicode_version", "units", "documents")
-#: A thread that lists words has at least so many, as starting it takes as long as that.
+#: The fewest words of a thread that lists them, as starting it takes as long as that.
 WORDS_PER_LISTING_THREAD = 1 << 13
 #: The most frequent words that a notebook's card shows.
 _SHOWN_WORDS = 10

@@ -203,7 +203,7 @@ class GroupEncoder:
         with_hashes: whether groups have the documents' content hashes; only with `whole_documents`.
         names: the special tokens that a warning names where they occur as ordinary text.
         before_block: called before each block; an exception of it ends the encoding.
-        size_divisor: groups are so many times smaller, for an output that keeps more of them in memory.
+        size_divisor: the factor by which groups are smaller, for an output that keeps more of them in memory.
 
     """
 

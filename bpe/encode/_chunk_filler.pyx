@@ -64,7 +64,7 @@ cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled,
 
 
 cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:
-    """Start with a list of fragments."""
+    """Point the feed at n fragments; no piece is found yet."""
     feed.fragments = fragments
     feed.n_fragments = n
     feed.n_done = 0

@@ -187,6 +187,7 @@ cdef class Encoder:
                 while more and not work.unknown:
                     more = self.encode_chunk(work, NULL, &fragment_start)
                     n += work.out.n
+                    # The output starts at 0 again, and so must the position of the next poll.
                     work.scratch.watch.next -= work.out.n
                     work.out.n = 0
         except MemoryError:                                # the workspace may be inconsistent: drop it
@@ -197,7 +198,7 @@ cdef class Encoder:
         return -1 if work.unknown else n
 
     cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1:
-        """Write the first ids of one text, without the GIL, until they are more than `max_ids`; whether they are all.
+        """Write ids of one text, without the GIL, until there are more than `max_ids`; True if the text ended.
         """
         cdef size_t fragment_start = 0
         cdef bint more = True
@@ -219,8 +220,8 @@ cdef class Encoder:
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
         """Find a position at or after `pos` where a text may be split; its length if none is found.
 
-        Of a str, some characters at a time are converted to UTF-8. All rules ask for two characters before a position
-        and one after it.
+        Of a str, CONVERT_CHARS characters at a time are converted to UTF-8. All rules ask for two characters before a
+        position and one after it.
         """
         cdef byte_t utf8[4 * CONVERT_CHARS + UTF8_PADDING]
         cdef CodeUnits units = text[0]
@@ -483,7 +484,7 @@ cdef int encode_units(
 
 
 cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
-    """Return the split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
+    """Return the split filter; NULL if texts may not be split by it, because ids depend on where a word ends."""
     if encoder.high_merges is not None:
         return NULL
     if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:

@@ -290,7 +290,7 @@ cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
 cdef bint append_short(
     Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
-    """Append the ids of UTF-8 likewise."""
+    """Append the ids of a short UTF-8 text, which is copied first to memory with room after it."""
     cdef byte_t padded[SHORT_TEXT + UTF8_PADDING]
     if size > SHORT_TEXT:
         return False

@@ -9,7 +9,7 @@ neighbouring low tokens that no high merge joins in this way stay apart, so the 
     tokens       By the way|, he| said|.
 
 A run is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
-merge makes a low token, which `ordered` says.
+merge makes a low token; the constructor refuses other merges (`TokenTree.ordered`).
 
 Cost: one look-up in a bucket's Bloom filter for each pair of low tokens, one in a slot for each that is joined, and as
 many again for what merging makes new neighbours. So a block of tokens takes each step together, and sixteen runs

@@ -23,7 +23,7 @@ from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
 
 SYMBOL_LIMIT = 2**32 - 2
-#: A thread that counts symbols has at least so many bytes of words, as starting it takes as long as a tenth of that.
+#: The fewest bytes of words of a thread that counts symbols, as starting it takes as long as a tenth of that.
 BYTES_PER_THREAD = 1 << 20
 #: With this many tokens, the kernel's symbols go from 16 to 32 bits.
 WIDE_FROM_TOKENS = 65000
