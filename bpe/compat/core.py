@@ -117,7 +117,7 @@ class Core:
         base: Core | None = None,
     ) -> None:
         self.model, self.added_rows, self.normalizer, self.pre_tokenizer = model, added_rows, normalizer, pre_tokenizer
-        self._formerly_special, self.keep_ids = skipped_names, keep_ids
+        self._skipped_before, self.keep_ids = skipped_names, keep_ids
         self._lock = make_lock(self)
         self._native: Tokenizer | None = native
         self._base: Core | None = base if base is None or base._is_prepared else base._base
@@ -139,7 +139,7 @@ class Core:
     @cached_property
     def skipped_names(self) -> frozenset[str]:
         """The names that decoding skips."""
-        return self._formerly_special.union(compress(self.added_ids, map(itemgetter(-1), self.added_rows)))
+        return self._skipped_before.union(compress(self.added_ids, map(itemgetter(-1), self.added_rows)))
 
     def to_json_bytes(self, *, with_added: bool = True, with_lists: bool = True) -> bytes:
         """Write the tokenizer.json of this part alone; without its lists, with an empty vocab and no merges."""

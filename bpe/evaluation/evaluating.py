@@ -220,17 +220,17 @@ def evaluate(
         ]
     if parallel:
         _check_parallel(
-            {name: corpus_tally[0].sums.documents for name, corpus_tally in zip(names, tallies, strict=True)}
+            {name: tallies_of_corpus[0].sums.documents for name, tallies_of_corpus in zip(names, tallies, strict=True)}
         )
-    resampled_by_corpus = [ResampledSums(corpus_tally, settings) for corpus_tally in tallies]
+    resampled_by_corpus = [ResampledSums(tallies_of_corpus, settings) for tallies_of_corpus in tallies]
     results = []
     for index, adapter in enumerate(adapters):
-        corpus_tallies = {
-            name: (corpus_tally[index], resampled_sums)
-            for name, corpus_tally, resampled_sums in zip(names, tallies, resampled_by_corpus, strict=True)
+        tally_by_corpus = {
+            name: (tallies_of_corpus[index], resampled_sums)
+            for name, tallies_of_corpus, resampled_sums in zip(names, tallies, resampled_by_corpus, strict=True)
         }
         alignment = None if word_morphemes is None else compare_boundaries(adapter, word_morphemes)
-        results.append(TokenizerResult(adapter, index, corpus_tallies, settings, alignment))
+        results.append(TokenizerResult(adapter, index, tally_by_corpus, settings, alignment))
     return Evaluation(results, settings)
 
 

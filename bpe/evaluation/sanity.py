@@ -110,14 +110,14 @@ def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
     unreachable_ids = reachability.unreachable
     if not unreachable_ids:
         return "ok", f"encoding gives each of {pluralize(reachability.tested, 'token')} back"
-    never_merged_ids = _find_never_merged(adapter, unreachable_ids)
-    examples = _list_tokens(adapter, never_merged_ids or unreachable_ids)
+    never_encoded_ids = _select_never_encoded(adapter, unreachable_ids)
+    examples = _list_tokens(adapter, never_encoded_ids or unreachable_ids)
     message = (
         f"{pluralize(len(unreachable_ids), 'token')} of {reachability.tested} are not what their text is encoded as: "
         f"it is another token ({len(reachability.as_one)}) or several ({len(reachability.as_several)}); "
     )
-    if never_merged_ids:
-        return "failure", f"{message}no word has {pluralize(len(never_merged_ids), 'token')} of them: {examples}"
+    if never_encoded_ids:
+        return "failure", f"{message}no word has {pluralize(len(never_encoded_ids), 'token')} of them: {examples}"
     if len(unreachable_ids) > _MAX_UNREACHABLE_SHARE * reachability.tested:
         return "failure", f"{message}does the pretokenizer belong to the vocabulary? {examples}"
     return "warning", f"{message}merging makes them only within longer words, if at all: {examples}"
@@ -127,8 +127,8 @@ def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
     return ", ".join(f"{token_id} {short_repr(adapter.tokens[token_id])}" for token_id in ids[:_MAX_EXAMPLES])
 
 
-def _find_never_merged(adapter: Adapter, token_ids: list[int]) -> list[int]:
-    """Find the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
+def _select_never_encoded(adapter: Adapter, token_ids: list[int]) -> list[int]:
+    """Select the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
     if not isinstance(adapter, NativeAdapter):
         return token_ids
     with suppress(ValueError):  # tokens that are not spelled as text

@@ -160,7 +160,7 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
     """Test the ordinary tokens of a tokenizer; `is_whole` says by id which are whole characters."""
     is_ordinary = adapter.tokens.is_ordinary
     token_ids = np.flatnonzero(is_whole & is_ordinary)
-    never_made = _find_never_merged(adapter)
+    unreachable_ids = _find_unreachable_with_mark(adapter)
     as_one: list[int] = []
     as_several: list[int] = []
     for start in range(0, len(token_ids), _TOKENS_PER_CALL):
@@ -170,8 +170,8 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
         is_same = rows.lengths == 1
         is_same[is_same] = rows.ids[rows.offsets[:-1][is_same]] == batch_ids[is_same]
         failures = np.flatnonzero(~is_same).tolist()
-        if never_made is not None:
-            failures = [index for index in failures if int(batch_ids[index]) in never_made]
+        if unreachable_ids is not None:
+            failures = [index for index in failures if int(batch_ids[index]) in unreachable_ids]
         elif failures:
             quoted_rows = _encode_after_quote(adapter, [texts[index] for index in failures])
             failures = [
@@ -182,7 +182,7 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
     return Reachability(len(token_ids), as_one, as_several, np.flatnonzero(is_ordinary & ~is_whole).tolist())
 
 
-def _find_never_merged(adapter: Adapter) -> set[int] | None:
+def _find_unreachable_with_mark(adapter: Adapter) -> set[int] | None:
     """Find the ids that no word has, for a tokenizer with an end-of-word mark; None without a mark."""
     if not isinstance(adapter, NativeAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None

@@ -110,7 +110,7 @@ def find_added_tokens(
     """
     config = read_configuration(files)
     extra_tokens = _check_tokens(config.get(EXTRA_FIELD, config.get(OLD_EXTRA_FIELD)), EXTRA_FIELD)
-    tokens_with_ids, flags_with_ids = _list_tokens_with_ids(files, config, file_tokens)
+    tokens_with_ids, flags_with_ids = _list_tokens_given_ids(files, config, file_tokens)
     named_tokens = _list_named_tokens(config, defaults, flags_with_ids)
     names = {get_token_text(token) for token in named_tokens}
     # Special tokens stay special.
@@ -134,7 +134,7 @@ def find_added_tokens(
     }
 
 
-def _list_tokens_with_ids(
+def _list_tokens_given_ids(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
     file_tokens: Mapping[str, tuple[int, frozenset[str]]],

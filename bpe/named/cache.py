@@ -85,7 +85,7 @@ def make_cached_name(address: str) -> str:
     return hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
 
 
-def read_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
+def fetch_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
     """Read a published file from the cache, or download and cache it; a file without a SHA-256 may have any content.
 
     A failed download names this file and those of `other_files` that are not cached either. A cached file with another
@@ -99,7 +99,7 @@ def read_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
 
     """
     folders = list_folders()
-    data = _find_content(file, folders)
+    data = _read_first_cached(file, folders)
     if data is not None:
         return data
     data = _download_new(file, other_files, folders)
@@ -108,7 +108,7 @@ def read_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
     return data
 
 
-def _find_content(file: PublishedFile, folders: list[Path]) -> bytes | None:
+def _read_first_cached(file: PublishedFile, folders: list[Path]) -> bytes | None:
     """Read a file from the first folder that has it; None if it is not cached."""
     published_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
     for folder in folders:
@@ -122,7 +122,7 @@ def _find_content(file: PublishedFile, folders: list[Path]) -> bytes | None:
 
 def is_cached(file: PublishedFile) -> bool:
     """Whether a published file is in the cache."""
-    return _find_content(file, list_folders()) is not None
+    return _read_first_cached(file, list_folders()) is not None
 
 
 def _read_cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
@@ -172,7 +172,7 @@ def _download_new(file: PublishedFile, other_files: tuple[PublishedFile, ...], f
     try:
         data = download(file.address)
     except (OSError, HTTPException) as error:
-        missing = [file, *(other for other in other_files if _find_content(other, folders) is None)]
+        missing = [file, *(other for other in other_files if _read_first_cached(other, folders) is None)]
         raise OSError(_explain_absence(missing, folders, error)) from error
     sha256 = hashlib.sha256(data).hexdigest()
     if file.sha256 and sha256 != file.sha256:

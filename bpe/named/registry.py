@@ -154,14 +154,14 @@ def _build_published(name: str) -> NamedEncoding:
     if encoding.equivalent_files and not _are_cached(names) and _are_cached(encoding.equivalent_files):
         names = encoding.equivalent_files
     files = [FILES[file] for file in names]
-    contents = [cache.read_published(file, *files[i + 1 :]) for i, file in enumerate(files)]
+    contents = [cache.fetch_published(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
         spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
         with with_path(files[0].address):
             spec = read(contents[0], pretokenizer, encoding.special_tokens, shared_ids=True)
     tokenizer = Tokenizer(spec)
-    check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
+    check_n_vocab(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
     return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
 
 
@@ -214,11 +214,11 @@ def build_encoding(
         ) from None
     tokenizer = Tokenizer(spec)
     largest = max(max(mergeable_ranks.values()), max(special.values(), default=0))
-    check_size(name, explicit_n_vocab, len(mergeable_ranks) + len(special), largest)
+    check_n_vocab(name, explicit_n_vocab, len(mergeable_ranks) + len(special), largest)
     return NamedEncoding(name, tokenizer, pat_str, special_tokens, mergeable_ranks)
 
 
-def check_size(name: str, n_vocab: int | None, n_tokens: int, largest: int) -> None:
+def check_n_vocab(name: str, n_vocab: int | None, n_tokens: int, largest: int) -> None:
     """Check the number of tokens that an encoding is known to have.
 
     Raises:

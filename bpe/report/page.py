@@ -102,7 +102,7 @@ def page_html(
             "summary",
             "Summary",
             _draw_overview(by_name),
-            _list_verdicts(metrics, scripts, corpora),
+            _draw_verdicts(metrics, scripts, corpora),
             measures.draw_metrics(metrics),
         ),
         make_section("corpora", "Corpora", measures.draw_corpora(metrics)),
@@ -113,7 +113,7 @@ def page_html(
             _draw_charts(by_name, usage, corpora),
             vocabularies.format_scripts(scripts),
         ),
-        make_section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(by_name, usage.counts)),
+        make_section("tokens", "The longest and the rarest tokens", vocabularies.draw_extremes(by_name, usage.counts)),
         make_section("differences", "What differs", vocabularies.compare_vocabularies(by_name, usage.counts)),
     ]
     body = "".join(sections)
@@ -287,7 +287,7 @@ def _list_settings(tokenizer: ReportedTokenizer) -> list[str | int]:
     return [len(native.merges), pretokenizer, native.fingerprint[:12]]
 
 
-def _list_verdicts(
+def _draw_verdicts(
     metrics: Mapping[str, Any], scripts: Mapping[str, Mapping[str, int]], corpora: Mapping[str, list[bytes]]
 ) -> Html:
     """List which tokenizer needs fewer tokens, and how many tokens each has for the script of each corpus."""

@@ -18,11 +18,11 @@ from bpe.show.html import (
     format_number,
     format_separately,
     format_tokens,
-    list_tokens,
     make_columns,
     make_note,
     make_scroll_box,
     make_table,
+    make_token_table,
     to_hex,
     to_html,
 )
@@ -117,7 +117,7 @@ class Panels:
             f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>'
             f"{make_note(explanation) if drawn_size < size else ''}"
             f"<details><summary>As a table: {which_tokens}</summary>"
-            f"{make_scroll_box(f'{label}: table of tokens', list_tokens(tokens[:_MAX_LISTED_TOKENS]))}</details></div>"
+            f"{make_scroll_box(f'{label}: table of tokens', make_token_table(tokens[:_MAX_LISTED_TOKENS]))}</details></div>"
         )
 
     def describe_tokens(self) -> dict[str, dict[str, Details]]:

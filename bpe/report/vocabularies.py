@@ -101,7 +101,7 @@ def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
     )
 
 
-def list_extremes(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -> Html:
+def draw_extremes(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -> Html:
     """List the longest tokens of each vocabulary, and the rarest in the texts."""
     panels = []
     for name, tokenizer in tokenizers.items():

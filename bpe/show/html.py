@@ -196,7 +196,7 @@ def make_card(title: str, properties: Mapping[str, object], more: str = "") -> s
     return add_style(f'<div class="bpe-card"><strong>{to_html(title)}</strong><table>{rows}</table>{more}</div>')
 
 
-def list_tokens(tokens: Sequence[Token]) -> str:
+def make_token_table(tokens: Sequence[Token]) -> str:
     """List the tokens of a text in a table, for reading without a pointer and without colours."""
     rows = (
         [

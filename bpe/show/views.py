@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from bpe.errors import pluralize
-from bpe.show.html import Token, add_style, list_tokens, make_token_box, to_html
+from bpe.show.html import Token, add_style, make_token_box, make_token_table, to_html
 from bpe.show.terminal import render, use_colour
 
 #: The most tokens that the table under the coloured tokens lists.
@@ -56,7 +56,7 @@ class TokenView:
         ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
         summary = f"{pluralize(self.n_tokens, 'token')}, {pluralize(self.n_bytes, 'byte')}{ratio}"
         note = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._n_undrawn else ""
-        rows = list_tokens(self.tokens[:_MAX_LISTED_TOKENS])
+        rows = make_token_table(self.tokens[:_MAX_LISTED_TOKENS])
         return add_style(
             f'<div class="bpe-card">{make_token_box(self.tokens, label="tokens")}{note}'
             f"<details><summary>{summary}</summary>{rows}</details></div>"

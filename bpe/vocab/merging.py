@@ -71,7 +71,7 @@ class PretokenEncoder(Protocol):
 MakeEncoder = Callable[[TokenizerSpec], PretokenEncoder]
 
 #: A token: its id and its bytes.
-Token = tuple[int, bytes]
+IdAndBytes = tuple[int, bytes]
 
 
 def find_unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.int64]:
@@ -92,7 +92,7 @@ def find_unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "
             "tokens are spelled as text"
         )
-    return np.array(_Reachability(spec, make_encoder).find_unreachable(), dtype=np.int64)
+    return np.array(_ReachabilityFinder(spec, make_encoder).find_unreachable(), dtype=np.int64)
 
 
 def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
@@ -105,7 +105,7 @@ def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
     return not bool(np.any(spec.vocabulary.kinds[unreachable] == ORDINARY))
 
 
-class _Reachability:
+class _ReachabilityFinder:
     """Finds the tokens that occur in the ids of some pretoken."""
 
     def __init__(self, spec: TokenizerSpec, make_encoder: MakeEncoder) -> None:
@@ -128,8 +128,8 @@ class _Reachability:
         if self.unk_may_occur:
             named_ids.add(find_unk_id(self.spec))
         unnamed_ids = [token_id for token_id, _ in vocabulary.items(SPECIAL) if token_id not in named_ids]
-        final_tokens: list[Token] = []  # tokens that end words
-        inner_tokens: list[Token] = []  # tokens inside words; with `text_marks`, some are both
+        final_tokens: list[IdAndBytes] = []  # tokens that end words
+        inner_tokens: list[IdAndBytes] = []  # tokens inside words; with `text_marks`, some are both
         byte_tokens = self._find_byte_tokens()
         for token_id, token in vocabulary.items(ORDINARY):
             if token_id in byte_tokens:
@@ -184,7 +184,7 @@ class _Reachability:
             for first_id, text in self.spec.vocabulary.items(ORDINARY)
         )
 
-    def _find_followed_ids(self, tokens: list[Token], final_tokens: list[Token]) -> set[int]:
+    def _find_followed_ids(self, tokens: list[IdAndBytes], final_tokens: list[IdAndBytes]) -> set[int]:
         """Find the tokens inside words that a chain of successors connects to a token of `final_tokens`.
 
         Each pass finds the tokens that a token of the previous pass can follow.
@@ -206,7 +206,7 @@ class _Reachability:
             is_inside_word = True
         return followed_ids
 
-    def _is_valid_pair(self, left: Token, right: Token, is_inside_word: bool) -> bool:
+    def _is_valid_pair(self, left: IdAndBytes, right: IdAndBytes, is_inside_word: bool) -> bool:
         """Whether `right` can follow `left` in encoded text: no merge crosses their boundary.
 
         `is_inside_word` says whether `right` is inside a word or ends one.

@@ -33,16 +33,16 @@ def test_a_file_is_found_under_its_own_name(folder: Path, caplog: pytest.LogCapt
     path = folder / "own.tiktoken"
     assert not cache.is_cached(OWN)
     with pytest.raises(OSError, match=r"under that name, or as own\.tiktoken"):
-        cache.read_published(OWN)
+        cache.fetch_published(OWN)
     path.write_bytes(CONTENT)
     assert cache.is_cached(OWN)
-    assert cache.read_published(OWN) == CONTENT
+    assert cache.fetch_published(OWN) == CONTENT
     path.write_bytes(b"other")
     assert not cache.is_cached(OWN)
     assert path.read_bytes() == b"other"  # only files under the name of the cache are removed
     assert "does not have the SHA-256" in caplog.text
     (folder / cache.make_cached_name(OWN.address)).write_bytes(CONTENT)
-    assert cache.read_published(OWN) == CONTENT
+    assert cache.fetch_published(OWN) == CONTENT
 
 
 def test_a_file_of_unknown_content_is_not_found_by_its_name(folder: Path) -> None:

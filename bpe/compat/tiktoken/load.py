@@ -67,7 +67,7 @@ def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
 
     """
     if blobpath.startswith(("http://", "https://")):
-        return cache.read_published(PublishedFile(blobpath, expected_hash or ""))
+        return cache.fetch_published(PublishedFile(blobpath, expected_hash or ""))
     data = read_file(blobpath)
     if expected_hash and not check_hash(data, expected_hash):
         raise ValueError(
