@@ -160,7 +160,7 @@ def save_and_load(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
     """Format → "same", "same ids" or what is in the way."""
     fingerprints = {}
     for form, file_format in FORMATS.items():
-        if not file_format.is_written:
+        if not file_format.is_writable:
             continue
         target = folder / f"out-{form}.json"
         try:

@@ -473,10 +473,10 @@ COMMANDS: dict[str, Command] = {
         option(
             "--to FORMAT",
             "the format of OUT, one of those but "
-            f"{' and '.join(name for name in list_format_names() if name not in list_format_names(written=True))}; "
+            f"{' and '.join(name for name in list_format_names() if name not in list_format_names(writable=True))}; "
             "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
             dest="to_format",
-            choices=list_format_names(written=True),
+            choices=list_format_names(writable=True),
         ),
         RANK_PATTERN,
         option("--lossy", "write OUT even if its format does not keep everything, which is listed"),

@@ -53,7 +53,7 @@ class Format(NamedTuple):
         files: what it consists of, for messages.
         names: what its files in a folder are called, `*` for any characters; empty if they have no fixed names.
         is_folder: whether it is several files: a dict from names to contents.
-        is_written: whether the module has `write`: spec → content.
+        is_writable: whether the module has `write`: spec → content.
         reader: the function of the module that reads the content, without any further setting.
 
     """
@@ -62,7 +62,7 @@ class Format(NamedTuple):
     files: str
     names: tuple[str, ...] = ()
     is_folder: bool = False
-    is_written: bool = True
+    is_writable: bool = True
     reader: str = "read"
 
     def read(self, content: bytes | Files) -> TokenizerSpec:
@@ -99,26 +99,26 @@ FORMATS: Mapping[str, Format] = {
         ),
         Format("tekken", "a tekken.json", (TEKKEN_JSON,)),
         Format("clip", "CLIP's merge list", reader="read_default"),
-        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE_MODEL,), is_written=False),
-        Format("gguf", "a GGUF file with a tokenizer", is_written=False),
+        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE_MODEL,), is_writable=False),
+        Format("gguf", "a GGUF file with a tokenizer", is_writable=False),
         Format("subword-nmt", "a file of codes"),
     )
 }
 
 
-def list_format_names(*, written: bool = False) -> tuple[str, ...]:
-    """List the names of all formats, or with `written` of those that are written too."""
-    return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
+def list_format_names(*, writable: bool = False) -> tuple[str, ...]:
+    """List the names of all formats, or with `writable` of those that can be written, too."""
+    return tuple(name for name, format_ in FORMATS.items() if format_.is_writable or not writable)
 
 
-def get_format(name: str, *, written: bool = False) -> Format:
+def get_format(name: str, *, writable: bool = False) -> Format:
     """Return the format of this name.
 
     Raises:
-        ValueError: for a name that is not known, and with `written` for a format that is only read.
+        ValueError: for a name that is not known, and with `writable` for a format that is only read.
 
     """
-    return FORMATS[check_choice("format", name, list_format_names(written=written))]
+    return FORMATS[check_choice("format", name, list_format_names(writable=writable))]
 
 
 def is_rank_file(path: str | os.PathLike[str]) -> bool:

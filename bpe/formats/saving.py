@@ -81,7 +81,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
 
     """
-    format_ = get_format(choose_format(path) if format is None else format, written=True)
+    format_ = get_format(choose_format(path) if format is None else format, writable=True)
     name = Path(os.fspath(path)).name.lower()
     for ending, description, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
@@ -124,7 +124,7 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
     if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
         raise ValueError(
             f"target is {os.fspath(path)!r}, a name that stands for no format; name a file *.json, *.tiktoken or "
-            f"tekken.json, or pass to_format= one of {', '.join(list_format_names(written=True))}"
+            f"tekken.json, or pass to_format= one of {', '.join(list_format_names(writable=True))}"
         )
 
 

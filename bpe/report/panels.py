@@ -109,6 +109,7 @@ class Panels:
         )
         which_tokens = f"the first {_MAX_LISTED_TOKENS} tokens" if len(tokens) > _MAX_LISTED_TOKENS else "the tokens"
         label = f"{name}, {text}" if text else name
+        table = make_token_table(tokens[:_MAX_LISTED_TOKENS])
         boxes = [format_tokens(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
             f'<div class="panel"><h4>{to_html(name)}</h4>'
@@ -117,7 +118,7 @@ class Panels:
             f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>'
             f"{make_note(explanation) if drawn_size < size else ''}"
             f"<details><summary>As a table: {which_tokens}</summary>"
-            f"{make_scroll_box(f'{label}: table of tokens', make_token_table(tokens[:_MAX_LISTED_TOKENS]))}</details></div>"
+            f"{make_scroll_box(f'{label}: table of tokens', table)}</details></div>"
         )
 
     def describe_tokens(self) -> dict[str, dict[str, Details]]:
