@@ -81,40 +81,41 @@ class _Plan:
         flags: Mapping[str, frozenset[str]],
     ) -> None:
         self._names, self._spellings, self._ids, self._flags = names, normalized_spellings, ids, flags
-        #: The names that are sought in the normalized text, after the others; those are sought in the original text.
-        self.names_in_normalized = names.intersection(normalized_spellings)
-        self._names_in_original = names - self.names_in_normalized
+        #: Names of two kinds: first ones are sought in the text given, late ones, with the flag `normalized`, in the
+        #: normalized text. Without a normalizer, late ones are sought in the text given, too.
+        self.late_names = names.intersection(normalized_spellings)
+        self._first_names = names - self.late_names
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.one_search = not self.names_in_normalized and flags.keys().isdisjoint(names)
+        self.one_search = not self.late_names and flags.keys().isdisjoint(names)
         #: All names if there are at most `_MAX_SUBSTRING_NAMES`, else None.
         self.few_names = tuple(names) if len(names) <= _MAX_SUBSTRING_NAMES else None
 
     @cached_property
-    def all_in_original(self) -> _Search:
-        """The search for all names in the original text."""
+    def search_any(self) -> _Search:
+        """The search for all names in the text given."""
         names = list(self._names)
         return _Search(names, names, self._ids, self._flags)
 
     @cached_property
-    def original_in_original(self) -> _Search | None:
-        """The search for the names that are sought in the original text; None if there are none."""
-        return self._make_search(self._names_in_original)
+    def search_first(self) -> _Search | None:
+        """The search for the first names in the text given; None if there are none."""
+        return self._make_search(self._first_names)
 
     @cached_property
-    def normalized_in_original(self) -> _Search | None:
-        """The search, in the original text, for the names that are sought in the normalized text."""
-        return self._make_search(self.names_in_normalized)
+    def search_late_unnormalized(self) -> _Search | None:
+        """The search for the late names in the text given; None if there are none."""
+        return self._make_search(self.late_names)
 
     def _make_search(self, names: frozenset[str]) -> _Search | None:
         if len(names) == len(self._names):
-            return self.all_in_original if names else None
+            return self.search_any if names else None
         return _Search(list(names), list(names), self._ids, self._flags) if names else None
 
     @cached_property
-    def normalized_in_normalized(self) -> _Search:
-        """The search for the spellings of names in the normalized text."""
+    def search_late(self) -> _Search:
+        """The search for the spellings of the late names in the normalized text."""
         name_of_spelling: dict[str, str] = {}
-        for name in sorted(self.names_in_normalized, key=self._ids.__getitem__):
+        for name in sorted(self.late_names, key=self._ids.__getitem__):
             if self._spellings[name]:
                 name_of_spelling.setdefault(self._spellings[name], name)
         return _Search(list(name_of_spelling), list(name_of_spelling.values()), self._ids, self._flags)
@@ -243,15 +244,15 @@ class SpecialTokens:
         if not names:
             return False
         plan = self._get_plan(names)
-        if plan.names_in_normalized and self._normalizer is not None:
+        if plan.late_names and self._normalizer is not None:
             return True
         if not isinstance(text, str):
-            return plan.all_in_original.finder.occurs(text)
+            return plan.search_any.finder.occurs(text)
         if not self._is_exact_in_str:
             return True
         if plan.few_names is not None:
             return any(name in text for name in plan.few_names)
-        finder = plan.all_in_original.finder
+        finder = plan.search_any.finder
         step = max(_STR_BLOCK_CHARS, 4 * finder.longest)
         return any(
             finder.occurs(to_bytes(text[start : start + step + finder.longest])) for start in range(0, len(text), step)
@@ -259,13 +260,13 @@ class SpecialTokens:
 
     def measure_longest(self, names: frozenset[str]) -> int:
         """Measure the longest of these names in bytes; 1 if there are none."""
-        return self._get_plan(names).all_in_original.finder.longest if names else 1
+        return self._get_plan(names).search_any.finder.longest if names else 1
 
     def find(self, data: Buffer, names: frozenset[str], start: int = 0) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, name) of each match of the names in a text from `start` on. Flags are ignored."""
         if not names:
             return
-        search = self._get_plan(names).all_in_original
+        search = self._get_plan(names).search_any
         matches = search.finder.find(data, start)
         if matches is not None:
             for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
@@ -273,14 +274,14 @@ class SpecialTokens:
 
     def get_search(self, names: frozenset[str]) -> tuple[Finder, NDArray[np.uint32]]:
         """Return the search for these tokens, which must `need_one_search`, and the id of each string that it finds."""
-        search = self._get_plan(names).all_in_original
+        search = self._get_plan(names).search_any
         return search.finder, search.id_array
 
     def find_spans(
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
         """Find the (starts, ends, ids) of these tokens, which must `need_one_search`, in a text; None without any."""
-        search = self._get_plan(names).all_in_original
+        search = self._get_plan(names).search_any
         matches = search.finder.find(data)
         return None if matches is None else (matches[0], matches[1], search.id_array[matches[2]])
 
@@ -290,7 +291,7 @@ class SpecialTokens:
         The parts are split as the whole text is: no text that follows could make the match longer, it absorbs no white
         space there, and no other match begins there, which might depend on the character before it.
         """
-        search = self._get_plan(names).original_in_original if names else None
+        search = self._get_plan(names).search_first if names else None
         matches = None if search is None else search.finder.find(data)
         if search is None or matches is None:
             return 0
@@ -323,24 +324,24 @@ class SpecialTokens:
         before the last one ends, as in `tokenizers`.
         """
         plan = self._get_plan(names)
-        stretches = self._split_at_matches(data, plan.original_in_original)
-        if not plan.names_in_normalized or (self._normalizer is not None and not before_normalization):
+        stretches = self._split_at_matches(data, plan.search_first)
+        if not plan.late_names or (self._normalizer is not None and not before_normalization):
             yield from stretches
             return
         for start, stretch, special_id in stretches:
             if special_id is None:
-                for offset, part, token_id in self._split_at_matches(stretch, plan.normalized_in_original):
+                for offset, part, token_id in self._split_at_matches(stretch, plan.search_late_unnormalized):
                     yield start + offset, part, token_id
             else:
                 yield start, stretch, special_id
 
     def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """Select those of these tokens that are sought in normalized text."""
-        return self._get_plan(names).names_in_normalized if self._normalizer is not None else _EMPTY
+        return self._get_plan(names).late_names if self._normalizer is not None else _EMPTY
 
     def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Split normalized text at those of these tokens that are sought in it."""
-        yield from self._split_at_matches(data, self._get_plan(names).normalized_in_normalized)
+        yield from self._split_at_matches(data, self._get_plan(names).search_late)
 
     def _split_at_matches(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         split_end, last_spaces = 0, (-1, -1)  # `last_spaces`: the last run of white space; no run is scanned twice
