@@ -95,7 +95,7 @@ class PromptCache:
         self._find_cut = make_cut_finder(self._engine, self._allowed)
         template_ids = tokenizer.spec.template if template else None
         self._prepended, self._appended = (np.array(part, dtype=np.uint32) for part in template_ids or ((), ()))
-        settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": allowed_special, "template": template}
+        settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": self._allowed, "template": template}
         self._make_copy = partial(type(self), tokenizer, **settings)
         self._root = Block(b"", 0, _NO_IDS, 0)
         self._n_bytes = self._n_calls = self._longest_window = 0

@@ -68,7 +68,7 @@ def as_list(cnp.ndarray ids not None):
     return make_list(get_data(ids), cnp.PyArray_SIZE(ids))
 
 
-def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets):
+def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets not None):
     """Make a list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`."""
     cdef const token_t* data = get_data(ids)
     cdef Py_ssize_t i, size = cnp.PyArray_SIZE(ids), n = offsets.shape[0] - 1

@@ -305,7 +305,7 @@ def _encode_by_view(
 
 
 def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
-    original_decode = original_methods["decode"]
+    original_decode, original_batch_decode = original_methods["decode"], original_methods["batch_decode"]
 
     def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
         result = _try_decode(self, token_ids, skip_special_tokens, options, original_methods)
@@ -319,8 +319,10 @@ def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         **options: Any,
     ) -> list[str]:
         options = {**options, "clean_up_tokenization_spaces": clean_up_tokenization_spaces}
-        result = decode(self, sequences, skip_special_tokens, **options)
-        return [result] if isinstance(result, str) else result
+        is_plain = type(sequences) is list and len(sequences) > 0 and type(sequences[0]) is list
+        method = decode if is_plain else original_batch_decode
+        result: list[str] = method(self, sequences, skip_special_tokens, **options)
+        return result
 
     def convert_ids_to_tokens(self: Any, ids: Any, skip_special_tokens: bool = False) -> Any:
         original_convert = original_methods["convert_ids_to_tokens"]

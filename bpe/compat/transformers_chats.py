@@ -54,7 +54,7 @@ def make_chat_method(original_method: Any) -> Any:
 
 def _apply(tokenizer: Any, conversation: Any, options: dict[str, Any]) -> Any:
     """Apply the chat template; None where transformers' own code must do so."""
-    if any(options.get(name) for name in _MUST_BE_DEFAULT):
+    if any(options.get(name, _DEFAULTS[name]) is not _DEFAULTS[name] for name in _MUST_BE_DEFAULT):
         return None
     messages = copy_messages(conversation) if type(conversation) is list else None
     tokenize, more = options.get("tokenize", True), options.get("tokenizer_kwargs")

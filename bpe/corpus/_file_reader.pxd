@@ -55,6 +55,7 @@ cdef class FileBlock:
     cdef byte_t* lines                 # of records, before their texts are read
     cdef size_t lines_capacity
     cdef Py_ssize_t n_lines_before     # lines of the unit before a `SequentialReader`'s block
+    cdef Py_ssize_t counted_to, n_counted_lines  # where the last bad record began, and the lines before it
     cdef Py_ssize_t column, n_columns  # of rows: which has the text, of how many
     cdef object buffers                # a `BufferPool` to take the buffer from, or None
     cdef readonly Py_ssize_t index     # among the blocks of its reader

@@ -641,7 +641,7 @@ cdef Py_ssize_t find_split(
     """Find the last position after `low` where `text[:end]` may be cut; 0 if there is none (`make_safe_end_finder`)."""
     cdef Py_ssize_t limit = end - max(reader.unsplittable_finder.longest, <Py_ssize_t>1) + 1
     if reader.whole_documents:
-        return find_last_document(reader, text, low, end)
+        return 0 if reader.separator_finder is None else find_last_document(reader, text, low, end)
     while limit > low:
         limit = find_last(context, text, low, limit)
         if limit <= low:
@@ -683,7 +683,7 @@ cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
     """Make the text of a block and its documents from its lines, whose blank ones are left out."""
     cdef Py_ssize_t size = block.n, start = skip_byte_order_mark(block.lines, size, block.offset)
     cdef bint is_valid = is_utf8(block.lines, size)
-    block.n = block.n_documents = 0
+    block.n = block.n_documents = block.counted_to = block.n_counted_lines = 0
     block.reserve(max(size, reader.block_bytes) + RECORD_PADDING, 0)
     if reader.dialect is not None:
         return read_rows(reader, block, start, size, is_valid)
@@ -738,8 +738,10 @@ cdef int read_rows(
 
 cdef Py_ssize_t parse_record(FileReader reader, FileBlock block, Py_ssize_t start, Py_ssize_t end) except -2:
     """Have Python code read the lines from `start` to `end`; the size of the text after the block's, or -1 for none."""
-    cdef Py_ssize_t n_lines = count_newlines(block.lines, start)
+    cdef Py_ssize_t n_lines
     cdef bytes record = block.lines[start:end], text
+    block.n_counted_lines += count_newlines(block.lines + block.counted_to, start - block.counted_to)
+    block.counted_to, n_lines = start, block.n_counted_lines
     try:
         if block.n_lines_before < 0:
             text = reader.parse_record(record, block.file_number, block.offset, n_lines)

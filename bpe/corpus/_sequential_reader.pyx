@@ -73,12 +73,11 @@ cdef class SequentialReader(FileReader):
 
     cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block; False if there is none."""
-        cdef bint at_end, is_first
+        cdef bint at_end
         with self.lock:
             if load(&self.is_finished):
                 return False
-            is_first = not self.is_open
-            if is_first:
+            if not self.is_open:
                 open_in_order(self)
             at_end = read_in_order(self, block, find_last_line if self.has_records else find_last, context)
             block.file, block.file_number, block.index = self.file, self.file_number, self.n_blocks
@@ -87,7 +86,7 @@ cdef class SequentialReader(FileReader):
             self.offset += block.n
             if self.texts is not None and self.has_records:
                 self.n_lines += count_newlines(block.lines, block.n)
-            if is_first and self.dialect is not None:
+            if self.dialect is not None and self.n_columns == 0:  # blank lines may fill blocks before the header
                 with gil:
                     take_header(self, block)
             block.column, block.n_columns = self.column, self.n_columns
@@ -118,7 +117,7 @@ cdef class SequentialReader(FileReader):
 
 cdef int open_in_order(SequentialReader reader) except -1 nogil:
     """Open the file or text of the next unit, while holding the lock."""
-    reader.n_rest = reader.n_lines = 0
+    reader.n_rest = reader.n_lines = reader.n_columns = 0
     if reader.texts is None:
         open_next(reader)
     else:
@@ -237,7 +236,7 @@ cdef int finish_text(SequentialReader reader) except -1:
 
 
 cdef int take_header(SequentialReader reader, FileBlock block) except -1:
-    """Take the header from the first block of a unit, and check the first bytes of a plain file."""
+    """Take the header, or blank lines before it, from a block, and check the first bytes of a plain file."""
     cdef Py_ssize_t n_header = 0
     cdef bytes rows = block.lines[: block.n]
     try:

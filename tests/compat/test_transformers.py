@@ -140,7 +140,9 @@ def test_encoding_and_decoding(tokenizer_pair: tuple[Any, Any]) -> None:
             )
     assert fast.decode(5) == original.decode(5)
     assert fast.decode([]) == original.decode([])
-    assert fast.batch_decode([3, 4]) == original.batch_decode([3, 4])
+    for batch in ([3, 4], [], [[]], 3, None, [[3], 4], np.array([[3, 4]])):
+        expected, result = (find_outcome(tokenizer.batch_decode, batch) for tokenizer in (original, fast))
+        assert result == expected
     assert fast.decode([3, 4], clean_up_tokenization_spaces=True) == original.decode(
         [3, 4], clean_up_tokenization_spaces=True
     )
@@ -394,6 +396,7 @@ def test_rendered_chats_are_those_of_transformers(tokenizer_pair: tuple[Any, Any
         for options in (
             {}, {"x": "y", "add_generation_prompt": True}, {"bos_token": "b"}, {"messages": [plain]},
             {"chat_template": "{{ 1 // 0 }}"}, {"chat_template": "{{ messages[0].role }}"}, {"tools": [{"name": "a"}]},
+            {"tools": []}, {"documents": []},
             {"continue_final_message": True}, {"x": object}, {"return_assistant_tokens_mask": True},
         ):  # fmt: skip
             options = {"chat_template": template, **options}

@@ -137,3 +137,15 @@ def test_damaged_and_cut_data_is_an_error(name: str, threads: int, choose: rando
         TOKENIZER.encode_files([good, bad, good], threads=threads)
     with pytest.raises(bpe.FormatError, match=rf"1{name}"):
         bpe.count_words(files=[good, bad, good], threads=threads)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_document_of_many_blocks_without_a_separator(
+    name: str, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_READ", 100)
+    text = "low lower " * 400
+    corpus = bpe.Sources(write(tmp_path / name, [text], ""))
+    assert encode(corpus, threads, whole=True)[0] == [text]
+    assert encode(corpus, threads, tok=WITHOUT_SPLITS)[0] == [text]

@@ -384,6 +384,27 @@ def test_bad_rows(small: None, tmp_path: Path) -> None:
     assert csv.field_size_limit() == limit
 
 
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("size", [1, 1 << 19])
+def test_blank_lines_before_the_header_of_any_number(
+    ending: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_READ", size)
+    path = packed(tmp_path / f"a.csv{ending}", b"\n" * (2 * size + 3) + b"\r\ntext\nlow\n\nlower\n")
+    for on_error in ("raise", "skip"):
+        sources = bpe.Sources(path, on_error=on_error)
+        assert (list(sources.documents()), sources.skipped) == (["low", "lower"], 0)
+
+
+def test_the_lines_of_many_bad_rows_are_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text\n" + b"a,b\n" * 60_000 + b"low\n")  # a minute if each counted from the beginning
+    sources = bpe.Sources(path, on_error="skip")
+    assert (list(sources.documents()), sources.skipped) == (["low"], 60_000)
+    with pytest.raises(FormatError, match=r"a\.csv, line 2: "):
+        list(bpe.Sources(path).documents())
+
+
 def test_a_quote_that_is_never_closed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bpe.corpus.delimited.MAX_ROW_BYTES", 1000)
     path = tmp_path / "a.csv"
