@@ -99,7 +99,8 @@ def draw_call(order: random.Random, n_ids: int) -> tuple[str, tuple[Any, ...], d
         options: dict[str, Any] = {"tokenize": order.random() < 0.6, "add_generation_prompt": order.random() < 0.5}
         if order.random() < 0.3:
             options |= order.choice(
-                ({"return_dict": False}, {"return_tensors": "np"}, {"tools": [{"name": "<s>"}]}, {"tools": []}, {"bos_token": "x"},
+                ({"return_dict": False}, {"return_tensors": "np"}, {"tools": [{"name": "<s>"}]}, {"tools": []},
+                 {"bos_token": "x"},
                  {"chat_template": TEMPLATES[0]}, {"continue_final_message": True}, {"sanitize_control_tokens": True})
             )  # fmt: skip
         return "apply_chat_template", (chat,), options
