@@ -48,7 +48,8 @@ cdef enum WordRule:
 #: What a word is: by white space, but single characters in scripts without spaces; by white space; a character.
 BY_SCRIPT, BY_SPACES, BY_CHARACTERS = WORDS_BY_SCRIPT, WORDS_BY_SPACES, WORDS_BY_CHARACTERS
 #: The columns of `TokenTally.rows`. From "aligned" on they are 0 unless the document is aligned: its tokens have as
-#: many bytes as it. The last four repeat words, multibyte, numbers and ideal, of aligned documents only, as denominators.
+#: many bytes as it. The last four repeat words, multibyte, numbers and ideal, of aligned documents only, as
+#: denominators.
 COLUMNS = (
     "bytes",
     "characters",
