@@ -98,7 +98,8 @@ class PromptCache:
         settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": self._allowed, "template": template}
         self._make_copy = partial(type(self), tokenizer, **settings)
         self._root = Block(b"", 0, _NO_IDS, 0)
-        self._n_bytes = self._n_calls = self._longest_window = 0
+        self._n_bytes = self._n_calls = 0
+        self._longest_window = 0  # of all blocks there ever were
         self._lock = make_lock(self)  # for the blocks
 
     @property

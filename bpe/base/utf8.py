@@ -24,6 +24,11 @@ MAX_FILE_BYTES = 1 << 30
 Bytes = bytes | memoryview
 
 
+def to_plain_str(text: TextLike) -> TextLike:
+    """Convert an object of a subclass of str, which may have other methods, to a str; anything else is unchanged."""
+    return str.__str__(text) if isinstance(text, str) and type(text) is not str else text
+
+
 def to_bytes(text: TextLike) -> bytes:
     """Convert a str to UTF-8; bytes are returned unchanged.
 
@@ -38,9 +43,9 @@ def to_bytes(text: TextLike) -> bytes:
     """
     if isinstance(text, str):
         try:
-            return text.encode()
+            return str.encode(text)  # a subclass may have another `encode`
         except UnicodeEncodeError:
-            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+            return str.encode(text, "utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
     if type(text) is bytes:
         return text
     if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ is one too, but kernels do not take it

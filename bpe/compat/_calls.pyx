@@ -10,7 +10,9 @@ cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list, read_ids
 from bpe.base._types cimport token_t
-from bpe.compat._rows cimport CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_rows
+from bpe.compat._rows cimport (
+    CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_object, new_rows,
+)
 from bpe.encode._encoder cimport SHORT_TEXT
 from bpe.encode._fast_path cimport encode_short
 from bpe.encode._workspace cimport Workspace
@@ -32,14 +34,6 @@ cdef extern from "Python.h":
     Py_ssize_t count_references "Py_REFCNT"(PyObject* item)
     dict get_attributes "PyObject_GenericGetDict"(object item, void* context)
     int set_attributes "PyObject_GenericSetDict"(object item, object attributes, void* context) except -1
-
-cdef extern from *:
-    """
-    static inline PyObject* bpe_new_object(PyObject* kind, PyObject* arguments) {
-        return ((PyTypeObject*)kind)->tp_new((PyTypeObject*)kind, arguments, NULL);
-    }
-    """
-    object new_object "bpe_new_object"(object kind, tuple arguments)    # without `__init__`
 
 cdef enum:
     MAX_LAYOUTS = 64          # of a tokenizer: one for each kind of call
@@ -396,32 +390,40 @@ cdef class RowLayout:
 
     cdef object encode_plain(self, tokenizer, str text, pair):
         """Encode a short text or pair without special tokens to a result; NotImplemented for any other."""
-        cdef int64_t bounds[3]
         cdef Workspace work
-        cdef Row row
         if self.plan.kernel is None or PyUnicode_GET_LENGTH(text) > SHORT_TEXT or not has_no_special(self.plan, text):
             return NotImplemented
         if pair is not None and not has_no_special(self.plan, <str>pair):
             return NotImplemented
         work = self.plan.kernel.take_workspace()
         try:
-            bounds[0] = 0
-            if not encode_short(self.plan.kernel, work, text):
-                return NotImplemented
-            bounds[1] = <int64_t>work.out.n
-            if pair is not None:
-                if not encode_short(self.plan.kernel, work, pair):
-                    return NotImplemented
-                bounds[2] = <int64_t>work.out.n
-            rows = None
-            if self.batch_type is not None:
-                rows = new_rows(self.row_type, self.plan, 1)
-                row = rows[0]
-                row.text = text if pair is None else (text, pair)
-            texts = None if self.trims is None else (text,) if pair is None else (text, pair)
-            return self.write(tokenizer, texts, work.out.data, bounds, rows, 1, True)
-        finally:
+            result = self.encode_in(work, tokenizer, text, pair)
+        except MemoryError:                                # the workspace may be inconsistent: drop it
+            raise
+        except BaseException:
             self.plan.kernel.give_back(work)
+            raise
+        self.plan.kernel.give_back(work)
+        return result
+
+    cdef object encode_in(self, Workspace work, tokenizer, str text, pair):
+        cdef int64_t bounds[3]
+        cdef Row row
+        bounds[0] = 0
+        if not encode_short(self.plan.kernel, work, text):
+            return NotImplemented
+        bounds[1] = <int64_t>work.out.n
+        if pair is not None:
+            if not encode_short(self.plan.kernel, work, pair):
+                return NotImplemented
+            bounds[2] = <int64_t>work.out.n
+        rows = None
+        texts = (text,) if pair is None else (text, pair)
+        if self.batch_type is not None:
+            rows = new_rows(self.row_type, self.plan, 1)
+            row = rows[0]
+            row.text = text if pair is None else texts
+        return self.write(tokenizer, texts, work.out.data, bounds, rows, 1, True)
 
     cdef object write_call(self, tokenizer, list texts, CallFields call, bint is_single):
         """Write the rows of a call."""

@@ -3,6 +3,14 @@
 from bpe.encode._encoder cimport Encoder
 from libc.stdint cimport int64_t
 
+cdef extern from *:
+    """
+    static inline PyObject* bpe_new_object(PyObject* kind, PyObject* arguments) {
+        return ((PyTypeObject*)kind)->tp_new((PyTypeObject*)kind, arguments, NULL);
+    }
+    """
+    object new_object "bpe_new_object"(object kind, tuple arguments)    # without `__init__`
+
 
 cdef class PlanFields:
     """The fields of a `Plan` that kernels read; see there."""

@@ -15,14 +15,6 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
 
-cdef extern from *:
-    """
-    static inline PyObject* bpe_new_object(PyObject* kind, PyObject* arguments) {
-        return ((PyTypeObject*)kind)->tp_new((PyTypeObject*)kind, arguments, NULL);
-    }
-    """
-    object new_object "bpe_new_object"(object kind, tuple arguments)    # without `__init__`
-
 
 cdef class PlanFields:
     pass

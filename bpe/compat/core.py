@@ -262,12 +262,12 @@ class Core:
         return self._always_names if as_text else self._all_names
 
     def cache_prompts(self, max_bytes: int) -> None:
-        """Encode only what is new of long texts that begin as earlier ones did; for each choice of `as_text`."""
+        """Encode only what is new of texts that begin as earlier ones did; half of the memory is for each `as_text`."""
         from bpe.prompts import PromptCache
 
         native = self.native
         if native is not None and not native.spec.dropout:
-            cache = partial(PromptCache, native, max_bytes=max_bytes)
+            cache = partial(PromptCache, native, max_bytes=max_bytes // 2)
             self._prompt_caches = (
                 cache(allowed_special=self._choose_names(as_text=False)),
                 cache(allowed_special=self._choose_names(as_text=True)),

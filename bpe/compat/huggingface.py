@@ -510,8 +510,17 @@ class Tokenizer(TokenizerFields):
         return self if rows == state.core.added_tokens else self._from_state(state.with_core(added_rows=rows))
 
     def cache_prompts(self, max_bytes: int) -> None:
-        """Encode only what is new of long texts that begin as earlier ones did, with so much memory for them."""
-        self._snapshot().core.cache_prompts(max_bytes)
+        """Encode only what is new of long texts that begin as earlier ones did.
+
+        A change of the tokenizer ends that; so does copying or pickling it.
+
+        Args:
+            max_bytes: the memory for these texts and their ids.
+
+        """
+        with _lock:
+            self._state = replace(self._state)  # without the plans that calls have made
+            self._state.core.cache_prompts(max_bytes)
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""

@@ -333,6 +333,8 @@ def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
             return original_convert(self, ids, skip_special_tokens)
         assert state.compat is not None
         if skip_special_tokens:
+            if any(type(token_id) is not int for token_id in ids):
+                return original_convert(self, ids, skip_special_tokens)
             ids_to_skip = set(self.all_special_ids)
             names = state.compat.find_names([token_id for token_id in ids if token_id not in ids_to_skip])
         else:

@@ -253,7 +253,7 @@ def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...]
     """Read the truncation that a call asks for, as transformers does; None where transformers must decide."""
     max_length, truncation = options.get("max_length"), options.get("truncation")
     padding = options.get("padding", False)
-    if max_length is not None and (type(max_length) is not int or not 0 <= max_length < 1 << 64):
+    if max_length is not None and (type(max_length) is not int or not 0 <= max_length <= sys.maxsize):
         return None  # transformers raises an error
     if truncation is None or truncation is False:
         if padding is True and max_length is not None:

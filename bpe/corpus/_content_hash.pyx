@@ -10,7 +10,9 @@ from bpe.base._types cimport byte_t
 from libc.stdint cimport int64_t, uint64_t
 
 
-def hash_spans(const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+def hash_spans(
+    const byte_t[::1] text not None, const int64_t[::1] starts not None, const int64_t[::1] ends not None
+):
     """Hash each `text[starts[i]:ends[i]]`: uint64.
 
     Raises:

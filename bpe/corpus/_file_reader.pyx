@@ -280,14 +280,18 @@ cdef class FileReader:
         """
         cdef OpenFile small_file
         cdef OpenFile* file = block.file
-        cdef byte_t* text
+        cdef byte_t* text = NULL
         cdef Py_ssize_t n_read, old_size, new_size
         cdef int code
         if file == NULL:
             file = &small_file
             open_small(self, block, file)
         old_size = new_size = file.size
-        text = reserve_input(self, block, max(block.n, self.block_bytes))
+        try:
+            text = reserve_input(self, block, max(block.n, self.block_bytes))
+        finally:
+            if text == NULL:
+                leave_unread(self, block, file)
         n_read = fill(file, text, block.n, block.offset)
         code = errno
         if n_read < block.n:
@@ -350,6 +354,15 @@ cdef int check_beginning(FileReader reader, FileBlock block, OpenFile* file) exc
     return 0
 
 
+cdef int note_next_state(FileReader reader, OpenFile* file) except -1:
+    """Note the state of the file that the next block is from, while holding the lock."""
+    try:
+        reader.note_state(reader.names[file.number], (file.size, file.modified))
+    except BaseException as error:
+        fail_locked(reader, error)
+    return 0
+
+
 cdef int note_small_state(FileReader reader, FileBlock block, OpenFile* file) except -1:
     """Note the state of a file that is one block."""
     try:
@@ -404,7 +417,7 @@ cdef int fail_locked(FileReader reader, error) except -1:
     raise error
 
 
-def may_begin_otherwise(const byte_t[::1] text):
+def may_begin_otherwise(const byte_t[::1] text not None):
     """Whether a file that begins so may hold something else than text, which `contents.py` decides."""
     return text.shape[0] > 0 and classify_beginning(&text[0], text.shape[0]) != IS_TEXT
 
@@ -465,7 +478,7 @@ cdef int open_next(FileReader reader) except -1 nogil:
         file.end = file.size
     if reader.note_state is not None:
         with gil:
-            reader.note_state(reader.names[file.number], (file.size, file.modified))
+            note_next_state(reader, file)
     return 0
 
 
@@ -516,6 +529,15 @@ cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_
             is_changed = file.is_given_out and has_changed(file, size)
             close_file(reader, file)
     return is_changed
+
+
+cdef void leave_unread(FileReader reader, FileBlock block, OpenFile* file) noexcept nogil:
+    """Note that a block will not be read, for want of memory."""
+    if block.file == NULL:
+        close(file.descriptor)
+        return
+    with reader.lock:
+        file.n_unread -= 1
 
 
 cdef bint has_changed(const OpenFile* file, Py_ssize_t* size) noexcept nogil:
@@ -614,7 +636,7 @@ cdef int read_window(FileReader reader, Py_ssize_t low, Py_ssize_t end) except -
 cdef bint ends_with_separator(FileReader reader, const byte_t* end, Py_ssize_t n) noexcept nogil:
     """Whether the text up to `end`, of which `n` bytes are there, ends with a separator that is kept."""
     cdef Py_ssize_t size
-    if not reader.keep_separator:
+    if not reader.keep_separator or reader.separator_finder is None:
         return False
     size = reader.separator_finder.longest
     return size <= n and memcmp(end - size, reader.separator, size) == 0
@@ -749,12 +771,12 @@ cdef Py_ssize_t parse_record(FileReader reader, FileBlock block, Py_ssize_t star
             text = reader.parse_record(
                 record, block.file_number, reader.units[block.file_number, UNIT_START], block.n_lines_before + n_lines
             )
+        if text is not None and len(text) > len(record):
+            raise ValueError(f"the text of a record of {len(record)} bytes has {len(text)}; it must not be longer")
     except BaseException as error:
         fail(reader, block, NULL, error)
     if text is None:
         return -1
-    if len(text) > len(record):
-        raise ValueError(f"the text of a record of {len(record)} bytes has {len(text)}; it must not be longer")
     memcpy(block.data + block.n, <const byte_t*>text, len(text))
     return len(text)
 

@@ -12,7 +12,7 @@ from bpe.base._atomic cimport fetch_add, load
 from bpe.base._clock cimport read_clock
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
-from bpe.corpus._file_reader cimport MAY_BE_JSON, MAY_BE_OTHER, Beginning, classify_beginning
+from bpe.corpus._file_reader cimport MAY_BE_JSON, MAY_BE_OTHER, SAMPLE_BYTES, Beginning, classify_beginning
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
@@ -24,7 +24,6 @@ cdef extern from "bpe/corpus/_open_file.h" nogil:
     int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
 
 cdef enum:
-    SAMPLE_BYTES = 4096       # as in `contents.py`
     UNKNOWN_SIZE = -1
 
 cdef double call_seconds = 0.1    # of a call: its end waits up to 5 ms for a busy interpreter

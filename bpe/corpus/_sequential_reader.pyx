@@ -13,9 +13,9 @@ from bpe.base._memory cimport grow_array
 from bpe.base._types cimport byte_t
 from bpe.corpus._csv_rows cimport RowDialect
 from bpe.corpus._file_reader cimport (
-    SAMPLE_BYTES, SPLIT_CONTEXT, FileBlock, FileReader, count_newlines, end_block, end_file, end_read, fail_locked,
-    fill, find_last_line, find_last_t, find_split, input_of, open_next, raise_for_change, raise_for_window,
-    read_records, reserve_input, skip_byte_order_mark,
+    FILE_INDEX, SAMPLE_BYTES, SPLIT_CONTEXT, UNIT_START, FileBlock, FileReader, count_newlines, end_block,
+    end_file, end_read, fail_locked, fill, find_last_line, find_last_t, find_split, input_of, open_next,
+    raise_for_change, raise_for_window, read_records, reserve_input, skip_byte_order_mark,
 )
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -52,6 +52,15 @@ cdef class SequentialReader(FileReader):
 
         """
         self.dialect, self.read_header, self.parse_record, self.has_records = dialect, read_header, parse_record, True
+
+    @property
+    def resume_position(self):
+        """As that of `FileReader`; the unit's start while there were only blank lines, before a header of rows."""
+        from bpe.corpus.blocks import Position
+
+        if self.dialect is not None and self.is_open and self.n_columns == 0:
+            return Position(self.units[self.file_number, FILE_INDEX], self.units[self.file_number, UNIT_START])
+        return FileReader.resume_position.__get__(self)
 
     def abandon_text(self):
         """Close the text that is open after an error, when no thread reads it."""

@@ -663,10 +663,9 @@ class Sources:
             check_first_bytes=self._make_check(file.format) if self.encoding_errors != "bytes" else None,
             note_state=None if len(set(names)) == len(names) else state.note_state,
         )
-        open_text, expected = partial(self._open_text, units, state), None if has_records else self._expected
-        texts = UnitTexts(open_text, expected, self.encoding_errors)
         if isinstance(reader, SequentialReader) and self._find_kind(units[0]) != (file.format, True):
-            reader.set_texts(texts)
+            open_text, expected = partial(self._open_text, units, state), None if has_records else self._expected
+            reader.set_texts(UnitTexts(open_text, expected, self.encoding_errors))
         if state.whole_documents:
             reader.keep_documents_whole()
         if file.format == "jsonl":

@@ -102,7 +102,8 @@ class IncrementalDecoder(_stream.TokenStream):
         return deepcopy(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._tokens, self._skip_invalid, self._skip_special, self._load_bytes(), *self.get_state())
+        self._load_bytes()
+        return _restore, (type(self), vars(self), *self.get_state())
 
     @_with_fast_push
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
@@ -140,7 +141,7 @@ class IncrementalDecoder(_stream.TokenStream):
         texts = self.push_each(id_list)
         if texts is None:
             self._select(id_list, self.get_state()[1])  # raises before the state changes
-            texts = [self.push(token_id) for token_id in id_list]
+            texts = [self.push(int(token_id)) for token_id in id_list]  # True is the id 1, as in a list
         return texts
 
     @staticmethod
@@ -170,7 +171,7 @@ class IncrementalDecoder(_stream.TokenStream):
                 if not isinstance(decoder, IncrementalDecoder):
                     raise TypeError(f"a decoder is {describe(decoder)}; it must be one that Tokenizer.decoder made")
                 decoder._select([token_id], decoder.get_state()[1])  # raises before a state changes
-            texts = [decoder.push(token_id) for decoder, token_id in zip(decoder_list, id_list, strict=True)]
+            texts = [decoder.push(int(token_id)) for decoder, token_id in zip(decoder_list, id_list, strict=True)]
         return texts
 
     def flush(self) -> str:
@@ -228,10 +229,11 @@ def _list_ids(ids: Ids) -> list[int]:
 
 
 def _restore(
-    tokens: TokenDecoder, skip_invalid: bool, skip_special: bool, bytes_: ByteDecoder, incomplete: bytes, n_ids: int
+    kind: type[IncrementalDecoder], attributes: dict[str, Any], incomplete: bytes, n_ids: int
 ) -> IncrementalDecoder:
     """Rebuild a decoder that was copied or pickled."""
-    decoder = IncrementalDecoder(tokens, skip_invalid=skip_invalid, skip_special=skip_special)
-    decoder._bytes = bytes_
+    decoder = kind.__new__(kind)
+    vars(decoder).update(attributes)
+    decoder.set_table(*decoder._tokens.find_simple_tokens(decoder._skip_special))
     decoder._save_state(incomplete, n_ids)
     return decoder

@@ -329,7 +329,7 @@ cdef bint append_tiny(
 ) except -1:
     """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
-    64 zeros follow the text.
+    UTF8_PADDING zeros follow the text.
     """
     cdef size_t n_before = work.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
     cdef Cache* cache = &work.cache

@@ -135,7 +135,6 @@ def encode_next_blocks(
         ahead: read up to `READ_AHEAD_BYTES` bytes of blocks in the caller's thread before any is encoded.
         out: an array of uint32 or uint16, to write the ids to where the kernel can, for a call that takes all blocks;
             or, unless `ahead`, an `IdTarget` for the first ids, if the kernel can, and the result has the others.
-
         with_hashes: hash the contents of the documents, none of which is in two blocks.
 
     Raises:
@@ -146,7 +145,7 @@ def encode_next_blocks(
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
         max_bytes = sys.maxsize  # of these blocks, none may be left
-    if engine.kernel_takes_raw_text and engine.specials.need_one_search(policy[0]):
+    if engine.can_encode_blocks(policy[0]):
         job = BlockJob(
             engine.kernel,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,

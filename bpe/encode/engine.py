@@ -19,7 +19,7 @@ from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, to_plain_str, unescape
 from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
@@ -147,6 +147,7 @@ class Engine:
 
         Unless `begins_text`, it is the part of a text that follows a cut (`bpe/prompts.py`).
         """
+        text = to_plain_str(text)
         if self.kernel_takes_raw_text and not (allowed and self._may_contain_special(text, allowed)):
             return self._encode_raw(text)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
@@ -159,6 +160,14 @@ class Engine:
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
         segments = self.prepare(text, allowed, begins_text=begins_text)
         return join_ids([self.encode_segment(segment) for segment in segments])
+
+    def can_encode_blocks(self, allowed: frozenset[str]) -> bool:
+        """Whether the kernel encodes blocks of files with these special tokens, without Python code."""
+        return self.kernel_takes_raw_text and self.specials.need_one_search(allowed)
+
+    def can_write_to_target(self, allowed: frozenset[str]) -> bool:
+        """Whether the ids of such blocks may go to an `IdTarget`, since nothing is to be done with them."""
+        return self.can_encode_blocks(allowed) and self.parts.across_word_merger is None
 
     def _encode_raw(self, text: TextLike) -> NDArray[np.uint32]:
         """Encode a text that the kernel takes unchanged, as text."""
@@ -178,6 +187,7 @@ class Engine:
 
     def check_text(self, text: TextLike) -> str | bytes:
         """Convert a text to the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
+        text = to_plain_str(text)
         if isinstance(text, str) and text.isascii():
             return text
         data = to_bytes(text)

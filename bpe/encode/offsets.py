@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes
+from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes, to_plain_str
 from bpe.encode import _offsets
 from bpe.encode._fast_path import OffsetKernel
 from bpe.encode.engine import Engine
@@ -83,6 +83,7 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
+        text = to_plain_str(text)
         if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
             return self.encode_with_word_numbers(text, allowed, unit, "whole")[:2]
         data = to_bytes(self.engine.check_text(text))
@@ -113,6 +114,7 @@ class OffsetEncoder:
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
         """Encode a text: ids, untrimmed spans, pretoken numbers, and by index the text of each special token."""
+        text = to_plain_str(text)
         if unit == "char" and (columns := self._encode_unchanged_text(text, allowed)):
             return *columns, {}
         data = to_bytes(self.engine.check_text(text))
@@ -467,9 +469,11 @@ def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int6
 
 def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
     """Cut a text after at most `max_tokens` tokens: a str for a str, else bytes."""
+    text = to_plain_str(text)
     engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
     if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
         return _truncate_by_bisection(engine, text, max_tokens, allowed)
+    text = to_plain_str(text)
     data = to_bytes(text)
     prefix = _find_prefix(engine, data, max_tokens, allowed)
     _, spans = offsets.encode(prefix, allowed, "byte")

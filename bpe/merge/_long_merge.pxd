@@ -6,7 +6,7 @@ from bpe.merge._merge_table cimport Merges
 from bpe.merge._merging cimport Scratch
 from bpe.merge._token_tree cimport TokenTree
 
-cdef bint merge_run(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil
+cdef bint merge_repeated(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil
 
 cdef bint merge_windows(
     const Merges* merges,

@@ -183,7 +183,7 @@ cdef struct RunList:          # adjacent runs have different tokens
     int n
 
 
-cdef bint merge_run(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil:
+cdef bint merge_repeated(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil:
     """Merge a piece that is one token n times, as runs of equal tokens; False, and no ids, if there are too many runs.
 
     Each step merges the best pair everywhere, as far as possible from left to right: with ranks in order, every pair

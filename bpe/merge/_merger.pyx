@@ -9,7 +9,7 @@ import numpy as np
 
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport NO_TOKEN, byte_t
-from bpe.merge._long_merge cimport merge_run, merge_windows
+from bpe.merge._long_merge cimport merge_repeated, merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
     MAX_ROW_SYMBOLS, Affix, Row, Scratch, Symbols, SymbolTokens, fill_row_from_bytes, fill_row_from_symbols,
@@ -126,7 +126,7 @@ cdef class Merger:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return merge_and_append_row(&self.table.merges, &row, out)
         if text != NULL and self.tree.ordered and memcmp(text, text + 1, n - 1) == 0:
-            if merge_run(&self.table.merges, alphabet.inner.tokens[text[0]], n, out):
+            if merge_repeated(&self.table.merges, alphabet.inner.tokens[text[0]], n, out):
                 return 0
         if self.ranks_fit_row and self.tree.ordered and merge_windows(
             &self.table.merges, self.tree, text, alphabet.inner.tokens, n, scratch, out

@@ -447,6 +447,12 @@ def test_settings_that_change_between_calls() -> None:
     assert_same(original("low"), fast("low"))
 
 
+@pytest.mark.parametrize("options", [{"max_length": n, "truncation": True} for n in (2**63 - 1, 2**63, 2**64, -1)])
+def test_lengths_of_any_size(tokenizer_pair: tuple[Any, Any], options: dict[str, Any]) -> None:
+    expected, result = (find_outcome(tokenizer, "the low", **options) for tokenizer in tokenizer_pair)
+    assert result == expected
+
+
 def test_names_of_ids(tokenizer_pair: tuple[Any, Any]) -> None:
     original, fast = tokenizer_pair
     ids = original(TEXTS[0] + "<s></s>")["input_ids"]
@@ -461,6 +467,7 @@ def test_names_of_ids(tokenizer_pair: tuple[Any, Any]) -> None:
         np.array(ids, dtype=np.int64),
         tuple(ids),
         ["3"],
+        [[3]],
     ):
         for skip in (False, True):
             expected, result = (

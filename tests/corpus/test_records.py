@@ -394,6 +394,10 @@ def test_blank_lines_before_the_header_of_any_number(
     for on_error in ("raise", "skip"):
         sources = bpe.Sources(path, on_error=on_error)
         assert (list(sources.documents()), sources.skipped) == ([b"low", b"lower"], 0)
+    with closing(bpe.Sources(path).blocks(None, 1, unsplittable=[])) as blocks:
+        reader: Any = next(blocks)
+        assert len(reader.read_block(reading.BufferPool()).starts) == 0
+        assert reader.resume_position == Position(0, 0)  # the header is yet to come
 
 
 def test_the_lines_of_many_bad_rows_are_counted_once(tmp_path: Path) -> None:

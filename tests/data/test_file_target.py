@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,3 +90,14 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path, threads: in
             encode(tmp_path / "text", target, threads)
         with pytest.raises(ValueError, match="position is 3; ids begin at a multiple of their size"):
             FileTarget(file.fileno(), 3, 1 << 40, threads, "ids.bin", narrows=True, max_id=0xFFFF)
+
+
+def test_only_ids_that_need_nothing_else_go_to_a_target() -> None:
+    options: dict[str, Any] = {"texts": ["low lower lowest é"] * 3, "vocab_size": 270}
+    for tok, can_write in (
+        (bpe.train(**options), True),
+        (bpe.train(**options, normalizer="nfc"), False),
+        (bpe.train(**options, pretokenizer=bpe.Pretokenizer.from_regex(r"\w+|\W")), False),
+        (bpe.research.train_boundless(**options), False),
+    ):
+        assert tok._engine.can_write_to_target(frozenset()) is can_write

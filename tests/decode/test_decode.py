@@ -8,44 +8,20 @@ import pickle
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from decoded import TEXT, byte_model, marked, with_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
 import bpe
 from bpe.batch import TokenBatch
-from bpe.vocab.after_encoding import ByteFallback, DecodeMetaspace, DecodeStrip, Fuse
 from bpe.vocab.symbols import find_unk_id
 from bpe.vocab.vocabulary import Vocabulary
-
-TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
-
-
-@cache
-def byte_model() -> bpe.Tokenizer:
-    """A model whose merges divide characters: a token may contain parts of two characters."""
-    return bpe.train(texts=[TEXT, "猫猫猫 画画画"], num_merges=60, special_tokens=["<|end|>"], pretokenizer="gpt2")
-
-
-@cache
-def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
-    return bpe.train(
-        texts=[TEXT],
-        num_merges=40,
-        model=model,
-        end_of_word="</w>",
-        end_of_word_glued=glued,
-        unk_token="<unk>" if model == "char" else None,
-        special_tokens=["<|end|>"],
-        pretokenizer="whitespace",
-    )
-
 
 # Short calls, without a Python frame ----------------------------------------------------------------------------------
 
@@ -321,19 +297,6 @@ def test_decoders_are_independent() -> None:
     assert first.push(ids) == ""
     assert second.push(tok.encode("a")) == "a"
     assert first.flush() == "\ufffd"
-
-
-def with_steps(*kinds: str) -> bpe.Tokenizer:
-    """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
-    tok = bpe.train(
-        texts=[TEXT.replace(" ", "▁")],
-        vocab_size=400,
-        model="char",
-        unk_token="<unk>",
-        alphabet=bpe.Alphabet(byte_fallback=True),
-    )
-    steps = [DecodeMetaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
-    return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, DecodeStrip(" ", 1, 1))))
 
 
 @pytest.mark.parametrize(

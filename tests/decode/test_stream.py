@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from decoded import TEXT, byte_model, marked, with_steps
 
 import bpe
 from bpe.decode import IncrementalDecoder
 from bpe.vocab.after_encoding import (
     ByteFallback,
-    DecodeMetaspace,
     DecodeReplace,
     DecodeStrip,
     DummySpace,
     Fuse,
     Suffix,
 )
-
-TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
-
-
-@cache
-def byte_model() -> bpe.Tokenizer:
-    """A model whose merges divide characters: a token may contain parts of two characters."""
-    return bpe.train(texts=[TEXT, "猫猫猫 画画画"], num_merges=60, special_tokens=["<|end|>"], pretokenizer="gpt2")
-
-
-@cache
-def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
-    return bpe.train(
-        texts=[TEXT],
-        num_merges=40,
-        model=model,
-        end_of_word="</w>",
-        end_of_word_glued=glued,
-        unk_token="<unk>" if model == "char" else None,
-        special_tokens=["<|end|>"],
-        pretokenizer="whitespace",
-    )
-
-
-def with_steps(*kinds: str) -> bpe.Tokenizer:
-    """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
-    tok = bpe.train(
-        texts=[TEXT.replace(" ", "▁")],
-        vocab_size=400,
-        model="char",
-        unk_token="<unk>",
-        alphabet=bpe.Alphabet(byte_fallback=True),
-    )
-    steps = [DecodeMetaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
-    return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, DecodeStrip(" ", 1, 1))))
 
 
 def in_python(tok: bpe.Tokenizer, **options: Any) -> IncrementalDecoder:
@@ -201,3 +166,24 @@ def test_a_token_that_is_longer_than_the_kernel_joins() -> None:
     ids = [first, tok.token_id(long_token), first, second]
     decoder = tok.decoder()
     assert [decoder.push(token_id) for token_id in ids] == ["", "\ufffd" + long_token, "", "é"]
+
+
+def test_steps_take_what_lists_of_ids_take() -> None:
+    decoder = byte_model().decoder()
+    assert decoder.steps([byte_model().spec.vocabulary.id_of_token[b"l"], True]) == ["l", byte_model().decode([1])]
+
+
+def test_copies_of_a_subclass_keep_their_class_and_attributes() -> None:
+    class Counting(IncrementalDecoder):
+        """A decoder with an attribute of its own."""
+
+    globals()["Counting"] = Counting  # for pickle
+    Counting.__qualname__ = "Counting"
+    plain = byte_model().decoder()
+    decoder = Counting(plain._tokens)
+    decoder.n_calls = 3  # type: ignore[attr-defined]
+    decoder.push([byte_model().spec.vocabulary.id_of_token[b"\xe7"]])
+    for copied in (copy.copy(decoder), copy.deepcopy(decoder), pickle.loads(pickle.dumps(decoder))):
+        assert type(copied) is Counting
+        assert vars(copied)["n_calls"] == 3
+        assert copied.flush() == "\ufffd"

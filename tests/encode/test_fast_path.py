@@ -204,3 +204,35 @@ def test_subclasses_of_str_and_tokenizer() -> None:
     tok = TOKENIZERS[1]
     assert np.array_equal(Louder(tok.spec).encode("low"), tok.encode("LOW"))
     assert np.array_equal(tok.encode(Text("low")), tok.encode("low"))
+
+
+@pytest.mark.parametrize("name", [None, "nfc"])
+def test_methods_of_a_subclass_of_str_are_not_used(name: str | None) -> None:
+    class Text(str):
+        """Lies about its content."""
+
+        __slots__ = ()
+
+        def __len__(self) -> int:
+            return 1
+
+        def isascii(self) -> bool:
+            return True
+
+        def encode(self, *_: Any) -> bytes:
+            return b"zz"
+
+    tok = bpe.train(texts=["low lower é"], vocab_size=262, special_tokens=["<|end|>"], normalizer=name)
+    for text in ("low", "é<|end|>", "low " * 3000):
+        for call in (
+            tok.encode,
+            lambda text, tok=tok: tok.encode(text, allowed_special="all"),
+            lambda text, tok=tok: tok.encode(text, dropout=1.0),
+            tok.count_tokens,
+            tok.tokens,
+            lambda text, tok=tok: tok.encode_with_offsets(text)[1],
+            lambda text, tok=tok: list(map(ord, tok.truncate(text, 3))),
+            lambda text, tok=tok: tok.encode_batch([text, text], allowed_special="all").ids,
+            lambda text, tok=tok: bpe.PromptCache(tok).encode(text)[0],
+        ):
+            assert np.array_equal(call(Text(text)), call(text))

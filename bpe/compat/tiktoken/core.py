@@ -209,7 +209,7 @@ class Encoding:
 
         """
         allowed = self._find_allowed(text, allowed_special, disallowed_special)
-        return self._engine.encode(text if text.isascii() else text.encode(), allowed)
+        return self._engine.encode(text if str.isascii(text) else str.encode(text), allowed)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int | None = 8) -> list[list[int]]:
         """Encode several texts as `encode_ordinary` does, with at most `num_threads` threads.
@@ -267,7 +267,7 @@ class Encoding:
 
         """
         allowed = self._find_allowed(text, allowed_special, disallowed_special)
-        return self._completer.encode_with_completions(text.encode(), allowed)
+        return self._completer.encode_with_completions(str.encode(text), allowed)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of a token, special or not.

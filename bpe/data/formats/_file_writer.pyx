@@ -31,6 +31,7 @@ from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy, memset
+from posix.stat cimport fstat, struct_stat
 from posix.types cimport off_t
 
 cdef extern from "bpe/base/_crc32.h" nogil:
@@ -131,7 +132,7 @@ fill_tables()
 follow_vector_level(use_level)
 
 
-def crc32(const byte_t[::1] data, uint32_t before=0):
+def crc32(const byte_t[::1] data not None, uint32_t before=0):
     """Return the CRC-32 of bytes, as `zlib.crc32` does, or of bytes whose CRC is `before` with these after them."""
     if not data.shape[0]:
         return before
@@ -140,7 +141,7 @@ def crc32(const byte_t[::1] data, uint32_t before=0):
     return before
 
 
-def sum_lengths(const int64_t[::1] lengths, int64_t first=0):
+def sum_lengths(const int64_t[::1] lengths not None, int64_t first=0):
     """Compute `first + np.cumsum(lengths)` and the smallest length, or 0: (ends, smallest); the GIL is not released."""
     ends = np.empty(lengths.shape[0], dtype=np.int64)
     cdef int64_t[::1] out = ends
@@ -172,7 +173,6 @@ cdef struct Output:           # a file that several threads write to
     Py_ssize_t error          # the first error's number, or 0
     PyThread_type_lock lock   # held while a thread calls `pwrite`, or changes windows
     Window[N_WINDOWS] windows  # window i of the file is at i % N_WINDOWS
-    int64_t file_size         # to which it was extended for windows
 
 cdef struct Writing:          # of some data to a file
     Output* output
@@ -185,7 +185,7 @@ cdef struct Writing:          # of some data to a file
 
 
 def write_at(
-    int file, Py_ssize_t position, const byte_t[::1] data, Team team, str path, *, bint narrows=False,
+    int file, Py_ssize_t position, const byte_t[::1] data not None, Team team not None, str path, *, bint narrows=False,
     uint32_t max_id=0xFFFFFFFF, Py_ssize_t sync_from=-1,
 ):
     """Write bytes, or uint32 ids as uint16, at a position of a file; return their CRC-32 in the file.
@@ -343,10 +343,10 @@ cdef byte_t* map_piece(Output* output, Piece piece) noexcept nogil:
 
 
 cdef bint extend_file(Output* output, int64_t size) noexcept nogil:
-    """Make the file at least so large; False if it cannot be. What is too much goes at the end."""
-    if size > output.file_size and ftruncate(output.file, size) == 0:
-        output.file_size = size
-    return size <= output.file_size
+    """Make the file at least so large, while holding the lock; False if it cannot be. What is too much goes at the end.
+    """
+    cdef struct_stat status
+    return fstat(output.file, &status) == 0 and (status.st_size >= size or ftruncate(output.file, size) == 0)
 
 
 cdef void finish_piece(Output* output, Piece piece) noexcept nogil:

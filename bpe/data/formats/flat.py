@@ -222,20 +222,12 @@ class DatatroveWriter(ShardWriter):
             raise ValueError(f"the tokenizer's name is {short_repr(options['info'].tokenizer)}; it must be one line")
         super().__init__(*args, **options)
 
-    def _check_documents(
-        self,
-        ids: NDArray[Any],
-        n_ids: int,
-        lengths: NDArray[np.int64],
-        begins_document: bool,
-        mask: NDArray[np.uint8] | None,
-    ) -> NDArray[np.int64]:
-        """Refuse weights in masks, too."""
-        if mask is not None and mask.max(initial=0) > 1:
+    def _check_mask(self, mask: NDArray[np.uint8]) -> None:
+        """Refuse weights in masks."""
+        if mask.max(initial=0) > 1:
             raise ValueError(
                 f"the mask has the value {mask.max()}; datatrove shards hold 0 and 1: use native, parquet or arrow"
             )
-        return super()._check_documents(ids, n_ids, lengths, begins_document, mask)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._files[-1].write_array(ends, _END_DTYPE)

@@ -191,7 +191,7 @@ class ShardWriter:
         this token). The first ids are those that `target`, from `open_target`, has written; `ids` has the others.
 
         Raises:
-            ValueError: for ids, lengths or counts that the format cannot hold; nothing of this call is written then.
+            ValueError: for ids, lengths or counts that the format cannot hold; the shard is as before then.
             OSError: for a write error, such as a full disk; it names the file.
 
         """
@@ -270,6 +270,9 @@ class ShardWriter:
         """Write what remains, and return the headers of the files."""
         return [b""] * len(self._files)
 
+    def _check_mask(self, mask: NDArray[np.uint8]) -> None:
+        """Refuse a mask that the format cannot hold."""
+
     # Checks -----------------------------------------------------------------------------------------------------------
 
     def _check_documents(
@@ -281,6 +284,8 @@ class ShardWriter:
         mask: NDArray[np.uint8] | None,
     ) -> NDArray[np.int64]:
         """Check the arguments of `write` before anything is written; returns the positions of the documents' ends."""
+        if mask is not None:
+            self._check_mask(mask)
         if begins_document == self._has_open_document and len(lengths):
             state = "is not" if self._has_open_document else "is"
             raise ValueError(
