@@ -9,6 +9,7 @@ from typing import Any
 
 from bpe.errors import printable, short_repr
 from bpe.evaluation.result import CorpusResult, TokenizerResult
+from bpe.show.metrics import format_change
 
 #: The rows of the table: (heading, metric, how it is written).
 ROWS = (
@@ -177,7 +178,7 @@ def compare_results(results: Sequence[TokenizerResult]) -> list[str]:
                 continue
             interval = corpus["normalized_sequence_length_interval"]
             where = f"{name}: " if name else ""
-            how_many = "as many tokens as" if relative == 1 else f"{_format_change(relative, interval)} than"
+            how_many = "as many tokens as" if relative == 1 else f"{''.join(format_change(relative, interval))} than"
             savings = _list_savings(baseline.name, baseline_corpus, result.name, corpus)
             lines.append(
                 f"{where}{result.name} takes {how_many} {baseline.name}{_explain(baseline_corpus, corpus)}.{savings}"
@@ -185,15 +186,6 @@ def compare_results(results: Sequence[TokenizerResult]) -> list[str]:
         if lines:
             texts.append("\n".join(lines))
     return texts
-
-
-def _format_change(relative: float, interval: Sequence[float] | None) -> str:
-    change, sign = abs(relative - 1), "more" if relative > 1 else "fewer"
-    if interval is None:
-        return f"{100 * change:.1f}% {sign} tokens"
-    low_percent, high_percent = sorted(100 * (bound - 1) * (1 if relative > 1 else -1) for bound in interval)
-    chance = "" if low_percent > 0 else ", which may be chance"
-    return f"{100 * change:.1f}% {sign} tokens [{low_percent:.1f}%, {high_percent:.1f}%{chance}]"
 
 
 def _explain(baseline: CorpusResult, result: CorpusResult) -> str:

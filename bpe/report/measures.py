@@ -13,6 +13,7 @@ from bpe.show.html import Html, format_number, make_columns, make_scroll_box, to
 from bpe.show.metrics import (
     Metrics,
     collect_bars,
+    format_change,
     format_metrics,
     get_interval,
     has_interval,
@@ -24,40 +25,40 @@ from bpe.show.metrics import (
 ALL_TEXTS = "all texts"
 
 
-def draw_metrics(metrics: Mapping[str, Metrics], name: str = "metrics") -> Html:
+def draw_metrics(metrics_by_name: Mapping[str, Metrics], label: str = "metrics") -> Html:
     """Draw the main metrics, and the others to unfold; a column for each tokenizer."""
-    main_keys, more_keys = (list_keys(metrics, main=main) for main in (True, False))
-    main_table = make_scroll_box(name, format_metrics(metrics, main_keys), only_sideways=True) if main_keys else ""
-    more_table = make_scroll_box(f"more {name}", format_metrics(metrics, more_keys)) if more_keys else ""
+    main_keys, more_keys = (list_keys(metrics_by_name, main=main) for main in (True, False))
+    main_table = (
+        make_scroll_box(label, format_metrics(metrics_by_name, main_keys), only_sideways=True) if main_keys else ""
+    )
+    more_table = make_scroll_box(f"more {label}", format_metrics(metrics_by_name, more_keys)) if more_keys else ""
     unfolded = f"<details><summary>{len(more_keys)} more metrics</summary>{more_table}</details>" if more_table else ""
     return Html(main_table + unfolded)
 
 
-def draw_corpora(metrics: Mapping[str, Metrics]) -> Html:
+def draw_corpora(metrics_by_name: Mapping[str, Metrics]) -> Html:
     """Draw bars by corpus, and all metrics; empty without named corpora. Only parallel corpora have premiums."""
-    names = list_corpora(metrics)
+    names = list_corpora(metrics_by_name)
     if not names:
         return Html("")
     charts = [
-        draw_bar_chart(title, collect_bars(metrics, key), to_label(key))
+        draw_bar_chart(title, collect_bars(metrics_by_name, key), to_label(key))
         for key, title in (("bytes_per_token", "Bytes per token by corpus"), ("tokens", "Tokens by corpus"))
     ]
     for key, title in (
         ("premium", "Premium: tokens for the same content, relative to the reference"),
         ("relative_tokens_per_byte", "Tokens per byte, relative to the reference (the texts differ)"),
     ):
-        ratios = {
-            name: corpus_metrics[key]
-            for name, corpus_metrics in metrics.items()
-            if isinstance(corpus_metrics.get(key), dict)
+        ratios_by_name = {
+            name: metrics[key] for name, metrics in metrics_by_name.items() if isinstance(metrics.get(key), dict)
         }
-        if not ratios:
+        if not ratios_by_name:
             continue
         groups = {
             corpus: {
-                name: (float(corpus_metrics[corpus]),) * 3
-                for name, corpus_metrics in ratios.items()
-                if corpus_metrics.get(corpus) is not None
+                name: (float(ratio_by_corpus[corpus]),) * 3
+                for name, ratio_by_corpus in ratios_by_name.items()
+                if ratio_by_corpus.get(corpus) is not None
             }
             for corpus in names
         }
@@ -65,29 +66,29 @@ def draw_corpora(metrics: Mapping[str, Metrics]) -> Html:
         break
     tables = []
     for corpus in names:
-        corpus_metrics = {
-            name: tokenizer_metrics["corpora"][corpus]
-            for name, tokenizer_metrics in metrics.items()
-            if corpus in tokenizer_metrics.get("corpora", {})
+        corpus_metrics_by_name = {
+            name: metrics["corpora"][corpus]
+            for name, metrics in metrics_by_name.items()
+            if corpus in metrics.get("corpora", {})
         }
-        tables.append(f"<h3>{to_html(corpus)}</h3>{draw_metrics(corpus_metrics, f'metrics of {corpus}')}")
+        tables.append(f"<h3>{to_html(corpus)}</h3>{draw_metrics(corpus_metrics_by_name, f'metrics of {corpus}')}")
     return Html(
         f"{make_columns(*charts)}<details><summary>All metrics of each corpus</summary>{''.join(tables)}</details>"
     )
 
 
-def write_verdicts(metrics: Mapping[str, Metrics]) -> Iterator[str]:
+def write_verdicts(metrics_by_name: Mapping[str, Metrics]) -> Iterator[str]:
     """Write sentences that compare each two tokenizers: which needs fewer tokens for each corpus, and by how much."""
-    names = list_corpora(metrics)
-    for (a, all_metrics_a), (b, all_metrics_b) in combinations(metrics.items(), 2):
+    names = list_corpora(metrics_by_name)
+    for (a, all_metrics_a), (b, all_metrics_b) in combinations(metrics_by_name.items(), 2):
         for corpus in [*names, ""] if len(names) != 1 else names:
             metrics_a, metrics_b = (
-                tokenizer_metrics.get("corpora", {}).get(corpus, {}) if corpus else tokenizer_metrics
-                for tokenizer_metrics in (all_metrics_a, all_metrics_b)
+                all_metrics.get("corpora", {}).get(corpus, {}) if corpus else all_metrics
+                for all_metrics in (all_metrics_a, all_metrics_b)
             )
             if metrics_a.get("tokens") and metrics_b.get("tokens"):
-                relative = _get_relative_interval(metrics_b) if a == next(iter(metrics)) else None
-                yield _write_verdict(corpus or ALL_TEXTS, (a, metrics_a), (b, metrics_b), relative)
+                relative_interval = _get_relative_interval(metrics_b) if a == next(iter(metrics_by_name)) else None
+                yield _write_verdict(corpus or ALL_TEXTS, (a, metrics_a), (b, metrics_b), relative_interval)
 
 
 def _get_relative_interval(metrics: Metrics) -> tuple[float, float] | None:
@@ -97,19 +98,17 @@ def _get_relative_interval(metrics: Metrics) -> tuple[float, float] | None:
 
 
 def _write_verdict(
-    corpus: str, a: tuple[str, Metrics], b: tuple[str, Metrics], relative: tuple[float, float] | None = None
+    corpus: str, a: tuple[str, Metrics], b: tuple[str, Metrics], relative_interval: tuple[float, float] | None = None
 ) -> str:
-    """Write one sentence; `relative` is the interval of the tokens of `b` relative to those of `a`."""
+    """Write one sentence; `relative_interval` is the interval of the tokens of `b` relative to those of `a`."""
     (better_name, fewer_metrics), (worse_name, more_metrics) = sorted((a, b), key=lambda named: int(named[1]["tokens"]))
     if fewer_metrics["tokens"] == more_metrics["tokens"]:
         n_tokens = format_number(fewer_metrics["tokens"])
         return f"{corpus}: {better_name} and {worse_name} need the same number of tokens, {n_tokens}."
-    share_saved = 1 - fewer_metrics["tokens"] / more_metrics["tokens"]
-    sentence = f"{corpus}: {better_name} needs {share_saved:.1%} fewer tokens than {worse_name}"
-    if relative is not None:
-        shares = relative if better_name == b[0] else tuple(1 / bound for bound in relative)
-        low, high = sorted(1 - share for share in shares)
-        sentence += f" [{low:.1%}, {high:.1%}{'' if low > 0 else ', which may be chance'}]"
+    if relative_interval is not None and better_name != b[0]:
+        relative_interval = 1 / relative_interval[0], 1 / relative_interval[1]
+    change, change_interval = format_change(fewer_metrics["tokens"] / more_metrics["tokens"], relative_interval)
+    sentence = f"{corpus}: {better_name} needs {change} than {worse_name}{change_interval}"
     key = "bytes_per_token"
     if fewer_metrics.get(key) and more_metrics.get(key):
         sentence += f" ({fewer_metrics[key]:.3f} bytes per token, not {more_metrics[key]:.3f})"

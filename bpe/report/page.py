@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from itertools import product
 from string import Template
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,6 +37,21 @@ Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLik
 _MAX_DRAWN_BYTES, _MIN_DRAWN_BYTES, _MAX_PAGE_BYTES = 4000, 300, 40_000
 #: The bytes of each text, of all texts together, that the curve of compression by vocabulary size is measured on.
 _CURVE_BYTES = 200_000
+
+
+class Section(NamedTuple):
+    """A section of the page.
+
+    Attributes:
+        name: the id of its element.
+        title: its heading.
+        body: HTML under the heading.
+
+    """
+
+    name: str
+    title: str
+    body: str
 
 
 class EvaluationLike(Protocol):
@@ -87,39 +102,38 @@ def page_html(
     tokenizers: Tokenizers, evaluation: EvaluationLike | Mapping[str, Any] | None = None, texts: Texts = ()
 ) -> str:
     """Return the page of `write_page` as a str."""
-    by_name = name_tokenizers(tokenizers)
-    corpora = _name_texts(texts)
-    values: Mapping[str, Any] = {}
+    tokenizers_by_name = name_tokenizers(tokenizers)
+    documents_by_text = _name_texts(texts)
+    evaluation_json: Mapping[str, Any] = {}
     if evaluation is not None:
-        values = evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
-    metrics = group_by_tokenizer(values, list(by_name)) if values else {}
-    usage = Usage(by_name, corpora, metrics, getattr(evaluation, "results", ()))
-    metrics = metrics or usage.to_metrics()
-    panels = Panels(by_name)
-    scripts = {name: vocabularies.count_scripts(tokenizer) for name, tokenizer in by_name.items()}
+        evaluation_json = evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
+    metrics_by_name = group_by_tokenizer(evaluation_json, list(tokenizers_by_name)) if evaluation_json else {}
+    usage = Usage(tokenizers_by_name, documents_by_text, metrics_by_name, getattr(evaluation, "results", ()))
+    metrics_by_name = metrics_by_name or usage.to_metrics()
+    panels = Panels(tokenizers_by_name)
+    script_counts_by_name = {
+        name: vocabularies.count_scripts(tokenizer) for name, tokenizer in tokenizers_by_name.items()
+    }
+    summary = (
+        _draw_overview(tokenizers_by_name)
+        + _draw_verdicts(metrics_by_name, script_counts_by_name, documents_by_text)
+        + measures.draw_metrics(metrics_by_name)
+    )
+    vocabulary_charts = _draw_charts(tokenizers_by_name, usage, documents_by_text)
+    extremes = vocabularies.draw_extremes(tokenizers_by_name, usage.counts)
+    differences = vocabularies.compare_vocabularies(tokenizers_by_name, usage.counts)
     sections = [
-        make_section(
-            "summary",
-            "Summary",
-            _draw_overview(by_name),
-            _draw_verdicts(metrics, scripts, corpora),
-            measures.draw_metrics(metrics),
-        ),
-        make_section("corpora", "Corpora", measures.draw_corpora(metrics)),
-        make_section("texts", "The same text in each tokenizer", *_draw_texts(panels, corpora, usage)),
-        make_section(
-            "vocabularies",
-            "Vocabularies",
-            _draw_charts(by_name, usage, corpora),
-            vocabularies.format_scripts(scripts),
-        ),
-        make_section("tokens", "The longest and the rarest tokens", vocabularies.draw_extremes(by_name, usage.counts)),
-        make_section("differences", "What differs", vocabularies.compare_vocabularies(by_name, usage.counts)),
+        Section("summary", "Summary", summary),
+        Section("corpora", "Corpora", measures.draw_corpora(metrics_by_name)),
+        Section("texts", "The same text in each tokenizer", "".join(_draw_texts(panels, documents_by_text, usage))),
+        Section("vocabularies", "Vocabularies", vocabulary_charts + vocabularies.format_scripts(script_counts_by_name)),
+        Section("tokens", "The longest and the rarest tokens", extremes),
+        Section("differences", "What differs", differences),
     ]
-    body = "".join(sections)
+    sections = [section for section in sections if section.body]
     return fill_frame(
-        f"Tokenizer report: {', '.join(by_name)}",
-        body,
+        f"Tokenizer report: {', '.join(tokenizers_by_name)}",
+        "".join(make_section(*section) for section in sections),
         panels.describe_tokens(),
         nav=_link_sections(sections),
     )
@@ -175,9 +189,9 @@ class Usage:
     """How often each tokenizer uses each of its tokens: as an evaluation counted, or else in the texts of the page.
 
     Args:
-        tokenizers: by name.
-        texts: by name, the documents.
-        metrics: by tokenizer, what an evaluation found; empty without one.
+        tokenizers_by_name: the tokenizers.
+        documents_by_text: the documents of each text.
+        metrics_by_name: what an evaluation found of each tokenizer; empty without one.
         results: the evaluation's results of each tokenizer, with their `counts`; empty without one.
 
     Attributes:
@@ -189,43 +203,47 @@ class Usage:
 
     def __init__(
         self,
-        tokenizers: Mapping[str, ReportedTokenizer],
-        texts: Mapping[str, list[bytes]],
-        metrics: Mapping[str, Metrics],
+        tokenizers_by_name: Mapping[str, ReportedTokenizer],
+        documents_by_text: Mapping[str, list[bytes]],
+        metrics_by_name: Mapping[str, Metrics],
         results: Sequence[Any],
     ) -> None:
-        self.sizes = {name: sum(map(len, documents)) for name, documents in texts.items()}
-        self.counts = {name: np.zeros(tokenizer.limit, dtype=np.int64) for name, tokenizer in tokenizers.items()}
-        self.totals: dict[str, dict[str, int]] = {text: {} for text in texts}
-        corpora_of_text = {
-            text: [_find_corpus(tokenizer_metrics, text, len(texts)) for tokenizer_metrics in metrics.values()]
-            for text in texts
+        self.sizes = {text_name: sum(map(len, documents)) for text_name, documents in documents_by_text.items()}
+        self.counts = {
+            name: np.zeros(tokenizer.limit, dtype=np.int64) for name, tokenizer in tokenizers_by_name.items()
         }
-        for (name, tokenizer), result in zip(tokenizers.items(), results, strict=False):
+        self.totals: dict[str, dict[str, int]] = {text_name: {} for text_name in documents_by_text}
+        n_texts = len(documents_by_text)
+        corpora_by_text = {
+            text_name: [_find_corpus(metrics, text_name, n_texts) for metrics in metrics_by_name.values()]
+            for text_name in documents_by_text
+        }
+        for (name, tokenizer), result in zip(tokenizers_by_name.items(), results, strict=False):
             result_counts = result.counts[: tokenizer.limit]
             self.counts[name][: len(result_counts)] = result_counts
-        for (name, tokenizer), (text, documents) in product(tokenizers.items(), texts.items()):
-            if metrics and all(corpora_of_text[text]):
-                corpus_metrics = _find_corpus(metrics[name], text, len(texts))
-                self.totals[text][name], self.sizes[text] = corpus_metrics["tokens"], corpus_metrics["bytes"]
+        for (name, tokenizer), (text_name, documents) in product(tokenizers_by_name.items(), documents_by_text.items()):
+            if metrics_by_name and all(corpora_by_text[text_name]):
+                corpus_metrics = _find_corpus(metrics_by_name[name], text_name, n_texts)
+                self.totals[text_name][name] = corpus_metrics["tokens"]
+                self.sizes[text_name] = corpus_metrics["bytes"]
                 if results:
                     continue
-            counts, self.totals[text][name] = tokenizer.count_tokens(documents)
+            counts, self.totals[text_name][name] = tokenizer.count_tokens(documents)
             if not results:
                 self.counts[name] += counts
 
     def to_metrics(self) -> dict[str, Any]:
         """Return tokens and bytes per token, in the form of an evaluation."""
-        metrics = {}
+        metrics_by_name = {}
         for name in self.counts:
             corpora = {
-                text: self._make_metrics(self.sizes[text], totals[name])
-                for text, totals in self.totals.items()
-                if self.sizes[text]
+                text_name: self._make_metrics(self.sizes[text_name], totals[name])
+                for text_name, totals in self.totals.items()
+                if self.sizes[text_name]
             }
             total = self._make_metrics(sum(self.sizes.values()), sum(totals[name] for totals in self.totals.values()))
-            metrics[name] = {**total, "corpora": corpora}
-        return metrics
+            metrics_by_name[name] = {**total, "corpora": corpora}
+        return metrics_by_name
 
     @staticmethod
     def _make_metrics(size: int, tokens: int) -> dict[str, Any]:
@@ -233,10 +251,10 @@ class Usage:
         return {"tokens": tokens, "bytes": size, **ratio}
 
 
-def _find_corpus(metrics: Metrics, text: str, n_texts: int) -> Metrics:
+def _find_corpus(metrics: Metrics, text_name: str, n_texts: int) -> Metrics:
     """Find the corpus of an evaluation for a text: of the same name, or the only one, without a name, for one text."""
     corpus_metrics: Metrics = (
-        metrics.get("corpora", {}).get(text, {}) if n_texts != 1 or "corpora" in metrics else metrics
+        metrics.get("corpora", {}).get(text_name, {}) if n_texts != 1 or "corpora" in metrics else metrics
     )
     return corpus_metrics
 
@@ -261,13 +279,13 @@ def _encode_documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
     return [bytes(to_bytes(text)) for text in value]
 
 
-def _draw_overview(tokenizers: Mapping[str, ReportedTokenizer]) -> Html:
+def _draw_overview(tokenizers_by_name: Mapping[str, ReportedTokenizer]) -> Html:
     rows = [
         [Heading(name), tokenizer.kind, tokenizer.vocab_size, *_list_settings(tokenizer)]
-        for name, tokenizer in tokenizers.items()
+        for name, tokenizer in tokenizers_by_name.items()
     ]
     head = ["tokenizer", "model", "tokens", "merges", "pretokenizer", "fingerprint"]
-    foreign_names = [name for name, tokenizer in tokenizers.items() if tokenizer.native is None]
+    foreign_names = [name for name, tokenizer in tokenizers_by_name.items() if tokenizer.native is None]
     explanation = (
         f"Of {', '.join(foreign_names)}, this page knows tokens and ids only, since another package encodes with it: "
         "merges, compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most "
@@ -288,36 +306,46 @@ def _list_settings(tokenizer: ReportedTokenizer) -> list[str | int]:
 
 
 def _draw_verdicts(
-    metrics: Mapping[str, Any], scripts: Mapping[str, Mapping[str, int]], corpora: Mapping[str, list[bytes]]
+    metrics_by_name: Mapping[str, Metrics],
+    script_counts_by_name: Mapping[str, Mapping[str, int]],
+    documents_by_text: Mapping[str, list[bytes]],
 ) -> Html:
-    """List which tokenizer needs fewer tokens, and how many tokens each has for the script of each corpus."""
-    items = [f"<li>{to_html(sentence)}</li>" for sentence in measures.write_verdicts(metrics)]
-    for corpus, documents in corpora.items() if len(scripts) > 1 else ():
+    """List which tokenizer needs fewer tokens, and how many tokens each has for the script of each text."""
+    items = [f"<li>{to_html(sentence)}</li>" for sentence in measures.write_verdicts(metrics_by_name)]
+    for text_name, documents in documents_by_text.items() if len(script_counts_by_name) > 1 else ():
         sample = b" ".join(documents[:20])[:20_000].decode("utf-8", "ignore")
         script = vocabularies.find_script(sample)
-        if script in next(iter(scripts.values())):
-            have = ", ".join(f"{name} has {n_by_script[script]:,}" for name, n_by_script in scripts.items())
-            items.append(f"<li>{to_html(f'{corpus}: mostly {script}. Tokens with such letters: {have}.')}</li>")
+        if script in next(iter(script_counts_by_name.values())):
+            have = ", ".join(
+                f"{name} has {script_counts[script]:,}" for name, script_counts in script_counts_by_name.items()
+            )
+            items.append(f"<li>{to_html(f'{text_name}: mostly {script}. Tokens with such letters: {have}.')}</li>")
     return Html(f"<ul>{''.join(items)}</ul>" if items else "")
 
 
-def _draw_texts(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> Iterable[str]:
-    max_bytes = _MAX_PAGE_BYTES // max(1, len(corpora) * len(usage.counts))
+def _draw_texts(panels: Panels, documents_by_text: Mapping[str, list[bytes]], usage: Usage) -> Iterable[str]:
+    max_bytes = _MAX_PAGE_BYTES // max(1, len(documents_by_text) * len(usage.counts))
     max_bytes = max(_MIN_DRAWN_BYTES, min(_MAX_DRAWN_BYTES, max_bytes))
-    if corpora:
+    if documents_by_text:
         yield make_note(
             "Each background is a token. Point at one, tap it, or move through them with Tab and the arrow keys for "
             "its id, bytes, rank and merges. Bytes in hexadecimal are of a character that several tokens share; a "
             "dotted line is under a part of a cluster of characters; labels in a box are hidden characters."
         )
-    for name, documents in corpora.items():
-        yield f"<h3>{to_html(name)}</h3>"
+    for text_name, documents in documents_by_text.items():
+        yield f"<h3>{to_html(text_name)}</h3>"
         yield panels.draw(
-            documents, max_bytes=max_bytes, text=name, totals=usage.totals[name], n_bytes=usage.sizes[name]
+            documents,
+            max_bytes=max_bytes,
+            text_name=text_name,
+            totals=usage.totals[text_name],
+            n_bytes=usage.sizes[text_name],
         )
 
 
-def _draw_charts(tokenizers: Mapping[str, ReportedTokenizer], usage: Usage, corpora: Mapping[str, list[bytes]]) -> Html:
+def _draw_charts(
+    tokenizers_by_name: Mapping[str, ReportedTokenizer], usage: Usage, documents_by_text: Mapping[str, list[bytes]]
+) -> Html:
     figures = []
     sorted_counts = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
     if any(len(sorted_counts_of_name) for sorted_counts_of_name in sorted_counts.values()):
@@ -327,13 +355,13 @@ def _draw_charts(tokenizers: Mapping[str, ReportedTokenizer], usage: Usage, corp
         }
         labels = ("rank by frequency", "occurrences in the texts")
         figures.append(draw_line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
-    figures.append(vocabularies.draw_lengths(tokenizers))
+    figures.append(vocabularies.draw_lengths(tokenizers_by_name))
     native_tokenizers = {
-        name: tokenizer.native for name, tokenizer in tokenizers.items() if tokenizer.native is not None
+        name: tokenizer.native for name, tokenizer in tokenizers_by_name.items() if tokenizer.native is not None
     }
-    share = _CURVE_BYTES // max(1, len(corpora))
+    share = _CURVE_BYTES // max(1, len(documents_by_text))
     sample = b"\n".join(
-        cut_beginning(b"\n".join(_take_documents(documents, share)), share) for documents in corpora.values()
+        cut_beginning(b"\n".join(_take_documents(documents, share)), share) for documents in documents_by_text.values()
     )
     if sample.strip() and native_tokenizers:
         sizes = {name: measure_compression(tokenizer, sample) for name, tokenizer in native_tokenizers.items()}
@@ -360,14 +388,9 @@ def _take_documents(documents: Iterable[bytes], max_bytes: int) -> list[bytes]:
     return first_documents
 
 
-def _link_sections(sections: Sequence[str]) -> str:
-    """Link to the sections that have a body."""
-    links = []
-    for section_html in filter(None, sections):
-        name = section_html.split('"', 2)[1]
-        title = section_html.split("<h2>", 1)[1].split("</h2>", 1)[0]
-        links.append(f'<li><a href="#{name}">{title}</a></li>')
-    return f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
+def _link_sections(sections: Iterable[Section]) -> str:
+    links = "".join(f'<li><a href="#{name}">{to_html(title)}</a></li>' for name, title, _ in sections)
+    return f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
 
 
 @cache

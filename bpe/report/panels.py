@@ -51,20 +51,20 @@ class Panels:
     """Makes the panels of one page, and collects the details of all tokens that they show.
 
     Args:
-        tokenizers: by name.
+        tokenizers_by_name: the tokenizers.
 
     """
 
-    def __init__(self, tokenizers: Mapping[str, ReportedTokenizer]) -> None:
-        self._tokenizers = tokenizers
-        self._drawn_ids: dict[str, set[int]] = {name: set() for name in tokenizers}
+    def __init__(self, tokenizers_by_name: Mapping[str, ReportedTokenizer]) -> None:
+        self._tokenizers_by_name = tokenizers_by_name
+        self._drawn_ids: dict[str, set[int]] = {name: set() for name in tokenizers_by_name}
 
     def draw(
         self,
         documents: Sequence[bytes],
         *,
         max_bytes: int,
-        text: str = "",
+        text_name: str = "",
         totals: Mapping[str, int] | None = None,
         n_bytes: int | None = None,
     ) -> Html:
@@ -73,7 +73,7 @@ class Panels:
         Args:
             documents: the text, as documents that are encoded by themselves, or the beginning of it.
             max_bytes: how many bytes of the text to draw.
-            text: its name, where the page has several, for screen readers.
+            text_name: the name of the text, where the page has several, for screen readers.
             totals: the number of tokens of the whole text in each tokenizer; None to count those of `documents`.
             n_bytes: the number of bytes of the whole text; None for those of `documents`.
 
@@ -86,18 +86,25 @@ class Panels:
                 break
             parts.append(cut_beginning(document, remaining))
         panels = []
-        for index, (name, tokenizer) in enumerate(self._tokenizers.items()):
+        for index, (name, tokenizer) in enumerate(self._tokenizers_by_name.items()):
             rows = [tokenizer.draw_text(part) for part in parts]
             drawn_size = sum(map(len, parts))
             if totals is not None:
                 total = totals[name]
             else:
                 total = sum(map(len, rows)) if drawn_size == size else tokenizer.count_tokens(documents)[1]
-            panels.append(self._draw_panel(index, name, rows, text, total, size, drawn_size))
+            panels.append(self._draw_panel(index, name, rows, text_name, total, size, drawn_size))
         return make_columns(*panels)
 
     def _draw_panel(
-        self, index: int, name: str, rows: Sequence[Sequence[Token]], text: str, total: int, size: int, drawn_size: int
+        self,
+        index: int,
+        name: str,
+        rows: Sequence[Sequence[Token]],
+        text_name: str,
+        total: int,
+        size: int,
+        drawn_size: int,
     ) -> str:
         tokens = [token for row in rows for token in row]
         self._drawn_ids[name].update(token.id for token in tokens if token.id is not None)
@@ -108,7 +115,7 @@ class Panels:
             f"The first {format_number(drawn_size)} of {format_number(size)} bytes are drawn; all are counted."
         )
         which_tokens = f"the first {_MAX_LISTED_TOKENS} tokens" if len(tokens) > _MAX_LISTED_TOKENS else "the tokens"
-        label = f"{name}, {text}" if text else name
+        label = f"{name}, {text_name}" if text_name else name
         table = make_token_table(tokens[:_MAX_LISTED_TOKENS])
         boxes = [format_tokens(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
@@ -124,7 +131,7 @@ class Panels:
     def describe_tokens(self) -> dict[str, dict[str, Details]]:
         """Describe every token drawn, and their parts: spelling, rank and parts, by the tokenizer's index and by id."""
         ids_by_index = enumerate(self._drawn_ids.items())
-        return {str(index): self._tokenizers[name].describe_tokens(ids) for index, (name, ids) in ids_by_index}
+        return {str(index): self._tokenizers_by_name[name].describe_tokens(ids) for index, (name, ids) in ids_by_index}
 
 
 def format_count(value: int, noun: str) -> str:

@@ -16,7 +16,8 @@ from bpe.report.tokenizers import ReportedTokenizer
 from bpe.show.html import Heading, Html, format_number, make_columns, make_note, make_panel, make_scroll_box, make_table
 from bpe.vocab.comparing import compare_settings
 
-Counts = Mapping[str, NDArray[np.int64]]
+#: Of each tokenizer, by name: how often each id occurs in the texts.
+CountsByName = Mapping[str, NDArray[np.int64]]
 
 #: The tokens that each list shows.
 _N_LISTED = 20
@@ -42,10 +43,10 @@ _SCRIPT = regex.compile("|".join(f"(?P<g{i}>{pattern})" for i, pattern in enumer
 _PARTIAL, _OTHER = "parts of characters", "punctuation, space and others"
 
 
-def draw_lengths(tokenizers: Mapping[str, ReportedTokenizer]) -> Html:
+def draw_lengths(tokenizers_by_name: Mapping[str, ReportedTokenizer]) -> Html:
     """Draw how many tokens have each length."""
     series = {}
-    for name, tokenizer in tokenizers.items():
+    for name, tokenizer in tokenizers_by_name.items():
         lengths = tokenizer.lengths
         counts = np.bincount(np.minimum(lengths[lengths > 0], _HISTOGRAM_BYTES), minlength=_HISTOGRAM_BYTES + 1)
         series[name] = [int(n) for n in counts[1 : _HISTOGRAM_BYTES + 1]]
@@ -88,65 +89,74 @@ def find_script(text: str) -> str:
     return max(n_characters.items(), key=itemgetter(1), default=(_OTHER, 0))[0]
 
 
-def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
+def format_scripts(script_counts_by_name: Mapping[str, Mapping[str, int]]) -> Html:
     """Format the numbers of tokens of each script in each vocabulary."""
     rows = [
-        [Heading(script), *(n_by_script[script] for n_by_script in scripts.values())]
-        for script in next(iter(scripts.values()))
-        if any(n_by_script[script] for n_by_script in scripts.values())
+        [Heading(script), *(script_counts[script] for script_counts in script_counts_by_name.values())]
+        for script in next(iter(script_counts_by_name.values()))
+        if any(script_counts[script] for script_counts in script_counts_by_name.values())
     ]
     caption = "tokens of the vocabulary, by the first script that they hold"
     return make_scroll_box(
-        "tokens by script", make_table(["letters of", *scripts], rows, caption=caption), only_sideways=True
+        "tokens by script",
+        make_table(["letters of", *script_counts_by_name], rows, caption=caption),
+        only_sideways=True,
     )
 
 
-def draw_extremes(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -> Html:
+def draw_extremes(tokenizers_by_name: Mapping[str, ReportedTokenizer], counts_by_name: CountsByName) -> Html:
     """List the longest tokens of each vocabulary, and the rarest in the texts."""
     panels = []
-    for name, tokenizer in tokenizers.items():
-        lengths, uses = tokenizer.lengths, counts[name]
-        longest = [i for i in np.argsort(-lengths, kind="stable")[:_N_LISTED].tolist() if lengths[i]]
-        ids = tokenizer.ordinary_ids
-        used_ids = ids[uses[ids] > 0]
-        rarest = used_ids[np.argsort(uses[used_ids], kind="stable")[:_N_LISTED]].tolist()
-        n_unused = len(ids) - len(used_ids)
-        share = f"{n_unused / max(1, len(ids)):.1%}"
-        unused_tokens = f"{format_number(n_unused)} of {format_number(len(ids))} ordinary tokens ({share})"
+    for name, tokenizer in tokenizers_by_name.items():
+        lengths, counts = tokenizer.lengths, counts_by_name[name]
+        longest_ids = [
+            token_id for token_id in np.argsort(-lengths, kind="stable")[:_N_LISTED].tolist() if lengths[token_id]
+        ]
+        ordinary_ids = tokenizer.ordinary_ids
+        used_ids = ordinary_ids[counts[ordinary_ids] > 0]
+        rarest_ids = used_ids[np.argsort(counts[used_ids], kind="stable")[:_N_LISTED]].tolist()
+        n_unused = len(ordinary_ids) - len(used_ids)
+        share = f"{n_unused / max(1, len(ordinary_ids)):.1%}"
+        unused_tokens = f"{format_number(n_unused)} of {format_number(len(ordinary_ids))} ordinary tokens ({share})"
         panels.append(
             make_panel(
                 name,
                 "<h4>Longest</h4>",
-                make_scroll_box(f"{name}: longest tokens", draw_examples(tokenizer, longest, uses)),
+                make_scroll_box(f"{name}: longest tokens", draw_examples(tokenizer, longest_ids, counts)),
                 "<h4>Rarest that occur</h4>",
-                make_scroll_box(f"{name}: rarest tokens", draw_examples(tokenizer, rarest, uses)),
+                make_scroll_box(f"{name}: rarest tokens", draw_examples(tokenizer, rarest_ids, counts)),
                 make_note(f"{unused_tokens} occur in none of the texts."),
             )
         )
     return make_columns(*panels)
 
 
-def compare_vocabularies(tokenizers: Mapping[str, ReportedTokenizer], counts: Counts) -> Html:
+def compare_vocabularies(tokenizers_by_name: Mapping[str, ReportedTokenizer], counts_by_name: CountsByName) -> Html:
     """Compare each two vocabularies: how many tokens they share, and what only one of them has."""
     parts = []
-    for (a, tokenizer_a), (b, tokenizer_b) in combinations(tokenizers.items(), 2):
-        ids_a, ids_b = _index_tokens(tokenizer_a), _index_tokens(tokenizer_b)
-        shared_tokens = ids_a.keys() & ids_b.keys()
+    for (a, tokenizer_a), (b, tokenizer_b) in combinations(tokenizers_by_name.items(), 2):
+        ids_by_token_a, ids_by_token_b = _map_tokens_to_ids(tokenizer_a), _map_tokens_to_ids(tokenizer_b)
+        shared_tokens = ids_by_token_a.keys() & ids_by_token_b.keys()
         panels = []
-        for name, tokenizer, tokens in ((a, tokenizer_a, ids_a), (b, tokenizer_b, ids_b)):
-            uses = counts[name]
-            only_ids = np.array(sorted(i for token, i in tokens.items() if token not in shared_tokens), dtype=np.int64)
-            most_used = only_ids[np.argsort(-uses[only_ids], kind="stable")[:_N_LISTED]].tolist()
+        for name, tokenizer, ids_by_token in ((a, tokenizer_a, ids_by_token_a), (b, tokenizer_b, ids_by_token_b)):
+            counts = counts_by_name[name]
+            only_ids = np.array(
+                sorted(token_id for token, token_id in ids_by_token.items() if token not in shared_tokens),
+                dtype=np.int64,
+            )
+            most_used_ids = only_ids[np.argsort(-counts[only_ids], kind="stable")[:_N_LISTED]].tolist()
             title = f"Only in {name}: {format_number(len(only_ids))}"
             panels.append(
-                make_panel(title, make_scroll_box(f"tokens only in {name}", draw_examples(tokenizer, most_used, uses)))
+                make_panel(
+                    title, make_scroll_box(f"tokens only in {name}", draw_examples(tokenizer, most_used_ids, counts))
+                )
             )
-        settings = (
+        setting_differences = (
             compare_settings(tokenizer_a.native.spec, tokenizer_b.native.spec, (a, b))
             if tokenizer_a.native and tokenizer_b.native
             else []
         )
-        rows = [[Heading(difference.field), difference.message] for difference in settings]
+        rows = [[Heading(difference.field), difference.message] for difference in setting_differences]
         summary = make_note(
             f"{a} and {b} share {format_number(len(shared_tokens))} tokens. Those that only one has are listed by "
             "their use."
@@ -157,6 +167,6 @@ def compare_vocabularies(tokenizers: Mapping[str, ReportedTokenizer], counts: Co
     return Html("".join(parts))
 
 
-def _index_tokens(tokenizer: ReportedTokenizer) -> dict[bytes, int]:
+def _map_tokens_to_ids(tokenizer: ReportedTokenizer) -> dict[bytes, int]:
     """Map the ordinary tokens to their ids."""
-    return {tokenizer.get_token(i): i for i in tokenizer.ordinary_ids.tolist()}
+    return {tokenizer.get_token(token_id): token_id for token_id in tokenizer.ordinary_ids.tolist()}

@@ -211,10 +211,9 @@ def make_token_table(tokens: Sequence[Token]) -> str:
     return make_table(["no.", "token", "id", "bytes", "rank"], rows)
 
 
-def make_section(name: str, title: str, *body: str) -> Html:
-    """Make a section of a page with its heading; empty if it has no body."""
-    content = "".join(body)
-    return Html(f'<section id="{name}"><h2>{to_html(title)}</h2>{content}</section>' if content else "")
+def make_section(name: str, title: str, body: str) -> Html:
+    """Make a section of a page with its heading."""
+    return Html(f'<section id="{name}"><h2>{to_html(title)}</h2>{body}</section>')
 
 
 def make_scroll_box(label: str, content: str, *, only_sideways: bool = False) -> Html:

@@ -59,36 +59,38 @@ def to_label(key: str) -> str:
     return LABELS.get(key, key.replace("_", " "))
 
 
-def list_keys(metrics: Mapping[str, Metrics], *, main: bool) -> list[str]:
+def list_keys(metrics_by_name: Mapping[str, Metrics], *, main: bool) -> list[str]:
     """List the metrics that are numbers: those in LABELS, or the others."""
     number_keys = dict.fromkeys(
-        key for values in metrics.values() for key, value in values.items() if _is_number(value)
+        key for metrics in metrics_by_name.values() for key, value in metrics.items() if _is_number(value)
     )
     return [key for key in (LABELS if main else number_keys) if key in number_keys and (key in LABELS) == main]
 
 
-def format_metrics(metrics: Mapping[str, Metrics], keys: Sequence[str]) -> Html:
+def format_metrics(metrics_by_name: Mapping[str, Metrics], keys: Sequence[str]) -> Html:
     """Format metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
-    rows = [[Heading(to_label(key)), *(format_metric(values, key) for values in metrics.values())] for key in keys]
-    return Html(make_table(["metric", *metrics], rows))
+    rows = [
+        [Heading(to_label(key)), *(format_metric(metrics, key) for metrics in metrics_by_name.values())] for key in keys
+    ]
+    return Html(make_table(["metric", *metrics_by_name], rows))
 
 
-def list_corpora(metrics: Mapping[str, Metrics]) -> list[str]:
+def list_corpora(metrics_by_name: Mapping[str, Metrics]) -> list[str]:
     """List the names of the corpora."""
-    return list(dict.fromkeys(name for values in metrics.values() for name in values.get("corpora", ())))
+    return list(dict.fromkeys(name for metrics in metrics_by_name.values() for name in metrics.get("corpora", ())))
 
 
-def collect_bars(metrics: Mapping[str, Metrics], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
+def collect_bars(metrics_by_name: Mapping[str, Metrics], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Collect a metric by corpus and tokenizer, as (value, low, high); without named corpora, one group."""
     groups = {
-        corpus: {name: values.get("corpora", {}).get(corpus, {}) for name, values in metrics.items()}
-        for corpus in list_corpora(metrics)
-    } or {"": dict(metrics)}
+        corpus: {name: metrics.get("corpora", {}).get(corpus, {}) for name, metrics in metrics_by_name.items()}
+        for corpus in list_corpora(metrics_by_name)
+    } or {"": dict(metrics_by_name)}
     return {
         corpus: {
-            name: (float(value), *get_interval(values, key))
-            for name, values in group.items()
-            if _is_number(value := values.get(key))
+            name: (float(value), *get_interval(metrics, key))
+            for name, metrics in group.items()
+            if _is_number(value := metrics.get(key))
         }
         for corpus, group in groups.items()
     }
@@ -116,29 +118,44 @@ def format_metric(metrics: Metrics, key: str) -> object:
     return f"{format_number(value)} ({format_number(low)} to {format_number(high)})"
 
 
+def format_change(relative: float, interval: Sequence[float] | None) -> tuple[str, str]:
+    """Format a number of tokens relative to another, and its interval: " [low, high]", or "" without one.
+
+    >>> format_change(0.75, (0.7, 0.8)), format_change(1.5, None)
+    (('25.0% fewer tokens', ' [20.0%, 30.0%]'), ('50.0% more tokens', ''))
+    """
+    change = f"{abs(relative - 1):.1%} {'more' if relative > 1 else 'fewer'} tokens"
+    if interval is None:
+        return change, ""
+    low, high = sorted(bound - 1 if relative > 1 else 1 - bound for bound in interval)
+    return change, f" [{low:.1%}, {high:.1%}{'' if low > 0 else ', which may be chance'}]"
+
+
 def draw_evaluation(evaluation: Metrics) -> str:
     """Draw an evaluation for a notebook: the main metrics, those of each corpus, and all others to unfold."""
-    metrics = group_by_tokenizer(evaluation)
-    parts = [format_metrics(metrics, list_keys(metrics, main=True)), *_format_corpora(metrics)]
-    more_keys = list_keys(metrics, main=False)
+    metrics_by_name = group_by_tokenizer(evaluation)
+    parts = [format_metrics(metrics_by_name, list_keys(metrics_by_name, main=True)), *_format_corpora(metrics_by_name)]
+    more_keys = list_keys(metrics_by_name, main=False)
     if more_keys:
-        parts.append(
-            f"<details><summary>{len(more_keys)} more metrics</summary>{format_metrics(metrics, more_keys)}</details>"
-        )
+        more_table = format_metrics(metrics_by_name, more_keys)
+        parts.append(f"<details><summary>{len(more_keys)} more metrics</summary>{more_table}</details>")
     return make_card("bpe.evaluation.Evaluation", {}, "".join(parts))
 
 
-def _format_corpora(metrics: Mapping[str, Metrics]) -> Iterator[str]:
-    corpora = list_corpora(metrics)
+def _format_corpora(metrics_by_name: Mapping[str, Metrics]) -> Iterator[str]:
+    corpora = list_corpora(metrics_by_name)
     for key in ("bytes_per_token", "fertility") if corpora else ():
         rows = [
             [
                 Heading(corpus),
-                *(format_metric(values.get("corpora", {}).get(corpus, {}), key) for values in metrics.values()),
+                *(
+                    format_metric(metrics.get("corpora", {}).get(corpus, {}), key)
+                    for metrics in metrics_by_name.values()
+                ),
             ]
             for corpus in corpora
         ]
-        yield make_table([to_label(key), *metrics], rows)
+        yield make_table([to_label(key), *metrics_by_name], rows)
 
 
 def _is_number(value: object) -> bool:
