@@ -13,7 +13,7 @@ import numpy as np
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.explain import list_tokens
 from bpe.errors import check_int
-from bpe.show.html import Html, Token, format_separately, make_card
+from bpe.show.html import DrawnToken, Html, format_separately, make_card
 from bpe.show.views import TokenView
 from bpe.vocab.comparing import fingerprint
 from bpe.vocab.spec import describe_merges, describe_model
@@ -34,20 +34,23 @@ def show(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed, max_tok
     return TokenView(draw_tokens(tokenizer, rows[:limit]), len(rows), len(to_bytes(text)))
 
 
-def draw_text(tokenizer: Tokenizer, text: TextLike) -> list[Token]:
+def draw_text(tokenizer: Tokenizer, text: TextLike) -> list[DrawnToken]:
     """List the tokens of a text, to be drawn."""
     return draw_tokens(tokenizer, _list_tokens_with_ids(tokenizer, text, ()))
 
 
-def draw_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> list[Token]:
+def draw_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> list[DrawnToken]:
     """List tokens by their ids, to be drawn."""
     return draw_tokens(tokenizer, ((tokenizer.spec.vocabulary[token_id], token_id) for token_id in ids))
 
 
-def draw_tokens(tokenizer: Tokenizer, tokens: Iterable[tuple[bytes, int | None]]) -> list[Token]:
+def draw_tokens(tokenizer: Tokenizer, tokens: Iterable[tuple[bytes, int | None]]) -> list[DrawnToken]:
     """List tokens with their ids and ranks, to be drawn; the id is None for a symbol without one."""
     kinds, find_rank = tokenizer.spec.vocabulary.kinds, tokenizer._merge_tree.find_rank
-    return [Token(data) if i is None else Token(data, i, find_rank(i), bool(kinds[i] == SPECIAL)) for data, i in tokens]
+    return [
+        DrawnToken(data) if i is None else DrawnToken(data, i, find_rank(i), bool(kinds[i] == SPECIAL))
+        for data, i in tokens
+    ]
 
 
 def draw_card(tokenizer: Tokenizer) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 import bpe
 from bpe import _names
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.text import normalizers
 
 PACKAGE = Path(bpe.__file__).parent
@@ -116,7 +116,7 @@ def test_a_normalizer_of_a_file_is_found_in_a_new_process(kind: str) -> None:
 
 def test_names_of_options_are_those_of_what_they_name() -> None:
     assert tuple(normalizers.NAMES) == _names.NORMALIZERS
-    assert tuple(FORMATS) == _names.SHARD_FORMATS
+    assert tuple(SHARD_FORMATS) == _names.SHARD_FORMATS
     for name in _names.SOURCE_FORMATS:
         bpe.Sources([], format=name)
 

@@ -34,7 +34,7 @@ from inputs import NAMES, SEPARATOR, at_least, find_corpora, write_vocabularies
 
 import bpe
 from bpe.data import encode_shards, verify
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 
 #: The ways to encode that are killed: flags, and the size of a shard in tokens for a corpus of 100 MB.
 WAYS = {
@@ -78,7 +78,7 @@ def check_streams(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         documents = bpe.Sources(paths["txt.xz"], separator=SEPARATOR, separator_ends=True).documents()
         expected = hash_batches([tokenizer.encode_batch(list(documents), threads=options.threads, append=50256)])
         for kind, source in paths.items():
-            for name in FORMATS:
+            for name in SHARD_FORMATS:
                 out = folder / "shards"
                 stream_sources = bpe.Sources(source, separator=SEPARATOR if kind == "txt.xz" else None)
                 encode_shards(stream_sources, tokenizer, out, format=name, append=SEPARATOR, threads=options.threads)
@@ -120,7 +120,7 @@ def hash_shards(out: Path, name: str) -> str:
     digest = hashlib.sha256()
     manifest = bpe.data.Manifest.read(out)
     for shard in manifest.shards:
-        for batch in FORMATS[name].open(out / shard.files[0].name).batches():
+        for batch in SHARD_FORMATS[name].open(out / shard.files[0].name).batches():
             digest.update(np.ascontiguousarray(batch.ids, dtype="<u4").data)
     return digest.hexdigest()
 

@@ -34,7 +34,7 @@ from bpe.corpus.sources import Sources
 from bpe.data import converting, verifying
 from bpe.data import manifest as manifests
 from bpe.data.encoding import encode_shards
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.data.manifest import Manifest
 from bpe.data.plan import DEFAULT, FormatChoice
@@ -59,13 +59,13 @@ _OTHER_FORMATS = (
 
 def encode(args: argparse.Namespace) -> None:
     """Write the ids of files, as lines or as .npy, or as training shards."""
-    if args.format in FORMATS:
+    if args.format in SHARD_FORMATS:
         _encode_shards(args)
         return
     for option in SHARD_OPTIONS:
         flag = option.names[0]
         if getattr(args, flag[2:].replace("-", "_")) is not None:
-            args.parser.error(f"{flag} is for training shards; give --format {', '.join(FORMATS)}")
+            args.parser.error(f"{flag} is for training shards; give --format {', '.join(SHARD_FORMATS)}")
     is_npy = _is_npy(args)
     sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
@@ -135,7 +135,7 @@ def _is_npy(args: argparse.Namespace) -> bool:
     if args.output is not None and args.output.endswith(("/", os.sep)):
         args.parser.error(
             f"the output {args.output} is a folder, and without --format ids are written to a file; give --format "
-            f"{', '.join(FORMATS)} for training shards, or name a file"
+            f"{', '.join(SHARD_FORMATS)} for training shards, or name a file"
         )
     extension = Path(args.output or "").suffix.lower()
     if args.format is None and extension in _OTHER_FORMATS:

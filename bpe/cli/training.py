@@ -62,8 +62,8 @@ def train(args: argparse.Namespace) -> None:
     for tokenizer, output in zip(tokenizers, outputs, strict=True):
         training = tokenizer.spec.training
         assert training is not None
-        size, merges = pluralize(tokenizer.vocab_size, "token"), pluralize(training.merges, "merge")
-        log.info("%s, %s, learned in %.1f s: %s", size, merges, training.seconds, output)
+        tokens, merges = pluralize(tokenizer.vocab_size, "token"), pluralize(training.merges, "merge")
+        log.info("%s, %s, learned in %.1f s: %s", tokens, merges, training.seconds, output)
 
 
 def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:

@@ -30,7 +30,7 @@ cdef enum:                    # columns of `FileReader.units`, each row a part o
 
 cdef struct OpenFile:         # a file whose blocks are read
     int descriptor
-    Py_ssize_t number         # of the unit, among those of its reader
+    Py_ssize_t unit_index     # among the units of its reader
     Py_ssize_t size           # in bytes, when it was opened
     Py_ssize_t end            # of the unit
     int64_t modified          # the time of its last change by then, in ns
@@ -51,7 +51,7 @@ cdef class FileBlock:
     cdef Py_ssize_t capacity           # bytes of the buffer
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
-    cdef Py_ssize_t size               # bytes of the file that it is read from
+    cdef Py_ssize_t disk_bytes         # bytes of the file that it is read from
     cdef byte_t* lines                 # of records, before their texts are read
     cdef size_t lines_capacity
     cdef Py_ssize_t n_lines_before     # lines of the unit before a `SequentialReader`'s block
@@ -63,7 +63,7 @@ cdef class FileBlock:
     cdef readonly bint ends_document   # the last document ends with the block
     cdef FileReader reader             # where it comes from
     cdef OpenFile* file                # until it is read; NULL for a file that is one block
-    cdef readonly Py_ssize_t file_number  # of the unit, among those of the reader
+    cdef readonly Py_ssize_t unit_index  # among the units of the reader
     cdef bint drops_trailing           # a separator at the end starts no empty document
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
@@ -80,7 +80,7 @@ cdef class FileReader:
     cdef list names
     cdef list encoded_names
     cdef const char** paths            # of `encoded_names`
-    cdef readonly Py_ssize_t n_files
+    cdef readonly Py_ssize_t n_units
     cdef const int64_t[:, ::1] units   # what is read of the files
     cdef Py_ssize_t block_bytes        # bytes to read at once
     cdef list separators
@@ -102,7 +102,7 @@ cdef class FileReader:
     cdef cython.pythread_type_lock lock
     cdef OpenFile* open_files
     cdef OpenFile* file                # the one that the next block is from; NULL before it is opened
-    cdef Py_ssize_t file_number        # the number of its unit
+    cdef Py_ssize_t unit_index         # of its unit
     cdef Py_ssize_t offset             # of the next block in it
     cdef readonly Py_ssize_t n_blocks  # that were given out
     cdef Py_ssize_t is_finished        # 1 when all blocks were, or after an error; read without the lock

@@ -17,14 +17,14 @@ class FileBlock:
     index: int
     begins_document: bool
     ends_document: bool
-    file_number: int
+    unit_index: int
     @property
     def source(self) -> str: ...
     def get_documents(self) -> tuple[memoryview, NDArray[np.int64], NDArray[np.int64]]: ...
     def make_block(self) -> Block: ...
 
 class FileReader:
-    n_files: int
+    n_units: int
     requires_utf8: bool
     n_blocks: int
     @property

@@ -114,9 +114,10 @@ cdef class FileBlock:
         self.split(reader)
         text, starts, ends = self.get_documents()
         return Block(
-            text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator, disk_bytes=self.size,
-            begins_document=self.begins_document, ends_document=self.ends_document, must_be_utf8=reader.requires_utf8,
-            buffers=self.buffers, file_index=reader.units[self.file_number, FILE_INDEX], resume_offset=self.offset,
+            text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator,
+            disk_bytes=self.disk_bytes, begins_document=self.begins_document, ends_document=self.ends_document,
+            must_be_utf8=reader.requires_utf8, buffers=self.buffers,
+            file_index=reader.units[self.unit_index, FILE_INDEX], resume_offset=self.offset,
         )
 
     @property
@@ -124,7 +125,7 @@ cdef class FileBlock:
         """The name of the block's file, for errors."""
         if self.reader is None:
             raise ValueError("the block was not read by a FileReader")
-        return self.reader.names[self.file_number]
+        return self.reader.names[self.unit_index]
 
 
 cdef class FileReader:
@@ -155,10 +156,10 @@ cdef class FileReader:
 
         cdef Py_ssize_t i
         check_lock(&self.lock)
-        self.names, self.units, self.n_files = list(names), units, len(names)
-        if units.shape[0] != self.n_files or units.shape[1] != UNIT_COLUMNS:
+        self.names, self.units, self.n_units = list(names), units, len(names)
+        if units.shape[0] != self.n_units or units.shape[1] != UNIT_COLUMNS:
             raise ValueError(
-                f"there are {self.n_files} names, and {units.shape[0]} units of {units.shape[1]} numbers; give one of "
+                f"there are {self.n_units} names, and {units.shape[0]} units of {units.shape[1]} numbers; give one of "
                 f"{UNIT_COLUMNS} for each file"
             )
         self.block_bytes = min(reading.MAX_READ, block_bytes)  # MAX_READ is less in tests
@@ -172,11 +173,11 @@ cdef class FileReader:
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_state = check_first_bytes, note_state
         self.encoded_names = list(map(os.fsencode, self.names))
-        self.paths = <const char**>check_allocated(malloc((self.n_files + 1) * sizeof(char*)), self.n_files, b"paths")
-        for i in range(self.n_files):
+        self.paths = <const char**>check_allocated(malloc((self.n_units + 1) * sizeof(char*)), self.n_units, b"paths")
+        for i in range(self.n_units):
             self.paths[i] = self.encoded_names[i]
-        self.begins_document, self.is_finished = True, self.n_files == 0
-        self.offset = units[0, UNIT_START] if self.n_files else 0
+        self.begins_document, self.is_finished = True, self.n_units == 0
+        self.offset = units[0, UNIT_START] if self.n_units else 0
 
     def __dealloc__(self):
         self.close()
@@ -193,7 +194,7 @@ cdef class FileReader:
 
         Args:
             field: what holds the text.
-            parse_record: called as parse(line, number of the unit, position, number of the line) for a line that the
+            parse_record: called as parse(line, index of the unit, position, index of the line) for a line that the
                 kernel cannot read; lines are counted from a position in the file. Returns the text, which is not
                 longer, or None for a line to leave out.
 
@@ -221,8 +222,8 @@ cdef class FileReader:
         from bpe.corpus.blocks import Position
 
         return Position(
-            self.units[self.file_number, FILE_INDEX] if self.file_number < self.n_files
-            else self.units[self.n_files - 1, FILE_INDEX] + 1, self.offset
+            self.units[self.unit_index, FILE_INDEX] if self.unit_index < self.n_units
+            else self.units[self.n_units - 1, FILE_INDEX] + 1, self.offset
         )
 
     cdef bint take_block(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
@@ -252,8 +253,8 @@ cdef class FileReader:
                 open_next(self)
             if self.file != NULL:
                 end = find_block_end(self, find_last_line if self.has_records else find_last, context)
-            block.file, block.file_number, block.index = self.file, self.file_number, self.n_blocks
-            block.n = block.size = end - self.offset
+            block.file, block.unit_index, block.index = self.file, self.unit_index, self.n_blocks
+            block.n = block.disk_bytes = end - self.offset
             block.n_lines_before = -1
             block.offset, block.begins_document = self.offset, self.begins_document
             self.n_blocks += 1
@@ -357,7 +358,7 @@ cdef int check_beginning(FileReader reader, FileBlock block, OpenFile* file) exc
 cdef int note_next_state(FileReader reader, OpenFile* file) except -1:
     """Note the state of the file that the next block is from, while holding the lock."""
     try:
-        reader.note_state(reader.names[file.number], (file.size, file.modified))
+        reader.note_state(reader.names[file.unit_index], (file.size, file.modified))
     except BaseException as error:
         fail_locked(reader, error)
     return 0
@@ -390,7 +391,7 @@ cdef object make_read_error(FileReader reader, OpenFile* file, int code, Py_ssiz
     """Make the OSError for a file that cannot be read, or, where the code is 0, ends early."""
     from bpe.corpus import reading
 
-    name = reader.names[file.number]
+    name = reader.names[file.unit_index]
     return OSError(code, os.strerror(code), name) if code else reading.make_shorter_error(name, file.size, end)
 
 
@@ -401,7 +402,7 @@ cdef int raise_for_window(FileReader reader, int code, Py_ssize_t end) except -1
 
 cdef int raise_for_open(FileReader reader, int code) except -1:
     """Raise OSError for the next file, which cannot be opened, while holding the lock."""
-    return fail_locked(reader, OSError(code, os.strerror(code), reader.names[reader.file_number]))
+    return fail_locked(reader, OSError(code, os.strerror(code), reader.names[reader.unit_index]))
 
 
 cdef int raise_for_small(FileReader reader, FileBlock block, int code) except -1:
@@ -461,8 +462,8 @@ cdef int open_next(FileReader reader) except -1 nogil:
     """Open the file that the next block is from."""
     cdef OpenFile* file = <OpenFile*>check_allocated(calloc(1, sizeof(OpenFile)), 1, b"open file")
     cdef int code
-    file.number = reader.file_number
-    file.descriptor = bpe_open_file(reader.paths[file.number], &file.size, &file.modified)
+    file.unit_index = reader.unit_index
+    file.descriptor = bpe_open_file(reader.paths[file.unit_index], &file.size, &file.modified)
     if file.descriptor < 0:
         code = errno
         free(file)
@@ -470,7 +471,7 @@ cdef int open_next(FileReader reader) except -1 nogil:
             return raise_for_open(reader, code)
     file.next, reader.open_files, reader.file = reader.open_files, file, file
     reader.begins_document = True
-    file.end = reader.units[file.number, UNIT_END]
+    file.end = reader.units[file.unit_index, UNIT_END]
     if max(file.end, reader.offset) > file.size:
         with gil:
             raise_for_window(reader, 0, file.size)
@@ -486,13 +487,13 @@ cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -
     """Open a file that is one block, as large as the file is now."""
     cdef int code
     memset(file, 0, sizeof(OpenFile))
-    file.number = block.file_number
-    file.descriptor = bpe_open_file(reader.paths[file.number], &file.size, &file.modified)
+    file.unit_index = block.unit_index
+    file.descriptor = bpe_open_file(reader.paths[file.unit_index], &file.size, &file.modified)
     if file.descriptor < 0:
         code = errno
         with gil:
             return raise_for_small(reader, block, code)
-    block.n = block.size = file.size
+    block.n = block.disk_bytes = file.size
     if reader.note_state is not None:
         with gil:
             note_small_state(reader, block, file)
@@ -504,13 +505,13 @@ cdef void end_file(FileReader reader, FileBlock block) noexcept nogil:
     if reader.file != NULL:
         reader.file.n_unread += 1
         reader.file.is_given_out = True
-    cdef bint is_part = reader.units[reader.file_number, UNIT_END] >= 0
+    cdef bint is_part = reader.units[reader.unit_index, UNIT_END] >= 0
     block.drops_trailing = reader.separator_finder is not None and (reader.separator_ends or is_part)
     reader.begins_document = block.ends_document = True
     reader.file = NULL
-    reader.file_number += 1
-    reader.offset = reader.units[reader.file_number, UNIT_START] if reader.file_number < reader.n_files else 0
-    store(&reader.is_finished, reader.file_number == reader.n_files)
+    reader.unit_index += 1
+    reader.offset = reader.units[reader.unit_index, UNIT_START] if reader.unit_index < reader.n_units else 0
+    store(&reader.is_finished, reader.unit_index == reader.n_units)
 
 
 cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_t* size) noexcept nogil:
@@ -571,7 +572,7 @@ cdef void close_unused(FileReader reader) noexcept nogil:
 
 cdef Py_ssize_t measure_small(FileReader reader) noexcept nogil:
     """Measure the next file, if it was listed as small and is read as a whole, so that it is one block; else -1."""
-    cdef const int64_t* unit = &reader.units[reader.file_number, 0]
+    cdef const int64_t* unit = &reader.units[reader.unit_index, 0]
     cdef bint is_small = unit[UNIT_START] == 0 and unit[UNIT_END] < 0 and unit[LISTED_SIZE] <= reader.block_bytes
     return unit[LISTED_SIZE] if is_small else -1
 
@@ -766,10 +767,10 @@ cdef Py_ssize_t parse_record(FileReader reader, FileBlock block, Py_ssize_t star
     block.counted_to, n_lines = start, block.n_counted_lines
     try:
         if block.n_lines_before < 0:
-            text = reader.parse_record(record, block.file_number, block.offset, n_lines)
+            text = reader.parse_record(record, block.unit_index, block.offset, n_lines)
         else:
             text = reader.parse_record(
-                record, block.file_number, reader.units[block.file_number, UNIT_START], block.n_lines_before + n_lines
+                record, block.unit_index, reader.units[block.unit_index, UNIT_START], block.n_lines_before + n_lines
             )
         if text is not None and len(text) > len(record):
             raise ValueError(f"the text of a record of {len(record)} bytes has {len(text)}; it must not be longer")

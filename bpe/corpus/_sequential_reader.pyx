@@ -34,9 +34,10 @@ cdef class SequentialReader(FileReader):
         """Have Python code read the text, before any block is taken.
 
         Args:
-            texts: `texts.open(number)` opens that of a unit, and returns (fill, count_disk_bytes, offset): fill(buffer)
-                returns how many bytes it has written, fewer than fit only at the end, and count_disk_bytes(n) how many
-                were read for these n; `texts.finish()` closes it, and `texts.abandon()` after an error.
+            texts: `texts.open(unit_index)` opens that of a unit, and returns (fill, count_disk_bytes, offset):
+                fill(buffer) returns how many bytes it has written, fewer than fit only at the end, and
+                count_disk_bytes(n) how many were read for these n; `texts.finish()` closes it, and `texts.abandon()`
+                after an error.
 
         """
         self.texts = texts
@@ -46,7 +47,7 @@ cdef class SequentialReader(FileReader):
 
         Args:
             dialect: how rows are written.
-            read_header: called as read_header(text, number of the unit) with the first rows of a unit; returns (the
+            read_header: called as read_header(text, index of the unit) with the first rows of a unit; returns (the
                 bytes of the header in it, the index of the column with the text, the number of columns).
             parse_record: as for `set_field`, called for rows.
 
@@ -59,7 +60,7 @@ cdef class SequentialReader(FileReader):
         from bpe.corpus.blocks import Position
 
         if self.dialect is not None and self.is_open and self.n_columns == 0:
-            return Position(self.units[self.file_number, FILE_INDEX], self.units[self.file_number, UNIT_START])
+            return Position(self.units[self.unit_index, FILE_INDEX], self.units[self.unit_index, UNIT_START])
         return FileReader.resume_position.__get__(self)
 
     def abandon_text(self):
@@ -89,7 +90,7 @@ cdef class SequentialReader(FileReader):
             if not self.is_open:
                 open_in_order(self)
             at_end = read_in_order(self, block, find_last_line if self.has_records else find_last, context)
-            block.file, block.file_number, block.index = self.file, self.file_number, self.n_blocks
+            block.file, block.unit_index, block.index = self.file, self.unit_index, self.n_blocks
             block.offset, block.begins_document = self.offset, self.begins_document
             block.n_lines_before = -1 if self.texts is None else self.n_lines
             self.offset += block.n
@@ -147,12 +148,12 @@ cdef bint read_in_order(
     cdef Py_ssize_t n = reader.n_rest, size = max(reader.block_bytes, n + n // 8 + 1), searched_to = 0, end = 0
     cdef byte_t* text
     cdef bint at_end = False
-    block.size = 0
+    block.disk_bytes = 0
     while True:
         if reader.texts is None:
             size = min(size, reader.file.end - reader.offset)
         text = reserve_input(reader, block, max(size, 1))
-        if block.size == 0 and reader.n_rest:
+        if block.disk_bytes == 0 and reader.n_rest:
             memcpy(text, reader.rest, reader.n_rest)
         n += read_more(reader, block, text + n, size - n, reader.offset + n)
         at_end = n < size if reader.texts is not None else n == reader.file.end - reader.offset
@@ -184,7 +185,7 @@ cdef Py_ssize_t read_more(
     if n_read < n:
         with gil:
             raise_for_window(reader, code, offset + n_read)
-    block.size += n_read
+    block.disk_bytes += n_read
     return n_read
 
 
@@ -216,7 +217,7 @@ cdef int end_in_order(SequentialReader reader, FileBlock block) except -1 nogil:
 
 cdef int open_text(SequentialReader reader) except -1:
     try:
-        reader.fill_text, reader.count_disk_bytes, reader.offset = reader.texts.open(reader.file_number)
+        reader.fill_text, reader.count_disk_bytes, reader.offset = reader.texts.open(reader.unit_index)
     except BaseException as error:
         fail_locked(reader, error)
     reader.begins_document = True
@@ -230,7 +231,7 @@ cdef Py_ssize_t fill_from_text(SequentialReader reader, FileBlock block, byte_t*
         n_read = reader.fill_text(PyMemoryView_FromMemory(<char*>out, n, PyBUF_WRITE))
         if not 0 <= n_read <= n:
             raise ValueError(f"{n_read} bytes were read into a buffer of {n}")
-        block.size += <Py_ssize_t>reader.count_disk_bytes(n_read)
+        block.disk_bytes += <Py_ssize_t>reader.count_disk_bytes(n_read)
     except BaseException as error:
         fail_locked(reader, error)
     return n_read
@@ -250,8 +251,8 @@ cdef int take_header(SequentialReader reader, FileBlock block) except -1:
     cdef bytes rows = block.lines[: block.n]
     try:
         if reader.check_first_bytes is not None and reader.texts is None and block.offset == 0:
-            reader.check_first_bytes(rows[:SAMPLE_BYTES], reader.names[reader.file_number])
-        n_header, reader.column, reader.n_columns = reader.read_header(rows, reader.file_number)
+            reader.check_first_bytes(rows[:SAMPLE_BYTES], reader.names[reader.unit_index])
+        n_header, reader.column, reader.n_columns = reader.read_header(rows, reader.unit_index)
         if not 0 <= n_header <= block.n:
             raise ValueError(f"the header has {n_header} of {block.n} bytes")
     except BaseException as error:

@@ -36,11 +36,11 @@ from bpe.corpus.contents import (
 )
 from bpe.errors import FormatError, check_iterable, describe, short_repr, with_article
 
-Format = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
-Kind = Literal["file", "pipe", "stdin", "remote"]
+SourceFormat = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
+SourceKind = Literal["file", "pipe", "stdin", "remote"]
 
 #: The formats by extension; a file with any other is text.
-FORMATS: dict[str, Format] = {
+FORMAT_BY_EXTENSION: dict[str, SourceFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
@@ -51,7 +51,7 @@ FORMATS: dict[str, Format] = {
     ".ipc": "arrow",
 }
 #: The extensions of compressed files.
-COMPRESSION_EXTENSIONS: dict[str, Compression] = {
+COMPRESSION_BY_EXTENSION: dict[str, Compression] = {
     ".gz": "gzip",
     ".bz2": "bz2",
     ".xz": "xz",
@@ -85,10 +85,10 @@ class SourceFile:
     """
 
     name: str
-    format: Format
+    format: SourceFormat
     compression: Compression | None
     size: int | None
-    kind: Kind
+    kind: SourceKind
 
     @property
     def seekable(self) -> bool:
@@ -287,7 +287,7 @@ def _read_first_bytes(name: str, size: int) -> bytes:
         os.close(descriptor)
 
 
-def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
+def _guess_format(name: str, format_: str) -> tuple[SourceFormat, Compression | None]:
     """Tell the format and the compression from a name, or from the argument `format`."""
     base_name = name[name.rfind("/") + 1 :].lower()
     endings_start = base_name.find(".", 1)
@@ -295,16 +295,16 @@ def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
 
 
 @lru_cache(maxsize=256)
-def _guess_from_endings(endings: str, format_: str) -> tuple[Format, Compression | None]:
+def _guess_from_endings(endings: str, format_: str) -> tuple[SourceFormat, Compression | None]:
     """Tell the format and the compression from the end of a name, from its first dot on."""
     path = PurePosixPath(f"name{endings}")
-    compression = COMPRESSION_EXTENSIONS.get(path.suffix)
+    compression = COMPRESSION_BY_EXTENSION.get(path.suffix)
     inner_path = path.with_suffix("") if compression else path
-    file_format: Format = FORMATS.get(inner_path.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]
+    file_format: SourceFormat = FORMAT_BY_EXTENSION.get(inner_path.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]
     return (
         (file_format, compression)
         if file_format in LINE_FORMATS
-        else (FORMATS.get(path.suffix, file_format) if format_ == "auto" else file_format, None)
+        else (FORMAT_BY_EXTENSION.get(path.suffix, file_format) if format_ == "auto" else file_format, None)
     )
 
 

@@ -318,7 +318,7 @@ class UnitTexts:
     """The texts of units, which a `SequentialReader` opens one after the other.
 
     Args:
-        open_text: opens the text of a unit by its number.
+        open_text: opens the text of a unit by its index.
         expected, encoding_errors: as for `read_text`.
 
     """
@@ -332,9 +332,9 @@ class UnitTexts:
         self._open_text, self._expected, self._encoding_errors = open_text, expected, encoding_errors
         self._stack = ExitStack()
 
-    def open(self, number: int) -> tuple[Callable[[memoryview], int], Callable[[int], int], int]:
+    def open(self, unit_index: int) -> tuple[Callable[[memoryview], int], Callable[[int], int], int]:
         """Open the text of a unit: (what fills a buffer, what counts the bytes on disk, where the text begins)."""
-        stream = self._stack.enter_context(self._open_text(number))
+        stream = self._stack.enter_context(self._open_text(unit_index))
         fill = _make_fill(stream, self._expected, self._encoding_errors)
         return fill, stream.count_disk_bytes, stream.offset + _skip_bytes(fill, stream.bytes_to_skip)
 

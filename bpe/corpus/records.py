@@ -128,7 +128,7 @@ class RecordContext:
     Attributes:
         file: the file.
         file_index: its index among the sources.
-        start, end: the part to read; see `FilePart`.
+        start, end: the part to read; see `SourceUnit`.
         field: the field or column that holds the text.
         quoting: quotation marks in CSV and TSV.
         bad_records: what happens with bad records.

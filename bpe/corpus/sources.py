@@ -44,21 +44,21 @@ ASSUMED_EXPANSION = 4
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart:
-    """A part of the sources that can be read by itself.
+class SourceUnit:
+    """A part of a file that can be read by itself.
 
     Attributes:
         file_index: the index of the file.
         start, end: row groups of a Parquet file, else bytes of an uncompressed file; an end of None is that of the
             file.
-        size: its bytes on disk, about; None if unknown.
+        disk_bytes: its bytes on disk, about; None if unknown.
 
     """
 
     file_index: int
     start: int
     end: int | None
-    size: int | None
+    disk_bytes: int | None
 
 
 class Sources:
@@ -146,8 +146,8 @@ class Sources:
                 f"{argument} is for text, but {self.files[0].name} is read as {self.files[0].format}; leave it out, or "
                 'pass format="text"'
             )
-        self._whole_files = [FilePart(index, 0, None, file.size) for index, file in enumerate(self.files)]
-        self._part: tuple[FilePart, ...] | None = None
+        self._whole_files = [SourceUnit(index, 0, None, file.size) for index, file in enumerate(self.files)]
+        self._part: tuple[SourceUnit, ...] | None = None
 
     @classmethod
     def of(
@@ -190,7 +190,7 @@ class Sources:
     @property
     def size(self) -> int | None:
         """The bytes on disk, or None if unknown before they are read."""
-        sizes = [unit.size for unit in self._list_units_to_read()]
+        sizes = [unit.disk_bytes for unit in self._list_units_to_read()]
         return None if None in sizes else sum(size for size in sizes if size is not None) or None
 
     @property
@@ -199,9 +199,9 @@ class Sources:
         total = 0
         for unit in self._list_units_to_read():
             file = self.files[unit.file_index]
-            if unit.size is None:
+            if unit.disk_bytes is None:
                 return None
-            total += unit.size * (1 if file.compression is None and file.format == "text" else ASSUMED_EXPANSION)
+            total += unit.disk_bytes * (1 if file.compression is None and file.format == "text" else ASSUMED_EXPANSION)
         return total or None
 
     @property
@@ -237,7 +237,7 @@ class Sources:
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
-    def units(self) -> list[FilePart]:
+    def units(self) -> list[SourceUnit]:
         """List the parts of files that can be read by themselves, in order.
 
         A unit is a file, or of a large one about 256 MB: row groups of a Parquet file, bytes of uncompressed JSON Lines
@@ -264,12 +264,12 @@ class Sources:
         rank = check_int("rank", rank, 0, world - 1)
         units = self.units()
         for unit in units:
-            if unit.size is None:
+            if unit.disk_bytes is None:
                 raise ValueError(
                     f"{self.files[unit.file_index].name} has no size, so it cannot be divided into parts; write it to "
                     "a file first"
                 )
-        sizes = np.array([max(unit.size or 0, 1) for unit in units], dtype=np.float64)
+        sizes = np.array([max(unit.disk_bytes or 0, 1) for unit in units], dtype=np.float64)
         middles = np.cumsum(sizes) - sizes / 2
         owners = np.minimum((middles * world / max(sizes.sum(), 1)).astype(np.int64), world - 1)
         return self._restrict(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == rank))
@@ -298,24 +298,24 @@ class Sources:
         """Restrict the sources to one file, with the same numbering of files."""
         return self._restrict(tuple(unit for unit in self._list_units_to_read() if unit.file_index == index))
 
-    def _restrict(self, units: tuple[FilePart, ...] | None) -> Sources:
+    def _restrict(self, units: tuple[SourceUnit, ...] | None) -> Sources:
         """Return a copy that reads some units, and shares the count of skipped records."""
         copy = object.__new__(Sources)
         copy.__dict__.update(self.__dict__)
         copy._part = units
         return copy
 
-    def _list_units_to_read(self) -> list[FilePart]:
+    def _list_units_to_read(self) -> list[SourceUnit]:
         """List the units to read; whole files unless the sources are a part."""
         return self._whole_files if self._part is None else list(self._part)
 
     def _list_used_files(self) -> list[SourceFile]:
         return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
 
-    def _divide_file(self, index: int) -> list[FilePart]:
+    def _divide_file(self, index: int) -> list[SourceUnit]:
         file = self.files[index]
         size = file.size or 0
-        one_unit = [FilePart(index, 0, None, file.size)]
+        one_unit = [SourceUnit(index, 0, None, file.size)]
         if size <= UNIT_BYTES:
             return one_unit
         if file.format == "parquet":
@@ -334,25 +334,25 @@ class Sources:
                 ):
                     bounds.append(bound)
         ends = [*bounds[1:], None]
-        return [FilePart(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
+        return [SourceUnit(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
 
-    def _divide_parquet(self, index: int) -> list[FilePart]:
+    def _divide_parquet(self, index: int) -> list[SourceUnit]:
         """Divide a Parquet file into units of whole row groups."""
         from bpe.corpus.parquet import list_row_groups
 
         file = self.files[index]
         group_sizes = list_row_groups(file)
         size, n_rows = file.size or 0, max(sum(group_sizes), 1)
-        units: list[FilePart] = []
+        units: list[SourceUnit] = []
         first_group = n_rows_done = 0
         bytes_in_units = 0
         for group, n_group_rows in enumerate(group_sizes, 1):
             n_rows_done += n_group_rows
             bytes_done = size * n_rows_done // n_rows
             if bytes_done - bytes_in_units >= UNIT_BYTES or group == len(group_sizes):
-                units.append(FilePart(index, first_group, group, bytes_done - bytes_in_units))
+                units.append(SourceUnit(index, first_group, group, bytes_done - bytes_in_units))
                 first_group, bytes_in_units = group, bytes_done
-        return units or [FilePart(index, 0, None, file.size)]
+        return units or [SourceUnit(index, 0, None, file.size)]
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -484,7 +484,7 @@ class Sources:
             separator = self.separators[0] if source.format == "text" else b"\n"
             if read_text_before(source, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        part = self._restrict((FilePart(file, start, end, None),)).with_own_count()
+        part = self._restrict((SourceUnit(file, start, end, None),)).with_own_count()
         with closing(part.whole_documents()) as blocks:
             return sum(len(starts) for _, starts, _ in blocks)
 
@@ -498,7 +498,7 @@ class Sources:
         unit = next((unit for unit in self._list_units_to_read() if unit.file_index == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
-        part = self._restrict((FilePart(file, unit.start, None, None),))
+        part = self._restrict((SourceUnit(file, unit.start, None, None),))
         part._bad_records = BadRecords("skip")
         digest = hashlib.sha256()
         with closing(part.whole_documents()) as blocks:
@@ -513,7 +513,7 @@ class Sources:
                     break
         return None if count else digest.hexdigest()
 
-    def _find_units(self, units: list[FilePart], start: Position) -> list[FilePart]:
+    def _find_units(self, units: list[SourceUnit], start: Position) -> list[SourceUnit]:
         """List the units from a position on."""
         for index, unit in enumerate(units):
             if unit.file_index > start.file_index:
@@ -523,14 +523,14 @@ class Sources:
                 and unit.start <= start.offset
                 and (unit.end is None or start.offset < unit.end)
             ):
-                first = FilePart(unit.file_index, start.offset, unit.end, unit.size)
+                first = SourceUnit(unit.file_index, start.offset, unit.end, unit.disk_bytes)
                 return [first, *units[index + 1 :]]
         if start.file_index >= len(self.files) and not start.offset and not start.documents_to_skip:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
     @contextmanager
-    def _open_next_files(self, units: list[FilePart], threads: int, state: ReadState) -> Iterator[None]:
+    def _open_next_files(self, units: list[SourceUnit], threads: int, state: ReadState) -> Iterator[None]:
         """Let compressed files be read before it is their turn; at the end they are closed."""
         files = [
             (unit.file_index, self.files[unit.file_index]) for unit in units if (unit.start, unit.end) == (0, None)
@@ -549,11 +549,11 @@ class Sources:
         with closing(state.next_files):
             yield
 
-    def _drops_trailing_document(self, unit: FilePart) -> bool:
+    def _drops_trailing_document(self, unit: SourceUnit) -> bool:
         """Whether a separator at the end of a unit of text starts no empty document."""
         return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
-    def _make_context(self, unit: FilePart, state: ReadState, start: int | None = None) -> RecordContext:
+    def _make_context(self, unit: SourceUnit, state: ReadState, start: int | None = None) -> RecordContext:
         """Make what the readers of records need to know about a unit, or about the rest of it from `start` on."""
         return RecordContext(
             self.files[unit.file_index],
@@ -567,7 +567,7 @@ class Sources:
             state=state,
         )
 
-    def _read_records(self, unit: FilePart, state: ReadState) -> Iterator[Block]:
+    def _read_records(self, unit: SourceUnit, state: ReadState) -> Iterator[Block]:
         """Read the documents of a unit that is no text, in blocks."""
         file, context = self.files[unit.file_index], self._make_context(unit, state)
         if file.format in ("parquet", "arrow"):
@@ -579,7 +579,7 @@ class Sources:
             assert isinstance(reader, SequentialReader)
             yield from context.read_blocks(reader)
 
-    def _read_text(self, unit: FilePart, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
+    def _read_text(self, unit: SourceUnit, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
         file = self.files[unit.file_index]
         keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
@@ -614,7 +614,7 @@ class Sources:
                     resume_offset=block.offset,
                 )
 
-    def _count_units_for_kernel(self, units: list[FilePart], first: int, state: ReadState) -> int:
+    def _count_units_for_kernel(self, units: list[SourceUnit], first: int, state: ReadState) -> int:
         """Count the units from one on that one reader without Python code may read."""
         if state.unsplittable is None or not self._bad_records.raises:
             return 0
@@ -623,7 +623,7 @@ class Sources:
             n += 1
         return n
 
-    def _find_kind(self, unit: FilePart) -> tuple[str, bool] | None:
+    def _find_kind(self, unit: SourceUnit) -> tuple[str, bool] | None:
         """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
         file = self.files[unit.file_index]
         is_plain = file.seekable and self.encoding_errors != "replace"
@@ -631,7 +631,7 @@ class Sources:
             return None
         return file.format, is_plain
 
-    def _read_in_kernel(self, units: list[FilePart], state: ReadState) -> Generator[FileReader, None, None]:
+    def _read_in_kernel(self, units: list[SourceUnit], state: ReadState) -> Generator[FileReader, None, None]:
         """Yield a reader of units of one kind until it is finished."""
         kind = self._find_kind(units[0])
         reader_type = FileReader if kind in (("text", True), ("jsonl", True)) else SequentialReader
@@ -641,7 +641,7 @@ class Sources:
 
     @contextmanager
     def _make_reader(
-        self, units: list[FilePart], state: ReadState, reader_type: type[FileReader], block_bytes: int
+        self, units: list[SourceUnit], state: ReadState, reader_type: type[FileReader], block_bytes: int
     ) -> Iterator[FileReader]:
         """Make a reader of units of one kind, whose files are closed after an error."""
         file = self.files[units[0].file_index]
@@ -691,36 +691,36 @@ class Sources:
 
         return check_first_bytes
 
-    def _open_text(self, units: list[FilePart], state: ReadState, number: int) -> AbstractContextManager[Stream]:
-        unit = units[number]
+    def _open_text(self, units: list[SourceUnit], state: ReadState, unit_index: int) -> AbstractContextManager[Stream]:
+        unit = units[unit_index]
         return state.open_stream(
             unit.file_index, self.files[unit.file_index], unit.start, unit.end, self.encoding_errors
         )
 
-    def _set_field(self, reader: FileReader, units: list[FilePart], state: ReadState) -> None:
+    def _set_field(self, reader: FileReader, units: list[SourceUnit], state: ReadState) -> None:
         """Have a reader read JSON Lines."""
         from bpe.corpus.jsonl import make_field_path, parse_line
 
-        def parse(line: bytes, number: int, start: int, index: int) -> bytes | None:
-            return parse_line(line, self._make_context(units[number], state, start), index)
+        def parse(line: bytes, unit_index: int, start: int, line_index: int) -> bytes | None:
+            return parse_line(line, self._make_context(units[unit_index], state, start), line_index)
 
         reader.set_field(make_field_path(self.field), parse)
 
-    def _set_rows(self, reader: SequentialReader, units: list[FilePart], state: ReadState) -> None:
+    def _set_rows(self, reader: SequentialReader, units: list[SourceUnit], state: ReadState) -> None:
         """Have a reader read the rows of CSV or TSV."""
         from bpe.corpus.delimited import DELIMITERS, Dialect, find_header, parse_row
 
         dialect = Dialect(DELIMITERS[self.files[units[0].file_index].format], self.quoting)
         columns: dict[int, list[str]] = {}  # by unit
 
-        def read(rows: bytes, number: int) -> tuple[int, int, int]:
-            n_bytes, names = find_header(rows, self._make_context(units[number], state), dialect)
-            columns[number] = names
+        def read(rows: bytes, unit_index: int) -> tuple[int, int, int]:
+            n_bytes, names = find_header(rows, self._make_context(units[unit_index], state), dialect)
+            columns[unit_index] = names
             return n_bytes, names.index(self.field) if names else 0, len(names)
 
-        def parse(record: bytes, number: int, start: int, index: int) -> bytes | None:
-            context = self._make_context(units[number], state, start)
-            return parse_row(record, columns[number], context, dialect, index)
+        def parse(record: bytes, unit_index: int, start: int, line_index: int) -> bytes | None:
+            context = self._make_context(units[unit_index], state, start)
+            return parse_row(record, columns[unit_index], context, dialect, line_index)
 
         reader.set_rows(dialect.make_kernel(requires_utf8=self.encoding_errors != "bytes"), read, parse)
 

@@ -131,10 +131,10 @@ cdef class WordTable:
                     start = block.starts[i]
                     self.count_text(
                         &batch, scanner, block.data, start, start + block.sizes[i], block.capacity,
-                        corpus_position + (<uint64_t>block.file_number << FILE_POSITION_BITS) + <uint64_t>block.offset,
+                        corpus_position + (<uint64_t>block.unit_index << FILE_POSITION_BITS) + <uint64_t>block.offset,
                     )
                 self.count_batch(&batch)
-                n_read += block.size
+                n_read += block.disk_bytes
                 if read_clock() >= end_time or measure_words(&self.words) > max_memory:
                     break
         self.check_overflow()

@@ -309,12 +309,12 @@ def _read_blocks(
 
 
 def _number_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
-    """Number blocks by `POSITIONS_PER_BLOCK`; a reader, which comes again and again, has a number for each file."""
+    """Number blocks by `POSITIONS_PER_BLOCK`; a reader, which comes again and again, has a number for each unit."""
     number, next_number, previous = 0, 1, None
     for block in blocks:
         if block is not previous:
             number, previous = next_number, block
-            next_number += block.n_files if isinstance(block, FileReader) else 1
+            next_number += block.n_units if isinstance(block, FileReader) else 1
         yield number * POSITIONS_PER_BLOCK, block
 
 

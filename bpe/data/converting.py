@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bpe.data.finding import ListedShard, ShardListing, find_shards
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBatch, Shard, have_masks
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
 from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path, move_entry
@@ -75,14 +75,15 @@ def convert_shards(
     [[1, 2, 3], [4, 0]]
 
     """
-    shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
     source_path = Path(source)
     listing = find_shards(source_path, "all" if source_path.is_dir() else None)
     end_of_text = listing.resolve_end_of_text(source_path, end_of_text)
     shards = [
-        FORMATS[listing.format].open(listed_shard.path, end_of_text=end_of_text) for listed_shard in listing.shards
+        SHARD_FORMATS[listing.format].open(listed_shard.path, end_of_text=end_of_text)
+        for listed_shard in listing.shards
     ]
     masks = _choose_masks(source_path, shards, shard_format, drop_masks)
     _check_boundaries(listing.format, shard_format, end_of_text, drop_boundaries)
@@ -135,7 +136,7 @@ def _check_boundaries(source_format: str, shard_format: ShardFormat, end_of_text
     """Refuse to lose the boundaries of documents, or to make each shard one document, unless `drop` allows it."""
     if end_of_text is not None or drop:
         return
-    if "documents" not in FORMATS[source_format].features and (shard_format.name != source_format):
+    if "documents" not in SHARD_FORMATS[source_format].features and (shard_format.name != source_format):
         raise ValueError(
             f"{source_format} shards do not record where documents begin; pass end_of_text, the id or the name of the "
             "token that separates them, or drop_boundaries=True to take each shard as one document"

@@ -24,7 +24,7 @@ from bpe.corpus._content_hash import hash_spans
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.files import WriterThreads
 from bpe.data.grouping import GroupEncoder, choose_validation, find_unexpected_names
 from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
@@ -129,7 +129,7 @@ def encode_shards(
     check_tokenizer(tokenizer)
     check_progress(progress)
     n_threads = resolve_threads(threads)
-    shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
     bos_eos = find_bos_eos(tokenizer, shard_format, prepend, append)
     part = check_part(rank, world)
     seed = None if seed is None else check_int("seed", seed, 0)
@@ -216,7 +216,7 @@ class _ShardJob:
                 start,
                 whole_documents=plan.seed is not None or plan.validation > 0,
                 with_hashes=plan.validation > 0,
-                names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
+                unexpected_names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 before_block=writer.check,  # an error of the writer ends the encoding
                 size_divisor=8 if plan.format.has_row_groups else 1,
             ).encode(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, is_inner_path
 from bpe.errors import FormatError, check_int, short_repr
@@ -115,8 +115,8 @@ def find_shards(path: Path, split: str | None = None) -> ShardListing:
 
 def _find_by_manifest(folder: Path, split: str | None) -> ShardListing:
     manifest = Manifest.read(folder)
-    if manifest.format not in FORMATS:
-        names = ", ".join(FORMATS)
+    if manifest.format not in SHARD_FORMATS:
+        names = ", ".join(SHARD_FORMATS)
         raise FormatError(
             f"its format is {short_repr(manifest.format)}; it must be one of {names}", path=folder / MANIFEST_NAME
         )

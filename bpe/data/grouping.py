@@ -78,11 +78,13 @@ class ResumePoint:
         numbers = [position.file_index, position.offset, position.documents_to_skip]
         return [*numbers, self.documents_after_position, self.index_in_file, self.n_bad_records]
 
-    def to_run(self) -> Run:
+    def to_run(self) -> DocumentRun:
         """Make the run of a group whose first document this is the position of."""
         assert self.position is not None
         file, offset, documents = self.position.file_index, self.position.offset, self.position.documents_to_skip
-        return Run(-self.documents_after_position, file, self.index_in_file, offset, documents, self.n_bad_records)
+        return DocumentRun(
+            -self.documents_after_position, file, self.index_in_file, offset, documents, self.n_bad_records
+        )
 
     @classmethod
     def from_json(cls, value: list[int]) -> ResumePoint:
@@ -91,7 +93,7 @@ class ResumePoint:
         return cls(Position(file, offset, documents), *counts)
 
 
-class Run(NamedTuple):
+class DocumentRun(NamedTuple):
     """Where a run of documents begins: `first_index` is the index in a group of its first document.
 
     `index_in_file` is that document's in its file; `offset` and `documents_to_skip` are those of its `Position`; there
@@ -99,13 +101,13 @@ class Run(NamedTuple):
     """
 
     first_index: int
-    file: int
+    file_index: int
     index_in_file: int
     offset: int
     documents_to_skip: int
     bad_records: int
 
-    def shift(self, documents: int) -> Run:
+    def shift(self, documents: int) -> DocumentRun:
         """Return this run for a group that begins `documents` documents earlier."""
         return self._replace(first_index=self.first_index + documents)
 
@@ -131,7 +133,7 @@ class DocumentGroup:
     lengths: NDArray[np.int64]
     begins_document: bool = True
     ends_document: bool = True
-    runs: list[Run]
+    runs: list[DocumentRun]
     disk_bytes: int = 0
     hashes: NDArray[np.uint64] | None = None
     target: FileTarget | None = None
@@ -154,10 +156,10 @@ class DocumentGroup:
     def find_resume_point(self, index: int) -> ResumePoint:
         """Return the resume point of document `index` of this group, or of the document after its last."""
         run = self._find_run(index)
-        position = Position(run.file, run.offset, run.documents_to_skip)
+        position = Position(run.file_index, run.offset, run.documents_to_skip)
         return ResumePoint(position, index - run.first_index, run.index_in_file, run.bad_records)
 
-    def _find_run(self, index: int) -> Run:
+    def _find_run(self, index: int) -> DocumentRun:
         return self.runs[bisect(self.runs, index, key=attrgetter("first_index")) - 1]
 
     def number_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -170,7 +172,7 @@ class DocumentGroup:
     def find_file_and_index(self, index: int) -> tuple[int, int]:
         """Find the file of one document, and its index in the file."""
         run = self._find_run(index)
-        return run.file, run.index_in_file + index - run.first_index
+        return run.file_index, run.index_in_file + index - run.first_index
 
     def choose_validation(self, fraction: float) -> NDArray[np.bool_] | None:
         """Choose the documents for validation; None without hashes."""
@@ -201,7 +203,7 @@ class GroupEncoder:
         start: where to begin.
         whole_documents: whether every document is in one group.
         with_hashes: whether groups have the documents' content hashes; only with `whole_documents`.
-        names: the special tokens that a warning names where they occur as ordinary text.
+        unexpected_names: the special tokens that a warning names where they occur as ordinary text.
         before_block: called before each block; an exception of it ends the encoding.
         size_divisor: the factor by which groups are smaller, for an output that keeps more of them in memory.
 
@@ -217,14 +219,14 @@ class GroupEncoder:
         *,
         whole_documents: bool = False,
         with_hashes: bool = False,
-        names: Collection[str] = (),
+        unexpected_names: Collection[str] = (),
         before_block: Callable[[], None] = lambda: None,
         size_divisor: int = 1,
     ) -> None:
         self._size_divisor = size_divisor
         self._sources, self._engine, self._bos_eos, self._allowed = sources, engine, bos_eos, allowed
         self._start, self._whole_documents, self._with_hashes = start, whole_documents, with_hashes
-        self._names, self._before_block = names, before_block
+        self._unexpected_names, self._before_block = unexpected_names, before_block
 
     def encode(
         self, threads: int, open_target: Callable[[], FileTarget | None] = lambda: None
@@ -254,7 +256,7 @@ class GroupEncoder:
             max_bytes=largest,
             max_written_bytes=min(MAX_WRITTEN_BYTES * threads, MAX_SHARED_WRITTEN_BYTES),
             bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
-            names=self._names,
+            unexpected_names=self._unexpected_names,
             before_block=self._before_block,
         )
         can_write = sources.regular and self._engine.can_write_to_target(self._allowed)
@@ -308,7 +310,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         max_bytes, max_written_bytes: the most bytes of a group's text, about, whose ids are in memory, and of one whose
             ids are written by a target.
         bytes_per_document: the memory that a document takes beside its ids.
-        names, before_block: as for `GroupEncoder`.
+        unexpected_names, before_block: as for `GroupEncoder`.
 
     """
 
@@ -321,18 +323,18 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         max_bytes: int,
         max_written_bytes: int,
         bytes_per_document: int,
-        names: Collection[str],
+        unexpected_names: Collection[str],
         before_block: Callable[[], None],
     ) -> None:
         self._blocks, self._sources, self._before_block = blocks, sources, before_block
         self._max_bytes, self._max_written_bytes = max_bytes, max_written_bytes
         self._bytes_per_document = bytes_per_document
-        self._warning = NameWarning(names)
+        self._warning = NameWarning(unexpected_names)
         self._limit = self._written_limit = FIRST_GROUP_BYTES
         self._earlier_bad_records = start.n_bad_records - sources.skipped
         self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
-        self._last_run = Run(0, 0, 0, 0, 0, 0)
+        self._last_run = DocumentRun(0, 0, 0, 0, 0, 0)
 
     def begin_group(self, *, is_written: bool) -> int:
         """Begin the next group, whose ids a target writes or not; returns the bytes of text after which it ends."""
@@ -389,7 +391,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
             if not self._warning.names or n_searched == _MAX_SEARCHED_FILES:
                 return
 
-    def _number_runs(self, part: BlockIds) -> list[Run]:
+    def _number_runs(self, part: BlockIds) -> list[DocumentRun]:
         """Number the group's documents within their files: the runs that begin in the blocks."""
         runs = [] if part.begins_document else [self._last_run]
         first, rows = int(not part.begins_document), iter(self._rows)
@@ -401,7 +403,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
             if file != self._file:
                 self._file, self._next_index = file, 0
             if n_begun and offset >= 0:
-                runs.append(Run(first, file, self._next_index, offset, documents, bad_records))
+                runs.append(DocumentRun(first, file, self._next_index, offset, documents, bad_records))
             first += n_begun
             self._next_index += n_begun
         if runs:  # else there is no document

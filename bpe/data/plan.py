@@ -156,7 +156,7 @@ def find_bos_eos(tokenizer: Tokenizer, shard_format: ShardFormat, prepend: objec
             None if value is DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in arguments
         )
         return bos_id, eos_id
-    if not any(shard_format.bos_eos):
+    if not any(shard_format.end_of_text_sides):
         return None, None
     token_id = find_end_of_text(tokenizer)
     if token_id is None:
@@ -164,13 +164,13 @@ def find_bos_eos(tokenizer: Tokenizer, shard_format: ShardFormat, prepend: objec
         token_list = (
             f"its special tokens are {short_repr(special_names, 200)}" if special_names else "it has no special tokens"
         )
-        position = "before" if shard_format.bos_eos[0] else "after"
+        position = "before" if shard_format.end_of_text_sides[0] else "after"
         raise ValueError(
             f"{shard_format.name} shards have an end-of-text id {position} each document, and this tokenizer has no "
             f"such token ({token_list}); name one with append= or prepend=, or pass append=None to write none"
         )
-    has_bos, has_eos = shard_format.bos_eos
-    return token_id if has_bos else None, token_id if has_eos else None
+    has_id_before, has_id_after = shard_format.end_of_text_sides
+    return token_id if has_id_before else None, token_id if has_id_after else None
 
 
 def find_end_of_text(tokenizer: Tokenizer) -> int | None:

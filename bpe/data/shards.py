@@ -15,7 +15,7 @@ import numpy as np
 
 from bpe.base.offsets import compute_offsets
 from bpe.data.finding import ListedShard, find_shards
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBounds, Shard, have_masks
 from bpe.errors import FormatError, describe, pluralize
 
@@ -84,7 +84,7 @@ class TokenShards:
         listing = find_shards(self.path, split)
         self._end_of_text = end_of_text = listing.resolve_end_of_text(self.path, end_of_text)
         self.format = listing.format
-        shard_format = FORMATS[listing.format]
+        shard_format = SHARD_FORMATS[listing.format]
         self.shards: tuple[Shard, ...] = tuple(
             _check_shard(
                 shard_format.open(listed_shard.path, end_of_text=end_of_text, validate=validate),
@@ -295,7 +295,11 @@ def _check_shard(shard: Shard, listed_shard: ListedShard, format_name: str) -> S
     entry = listed_shard.entry
     if entry is not None and shard.n_tokens != entry.tokens:
         raise FormatError(f"it has {shard.n_tokens} tokens; the manifest has {entry.tokens}", path=shard.path)
-    if entry is not None and "documents" in FORMATS[format_name].features and shard.n_documents != entry.documents:
+    if (
+        entry is not None
+        and "documents" in SHARD_FORMATS[format_name].features
+        and shard.n_documents != entry.documents
+    ):
         raise FormatError(f"it has {shard.n_documents} documents; the manifest has {entry.documents}", path=shard.path)
     return shard
 

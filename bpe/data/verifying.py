@@ -21,7 +21,7 @@ from bpe.base.progress import Advance, ProgressLike, check_progress, progress_ba
 from bpe.corpus._content_hash import hash_spans
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats._file_writer import crc32
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
@@ -97,7 +97,7 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
 
 
 def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: ProgressLike) -> Iterator[str]:
-    if manifest.format not in FORMATS:
+    if manifest.format not in SHARD_FORMATS:
         yield f"{MANIFEST_NAME}: the format is {manifest.format!r}, which this release does not know"
         return
     tokenizer, problem = _load_tokenizer(folder, manifest)
@@ -170,7 +170,7 @@ def find_shard_defects(
     """Compare the content of a shard with its entry in the manifest and, if there is a tokenizer, its vocabulary."""
     name = entry.files[0].name
     try:
-        shard = FORMATS[format_name].open(folder / name)
+        shard = SHARD_FORMATS[format_name].open(folder / name)
         if shard.ids is not None and str(shard.dtype) != dtype:
             yield f"{name}: its dtype is {shard.dtype}, and {dtype} in the manifest"
         if shard.n_tokens != entry.tokens:
@@ -319,7 +319,7 @@ class _SampleComparison:
         sampled_shards = self._pick([shard for shard in shards if shard.documents and shard.start is not None])
         for entry in sampled_shards:
             count = min(max(samples // len(sampled_shards), 1), entry.documents)
-            shard = FORMATS[self._manifest.format].open(self._folder / entry.files[0].name)
+            shard = SHARD_FORMATS[self._manifest.format].open(self._folder / entry.files[0].name)
             first_document = (
                 self._random.randrange(min(entry.documents - count, _MAX_UNCOMPARED_DOCUMENTS) + 1)
                 if shard.has_boundaries
@@ -394,7 +394,7 @@ class _SampleComparison:
 
     def _has_document(self, entry: ShardEntry, ids: NDArray[np.uint32]) -> bool:
         """Check whether a shard has a document of these ids."""
-        shard = FORMATS[self._manifest.format].open(self._folder / entry.files[0].name)
+        shard = SHARD_FORMATS[self._manifest.format].open(self._folder / entry.files[0].name)
         if not shard.has_boundaries:
             assert shard.ids is not None
             return _contains_ids(shard.ids, ids)

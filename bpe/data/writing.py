@@ -16,7 +16,7 @@ import numpy as np
 
 from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch, id_array
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.journal import JOURNAL_NAME, Journal, crash_point, lock_folder
@@ -78,7 +78,7 @@ def write_shards(
     ([5, 6, 7], [0, 1, 1, 1])
 
     """
-    shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
     check_iterable("documents", documents, "an iterable of documents")
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
@@ -86,7 +86,7 @@ def write_shards(
         largest_id = _find_largest_id(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
     batches = _gather_batches(documents, masks)
-    if end_of_text is not None and any(shard_format.bos_eos):
+    if end_of_text is not None and any(shard_format.end_of_text_sides):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
         batches = map(EndOfTextPlacer(shard_format, end_of_text, _INSIDE_ADVICE).place, batches)
@@ -327,7 +327,7 @@ class EndOfTextPlacer:
 
     def place(self, batch: DocumentBatch) -> DocumentBatch:
         """Place the id before or after each document of a batch."""
-        is_before, n_documents = self.shard_format.bos_eos[0], len(batch.lengths)
+        is_before, n_documents = self.shard_format.end_of_text_sides[0], len(batch.lengths)
         lengths, offsets = np.array(batch.lengths), compute_offsets(batch.lengths)
         is_missing, is_superfluous = self._find_edits(batch, offsets)
         self._documents += n_documents - (n_documents > 0 and not batch.ends_document)
@@ -354,7 +354,7 @@ class EndOfTextPlacer:
             Two arrays of a bool for each document.
 
         """
-        is_before, n_documents = self.shard_format.bos_eos[0], len(batch.lengths)
+        is_before, n_documents = self.shard_format.end_of_text_sides[0], len(batch.lengths)
         begins, ends = np.ones(n_documents, dtype=np.bool_), np.ones(n_documents, dtype=np.bool_)
         if n_documents:
             begins[0], ends[-1] = batch.begins_document, batch.ends_document

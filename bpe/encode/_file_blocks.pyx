@@ -350,7 +350,7 @@ cdef class BlockJob(EncodeJob):
         cdef Py_ssize_t i, item
         cdef Record record = Record(
             number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
-            size=text.size, file=text.reader.units[text.file_number, FILE_INDEX], first_start=-1,
+            size=text.disk_bytes, file=text.reader.units[text.unit_index, FILE_INDEX], first_start=-1,
         )
         if (not text.begins_document) < text.n_documents:
             record.first_start = text.offset + text.starts[not text.begins_document]

@@ -75,12 +75,12 @@ def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: fl
     used = np.sort(counts[counts > 0])[::-1]
     if not len(used):
         return None
-    first_rank, last_rank = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
-    if first_rank == last_rank:
+    first_rank, end_rank = (min(int(len(used) * fraction), len(used) - 1) for fraction in (start, end))
+    if first_rank == end_rank:
         first_rank = max(0, first_rank - 1)
-    if first_rank == last_rank:
-        last_rank = min(len(used) - 1, last_rank + 1)
-    return float(used[first_rank:last_rank].sum() / used.sum())
+    if first_rank == end_rank:
+        end_rank = min(len(used) - 1, end_rank + 1)
+    return float(used[first_rank:end_rank].sum() / used.sum())
 
 
 def gini(costs: Sequence[float]) -> float | None:

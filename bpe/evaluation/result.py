@@ -16,7 +16,7 @@ from bpe.errors import pluralize
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.tallying import COLUMN_INDEX, Tally
-from bpe.evaluation.vocabulary_metrics import Alignment, Reachability, Shapes, find_shapes, measure_reachability
+from bpe.evaluation.vocabulary_metrics import MorphemeAlignment, Reachability, Shapes, find_shapes, measure_reachability
 
 #: Metrics that are quotients of two sums over documents and so have intervals: (numerator, denominator) in COLUMNS.
 RATIOS = {
@@ -312,7 +312,7 @@ class TokenizerResult:
         index: int,
         tallies: Mapping[str, tuple[Tally, ResampledSums]],
         settings: Settings,
-        alignment: Alignment | None,
+        alignment: MorphemeAlignment | None,
     ) -> None:
         self.name, self.tokenizer = adapter.name, adapter.tokenizer
         self.vocab = MeasuredVocabulary(adapter)

@@ -160,7 +160,7 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
     """Test the ordinary tokens of a tokenizer; `is_whole` says by id which are whole characters."""
     is_ordinary = adapter.tokens.is_ordinary
     token_ids = np.flatnonzero(is_whole & is_ordinary)
-    unreachable_ids = _find_unreachable_with_mark(adapter)
+    never_encoded_ids = _find_never_encoded_with_mark(adapter)
     as_one: list[int] = []
     as_several: list[int] = []
     for start in range(0, len(token_ids), _TOKENS_PER_CALL):
@@ -170,8 +170,8 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
         is_same = rows.lengths == 1
         is_same[is_same] = rows.ids[rows.offsets[:-1][is_same]] == batch_ids[is_same]
         failures = np.flatnonzero(~is_same).tolist()
-        if unreachable_ids is not None:
-            failures = [index for index in failures if int(batch_ids[index]) in unreachable_ids]
+        if never_encoded_ids is not None:
+            failures = [index for index in failures if int(batch_ids[index]) in never_encoded_ids]
         elif failures:
             quoted_rows = _encode_after_quote(adapter, [texts[index] for index in failures])
             failures = [
@@ -182,7 +182,7 @@ def measure_reachability(adapter: Adapter, is_whole: NDArray[np.bool_]) -> Reach
     return Reachability(len(token_ids), as_one, as_several, np.flatnonzero(is_ordinary & ~is_whole).tolist())
 
 
-def _find_unreachable_with_mark(adapter: Adapter) -> set[int] | None:
+def _find_never_encoded_with_mark(adapter: Adapter) -> set[int] | None:
     """Find the ids that no word has, for a tokenizer with an end-of-word mark; None without a mark."""
     if not isinstance(adapter, NativeAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None
@@ -200,7 +200,7 @@ def _encode_after_quote(adapter: Adapter, texts: list[str]) -> list[list[int] | 
 
 
 @dataclass(frozen=True)
-class Alignment:
+class MorphemeAlignment:
     """How the boundaries of tokens in words compare with those of morphemes.
 
     Attributes:
@@ -251,7 +251,7 @@ def check_morphemes(morphemes: Morphemes) -> list[list[str]]:
     return [list(row) for row in rows]
 
 
-def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alignment:
+def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> MorphemeAlignment:
     """Encode each word by itself, and compare boundaries."""
     texts = ["".join(parts).encode() for parts in words]
     bounds = compute_offsets([len(text) for text in texts])
@@ -268,4 +268,4 @@ def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alig
         n_token_boundaries += len(token_boundaries)
         n_morpheme_boundaries += len(morpheme_boundaries)
         n_shared += len(token_boundaries & morpheme_boundaries)
-    return Alignment(len(words), n_cut, n_aligned, n_token_boundaries, n_morpheme_boundaries, n_shared)
+    return MorphemeAlignment(len(words), n_cut, n_aligned, n_token_boundaries, n_morpheme_boundaries, n_shared)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bpe.errors import pluralize
 from bpe.report.tokenizers import Details, ReportedTokenizer
 from bpe.show.html import (
+    DrawnToken,
     Html,
-    Token,
     format_number,
     format_separately,
     format_tokens,
@@ -100,7 +100,7 @@ class Panels:
         self,
         index: int,
         name: str,
-        rows: Sequence[Sequence[Token]],
+        rows: Sequence[Sequence[DrawnToken]],
         text_name: str,
         total: int,
         size: int,

@@ -17,7 +17,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.spelling import spell
 from bpe.drawing import draw_ids, draw_text
 from bpe.evaluation.adapters import Adapter, NativeAdapter, SimpleTokenizer, adapt
-from bpe.show.html import Token
+from bpe.show.html import DrawnToken
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.spec import describe_model
 
@@ -57,7 +57,7 @@ class ReportedTokenizer:
         """Return the bytes of a token."""
         return self._adapter.tokens[token_id]
 
-    def draw_text(self, text: bytes) -> list[Token]:
+    def draw_text(self, text: bytes) -> list[DrawnToken]:
         """List the tokens of a text to draw: as parts of the text if their sizes fit it, else as in the vocabulary."""
         if self.native is not None:
             return draw_text(self.native, text)
@@ -69,14 +69,14 @@ class ReportedTokenizer:
         bounds = pairwise(accumulate(sizes.tolist(), initial=0))
         return [self._token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids, strict=True)]
 
-    def draw_ids(self, ids: Iterable[int]) -> list[Token]:
+    def draw_ids(self, ids: Iterable[int]) -> list[DrawnToken]:
         """List tokens to draw by their ids."""
         if self.native is not None:
             return draw_ids(self.native, ids)
         return [self._token(self.get_token(token_id), token_id) for token_id in ids]
 
-    def _token(self, data: bytes, token_id: int) -> Token:
-        return Token(data, token_id, None, not self._adapter.tokens.is_ordinary[token_id])
+    def _token(self, data: bytes, token_id: int) -> DrawnToken:
+        return DrawnToken(data, token_id, None, not self._adapter.tokens.is_ordinary[token_id])
 
     def count_tokens(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
         """Count each id in documents, and all tokens, with those that have no id."""

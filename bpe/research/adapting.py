@@ -68,9 +68,9 @@ def adapt(
     spec = check_prunable(tok)
     check_int("passes", passes, 1)
     removable = find_removable_tokens(spec)
-    size = check_vocab_size(spec, vocab_size, len(removable))
+    vocab_size = check_vocab_size(spec, vocab_size, len(removable))
     corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
-    active = _ActiveTokens(spec, removable, size)
+    active = _ActiveTokens(spec, removable, vocab_size)
     with progress_note(progress, "index"):
         active.improve(corpus, passes)
     return tok.without_tokens(np.flatnonzero((spec.vocabulary.kinds != UNUSED) & ~active.is_active).tolist())
@@ -84,12 +84,12 @@ class _ActiveTokens:
 
     """
 
-    def __init__(self, spec: TokenizerSpec, removable: dict[int, list[int]], size: int) -> None:
+    def __init__(self, spec: TokenizerSpec, removable: dict[int, list[int]], vocab_size: int) -> None:
         self._spec = spec
         self._first_merges = np.full(spec.vocabulary.limit, -1, dtype=np.int64)  # by removable token: its first merge
         self._first_merges[list(removable)] = [indices[0] for indices in removable.values()]
         self.is_active: NDArray[np.bool_] = spec.vocabulary.kinds != UNUSED
-        self.is_active[list(removable)[size - len(spec.vocabulary) + len(removable) :]] = False
+        self.is_active[list(removable)[vocab_size - len(spec.vocabulary) + len(removable) :]] = False
 
     def improve(self, corpus: CountedCorpus, passes: int) -> None:
         """Exchange tokens while that shortens the corpus."""

@@ -130,10 +130,10 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
             "superwords are for byte models without an end-of-word mark and an unknown token; leave model, "
             "end_of_word and unk_token out"
         )
-    min_size, sizes = transition or 1, config.sizes or (config.vocab_size,)
-    if any(size is None or size < min_size for size in sizes):
-        problem = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min(sizes)}"
-        raise ValueError(f"training needs a vocab_size of at least {min_size}; {problem}")
+    min_vocab_size, vocab_sizes = transition or 1, config.vocab_sizes or (config.vocab_size,)
+    if any(vocab_size is None or vocab_size < min_vocab_size for vocab_size in vocab_sizes):
+        problem = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min(vocab_sizes)}"
+        raise ValueError(f"training needs a vocab_size of at least {min_vocab_size}; {problem}")
     if config.rules.tie_break not in ("id", "smallest"):
         raise ValueError(
             f"tie_break is {config.rules.tie_break!r}; BoundlessBPE always takes the smallest pair of byte strings: "
@@ -142,10 +142,10 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
     words_only = transition is not None and transition == config.vocab_size
     if config.counts is not None and not (words_only and isinstance(config.counts, WordCounts)):
         check_two_counts(config.counts)
-        if transition is None and len(set(sizes)) > 1:
+        if transition is None and len(set(vocab_sizes)) > 1:
             raise ValueError(
-                f"vocab_size is {list(sizes)}, but counts has runs of words of one size, and without a transition each "
-                "size has its own; train to one size, or pass files= or texts="
+                f"vocab_size is {list(vocab_sizes)}, but counts has runs of words of one size, and without a "
+                "transition each size has its own; train to one size, or pass files= or texts="
             )
     check_rereadable(config.texts, source)
 
@@ -163,7 +163,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     counts, checkpoint = job.count(source, word_counts, extra_options=extra_options)
     words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), count_non_overlapping=True)
     if transition is not None:
-        words_config = replace(words_config, vocab_size=transition, sizes=())
+        words_config = replace(words_config, vocab_size=transition, vocab_sizes=())
     word_phase = job.learn(counts, words_config, checkpoint)
     if word_counts is not None and run_counts is None:  # the tokenizer that `count_runs` needs for the second phase
         return [(replace(word_phase.spec, n_merges_within_words=len(word_phase.spec.merges)), word_phase.training)]
@@ -175,27 +175,27 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
         check_unchanged(source, files_before)
         return runs
 
-    sizes = config.sizes if transition is None else ()
+    vocab_sizes = config.vocab_sizes if transition is None else ()
     return [
         _learn_across(
             job,
-            _truncate_to(word_phase, size),
+            _truncate_to(word_phase, vocab_size),
             transition is not None,
-            replace(words_config, vocab_size=size),
+            replace(words_config, vocab_size=vocab_size),
             count_runs,
         )
-        for size in sizes or [config.vocab_size]
+        for vocab_size in vocab_sizes or [config.vocab_size]
     ]
 
 
-def _truncate_to(word_phase: LearnedMerges, size: int) -> LearnedMerges:
-    """Truncate the result of the word phase to that of one that ends at `size` tokens."""
-    n_removed = len(word_phase.spec.vocabulary) - size
+def _truncate_to(word_phase: LearnedMerges, vocab_size: int) -> LearnedMerges:
+    """Truncate the result of the word phase to that of one that ends at `vocab_size` tokens."""
+    n_removed = len(word_phase.spec.vocabulary) - vocab_size
     if n_removed <= 0:
         return word_phase
     n_kept = len(word_phase.merge_counts) - n_removed
     training = replace(word_phase.training, merges=n_kept, stopped=None)
-    return LearnedMerges(truncate(word_phase.spec, size), training, word_phase.merge_counts[:n_kept])
+    return LearnedMerges(truncate(word_phase.spec, vocab_size), training, word_phase.merge_counts[:n_kept])
 
 
 def _learn_across(

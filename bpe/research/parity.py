@@ -372,10 +372,10 @@ class ParityTrainer:
         candidates = list(priorities)
         if not candidates:
             return None
-        size = self._rule.window_size
-        if size is not None:
+        window_size = self._rule.window_size
+        if window_size is not None:
             max_share = self._rule.alpha / len(self.languages)
-            candidates = [i for i in candidates if self._picks[i] / size <= max_share] or candidates
+            candidates = [i for i in candidates if self._picks[i] / window_size <= max_share] or candidates
         return max(candidates, key=lambda i: (priorities[i], -i))
 
     @property

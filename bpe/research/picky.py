@@ -91,10 +91,10 @@ def _check_options(config: TrainConfig) -> None:
             "tie_break is 'first'; with deletions it must be 'id', 'smallest' or 'greatest', since a split moves the "
             "first position of a pair"
         )
-    if config.sizes:
+    if config.vocab_sizes:
         raise ValueError(
-            f"vocab_size is {list(config.sizes)}; with deletions it must be one number, since a smaller vocabulary is "
-            "no part of a larger one"
+            f"vocab_size is {list(config.vocab_sizes)}; with deletions it must be one number, since a smaller "
+            "vocabulary is no part of a larger one"
         )
 
 

@@ -156,11 +156,11 @@ def begin_with_seeds(
     seeds: Seeds | None, spec: TokenizerSpec, config: TrainConfig
 ) -> tuple[TokenizerSpec, TrainConfig]:
     """Add the seeds to a spec without merges: (the spec, the config with its final vocab_size)."""
-    seeded = spec if seeds is None else add_seeds(spec, seeds, config)
-    size = config.vocab_size
+    seeded_spec = spec if seeds is None else add_seeds(spec, seeds, config)
+    vocab_size = config.vocab_size
     if config.num_merges is not None:
-        size = min(len(spec.vocabulary) + config.num_merges, ID_LIMIT - config.alphabet.first_id)
-    return seeded, replace(config, vocab_size=size, num_merges=None)
+        vocab_size = min(len(spec.vocabulary) + config.num_merges, ID_LIMIT - config.alphabet.first_id)
+    return seeded_spec, replace(config, vocab_size=vocab_size, num_merges=None)
 
 
 def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> TokenizerSpec:
@@ -177,7 +177,9 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
         merger.make_token(as_bytes(token))
     vocabulary, ids = spec.vocabulary, merger.ids
     new_tokens = [(ids[left + right], left + right) for left, right in merger.ranks]
-    if config.vocab_size is not None and len(vocabulary) + len(new_tokens) > min((config.vocab_size, *config.sizes)):
+    if config.vocab_size is not None and len(vocabulary) + len(new_tokens) > min(
+        (config.vocab_size, *config.vocab_sizes)
+    ):
         raise ValueError(
             f"the seeds make {pluralize(len(new_tokens), 'token')}, beside "
             f"{pluralize(len(vocabulary), 'initial token')}; vocab_size must be at least "

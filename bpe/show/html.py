@@ -40,7 +40,7 @@ margin:0 1px}
 """.strip()
 
 
-class Token(NamedTuple):
+class DrawnToken(NamedTuple):
     """A token of a text, to be drawn.
 
     Attributes:
@@ -71,7 +71,7 @@ def add_style(body: str) -> str:
     return f"<style>{STYLE}</style>{body}"
 
 
-def format_tokens(tokens: Sequence[Token], *, ids: bool = False) -> str:
+def format_tokens(tokens: Sequence[DrawnToken], *, ids: bool = False) -> str:
     """Format the consecutive tokens of a text as spans, without a container.
 
     Each has a title with its id, bytes and rank, which a browser shows under the pointer.
@@ -100,7 +100,7 @@ def format_piece(piece: Piece) -> str:
     return f'<span class="{_CLASSES[piece.kind]}">{text}</span>' + "\n" * piece.breaks
 
 
-def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
+def describe_token(token: DrawnToken, pieces: Sequence[Piece] = ()) -> str:
     """Describe a token's id, bytes and rank on one line, and the characters that it has parts of.
 
     >>> describe_token(Token(b" the", 262, 6))
@@ -112,7 +112,7 @@ def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
         details.append("special token")
     elif token.rank is not None:
         details.append(f"rank {token.rank}")
-    shared_characters = list(dict.fromkeys(piece.whole for piece in pieces if piece.whole))
+    shared_characters = list(dict.fromkeys(piece.cluster for piece in pieces if piece.cluster))
     if shared_characters:
         details.append("part of " + " ".join(shared_characters[:4]))
     return " · ".join(details)
@@ -127,7 +127,7 @@ def to_hex(data: bytes) -> str:
     return data[:_MAX_HEX_BYTES].hex(" ") + " …" * (len(data) > _MAX_HEX_BYTES)
 
 
-def make_token_box(tokens: Sequence[Token], *, label: str = "") -> str:
+def make_token_box(tokens: Sequence[DrawnToken], *, label: str = "") -> str:
     """Format the tokens of a text in a container of their own."""
     label_attributes = f' role="group" aria-label="{to_html(label)}"' if label else ""
     return f'<div class="bpe-tokens" dir="auto"{label_attributes}>{format_tokens(tokens)}</div>'
@@ -196,7 +196,7 @@ def make_card(title: str, properties: Mapping[str, object], more: str = "") -> s
     return add_style(f'<div class="bpe-card"><strong>{to_html(title)}</strong><table>{rows}</table>{more}</div>')
 
 
-def make_token_table(tokens: Sequence[Token]) -> str:
+def make_token_table(tokens: Sequence[DrawnToken]) -> str:
     """List the tokens of a text in a table, for reading without a pointer and without colours."""
     rows = (
         [

@@ -68,14 +68,14 @@ class Piece:
     Attributes:
         kind: "text", "base", "part", "bytes" or "hidden".
         text: what is drawn.
-        whole: of bytes, bases and parts, the character or cluster that they are from; empty if they are from none.
+        cluster: of bytes, bases and parts, the character or cluster that they are from; empty if they are from none.
         breaks: of a hidden character, whether a line ends after it.
 
     """
 
     kind: Kind
     text: str
-    whole: str = ""
+    cluster: str = ""
     breaks: bool = False
 
 
@@ -157,12 +157,12 @@ def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
         return Piece("bytes", f"{ord(character) - 0xDC00:02x}")
     if character == " ":
         return Piece("text", " ")
-    whole_cluster = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
+    drawn_cluster = cluster if len(cluster) > 1 and is_drawn_whole(cluster) else ""
     if _HIDDEN.match(character) or character in "\ufe0e\ufe0f":
-        return Piece("hidden", label_hidden(character), whole_cluster, character == "\n")
+        return Piece("hidden", label_hidden(character), drawn_cluster, character == "\n")
     if _MARK.match(character):
-        return Piece("part", DOTTED_CIRCLE + character, whole_cluster)
-    return Piece("base" if first else "part", character, whole_cluster)
+        return Piece("part", DOTTED_CIRCLE + character, drawn_cluster)
+    return Piece("base" if first else "part", character, drawn_cluster)
 
 
 def _split_shared(cluster: str, start: int, token_index: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
@@ -186,11 +186,11 @@ def _split_shared(cluster: str, start: int, token_index: int, ends: list[int]) -
 
 def _append(pieces: list[Piece], piece: Piece) -> None:
     """Append a piece to those of its token, as part of the last one where both are drawn alike."""
-    if pieces and pieces[-1].kind == piece.kind and (previous := pieces[-1]).whole == piece.whole:
+    if pieces and pieces[-1].kind == piece.kind and (previous := pieces[-1]).cluster == piece.cluster:
         if piece.kind == "text":
             pieces[-1] = Piece("text", previous.text + piece.text)
             return
         if piece.kind == "bytes":
-            pieces[-1] = Piece("bytes", f"{previous.text} {piece.text}", piece.whole)
+            pieces[-1] = Piece("bytes", f"{previous.text} {piece.text}", piece.cluster)
             return
     pieces.append(piece)

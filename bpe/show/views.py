@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from bpe.errors import pluralize
-from bpe.show.html import Token, add_style, make_token_box, make_token_table, to_html
+from bpe.show.html import DrawnToken, add_style, make_token_box, make_token_table, to_html
 from bpe.show.terminal import render, use_colour
 
 #: The most tokens that the table under the coloured tokens lists.
@@ -29,7 +29,7 @@ class TokenView:
 
     """
 
-    tokens: Sequence[Token]
+    tokens: Sequence[DrawnToken]
     n_tokens: int
     n_bytes: int
 
@@ -79,7 +79,7 @@ class MergeSteps:
 
     """
 
-    steps: Sequence[tuple[str, Sequence[Token]]]
+    steps: Sequence[tuple[str, Sequence[DrawnToken]]]
 
     def __len__(self) -> int:
         return len(self.steps)

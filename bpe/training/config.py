@@ -117,7 +117,7 @@ class TrainConfig:
         alphabet, rules: never None.
         normalizer: a `Normalizer` or None.
         vocab_size: the largest size where several are given.
-        sizes: all sizes, where several are given.
+        vocab_sizes: all sizes, where several are given.
         count_non_overlapping: whether pairs are counted without overlap, as BoundlessBPE needs it.
         reserved_names: the special tokens and the unknown token, in the order of their ids.
 
@@ -144,7 +144,7 @@ class TrainConfig:
     progress: ProgressLike = False
     max_memory: int | str | None = None
     checkpoint: PathLike | None = None
-    sizes: tuple[int, ...] = ()
+    vocab_sizes: tuple[int, ...] = ()
     count_non_overlapping: bool = False
     reserved_names: dict[str, None] = field(init=False)
 
@@ -184,13 +184,13 @@ class TrainConfig:
         check_progress(self.progress)
 
     def _check_size(self) -> None:
-        size = self.vocab_size
-        if isinstance(size, Iterable) and not isinstance(size, (str, bytes)):
-            sizes = tuple(check_int("vocab_size", value, 1, ID_LIMIT) for value in size)
-            if not sizes:
+        vocab_size = self.vocab_size
+        if isinstance(vocab_size, Iterable) and not isinstance(vocab_size, (str, bytes)):
+            vocab_sizes = tuple(check_int("vocab_size", value, 1, ID_LIMIT) for value in vocab_size)
+            if not vocab_sizes:
                 raise ValueError("vocab_size is an empty list; give a number of tokens, or several")
-            object.__setattr__(self, "sizes", sizes)
-            object.__setattr__(self, "vocab_size", max(sizes))
+            object.__setattr__(self, "vocab_sizes", vocab_sizes)
+            object.__setattr__(self, "vocab_size", max(vocab_sizes))
         if (self.vocab_size is None) == (self.num_merges is None):
             raise ValueError(
                 f"vocab_size is {self.vocab_size} and num_merges is {self.num_merges}; give exactly one of them"

@@ -83,9 +83,8 @@ class TrainingJob:
             return [Tokenizer(replace(spec, training=training)) for spec, training in results]
         spec, training = results[0]
         training = replace(training, seconds=time.perf_counter() - start_time)
-        sizes = self.config.sizes
-        if sizes:
-            return [_truncate_to_size(spec, training, size) for size in sizes]
+        if self.config.vocab_sizes:
+            return [_truncate_to_size(spec, training, vocab_size) for vocab_size in self.config.vocab_sizes]
         return Tokenizer(replace(spec, training=training))
 
     def learn(self, counts: WordCounts, config: TrainConfig, checkpoint: Checkpoint | None) -> LearnedMerges:
@@ -192,15 +191,15 @@ LearnFunction: TypeAlias = Callable[[TrainingJob, WordCounts, TrainConfig, Check
 TrainingStrategy: TypeAlias = Callable[[TrainingJob], list[LearnedSpec]]
 
 
-def _truncate_to_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
+def _truncate_to_size(spec: TokenizerSpec, training: Training, vocab_size: int) -> Tokenizer:
     """Make the tokenizer of training to a smaller size, from that of a larger one."""
-    removed = len(spec.vocabulary) - size
-    if removed <= 0:
+    n_removed = len(spec.vocabulary) - vocab_size
+    if n_removed <= 0:
         return Tokenizer(replace(spec, training=training))
-    merges = training.merges - removed
-    curve = tuple(row for row in training.curve if row[0] <= merges)
-    training = replace(training, stopped=None, merges=merges, curve=curve)
-    return Tokenizer(replace(truncate(spec, size), training=training))
+    n_merges = training.merges - n_removed
+    curve = tuple(row for row in training.curve if row[0] <= n_merges)
+    training = replace(training, stopped=None, merges=n_merges, curve=curve)
+    return Tokenizer(replace(truncate(spec, vocab_size), training=training))
 
 
 def check_unchanged(source: object, files_before: list[list[Any]] | None) -> None:

@@ -74,11 +74,11 @@ def prune(
     """
     spec = check_prunable(tok)
     removable = find_removable_tokens(spec)
-    size = check_vocab_size(spec, vocab_size, len(removable))
+    vocab_size = check_vocab_size(spec, vocab_size, len(removable))
     corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
     with progress_note(progress, "index"):
         frequencies = corpus.measure(spec).frequencies
-    return tok.without_tokens(choose_rarest_leaves(spec, removable, frequencies, len(spec.vocabulary) - size))
+    return tok.without_tokens(choose_rarest_leaves(spec, removable, frequencies, len(spec.vocabulary) - vocab_size))
 
 
 # The corpus -----------------------------------------------------------------------------------------------------------

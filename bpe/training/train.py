@@ -177,7 +177,7 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedS
         )
 
     counts, checkpoint = count(1, first_counts, "")
-    first_stage = job.learn(counts, replace(config, vocab_size=superwords.transition, sizes=()), checkpoint)
+    first_stage = job.learn(counts, replace(config, vocab_size=superwords.transition, vocab_sizes=()), checkpoint)
     counts, checkpoint = count(2, second_counts, ".stage2")
     check_unchanged(source, files_before)
     base = make_second_stage_base(first_stage.spec, counts, superwords)

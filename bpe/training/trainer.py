@@ -148,10 +148,10 @@ def choose_vocab_limit(initial_tokens: InitialTokens, config: TrainConfig) -> in
             f"{ID_LIMIT - n_initial}, since ids are below {ID_LIMIT}"
         )
     if config.vocab_size is not None:
-        min_size = min((config.vocab_size, *config.sizes))
-        if min_size < n_initial:
+        min_vocab_size = min((config.vocab_size, *config.vocab_sizes))
+        if min_vocab_size < n_initial:
             raise ValueError(
-                f"vocab_size is {min_size}, but the alphabet has "
+                f"vocab_size is {min_vocab_size}, but the alphabet has "
                 f"{pluralize(n_initial - config.n_before_alphabet, 'symbol')}, "
                 f"with {pluralize(len(config.reserved_names), 'special token')} beside it"
                 + (" and the tokens of 256 bytes" if config.alphabet.byte_fallback else "")
@@ -325,26 +325,28 @@ def make_record(
         n_merges,
         n_words,
         time.perf_counter() - start_time,
-        _make_curve(trainer, bytes_and_tokens, config.sizes),
+        _make_curve(trainer, bytes_and_tokens, config.vocab_sizes),
     )
 
 
 def warn_if_stopped(stopped: str | None, n_merges: int, n_tokens: int) -> None:
     """Log a warning if a training stopped early; None as the reason says that it did not."""
     if stopped is not None:
-        learned, size = pluralize(n_merges, "merge"), pluralize(n_tokens, "token")
-        log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
+        merges, tokens = pluralize(n_merges, "merge"), pluralize(n_tokens, "token")
+        log.warning("training stopped after %s: %s; %s, fewer than requested", merges, stopped, tokens)
 
 
 def _make_curve(
-    trainer: MergeLearner, bytes_and_tokens: tuple[int, int], sizes: Sequence[int]
+    trainer: MergeLearner, bytes_and_tokens: tuple[int, int], vocab_sizes: Sequence[int]
 ) -> tuple[tuple[int, int, float], ...]:
     """Make `Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
     n_bytes, n_tokens = bytes_and_tokens
     merge_rows, corpus_lengths = trainer.list_merges(), n_tokens - np.cumsum(trainer.list_removed_counts())
     n_merges = len(merge_rows)
     row_merges = {1 << power for power in range(n_merges.bit_length())} | {n_merges}
-    row_merges.update(n_merges - (trainer.n_tokens - size) for size in sizes if size < trainer.n_tokens)
+    row_merges.update(
+        n_merges - (trainer.n_tokens - vocab_size) for vocab_size in vocab_sizes if vocab_size < trainer.n_tokens
+    )
     return tuple(
         (k, int(merge_rows[k - 1, 3]), n_bytes / max(int(corpus_lengths[k - 1]), 1))
         for k in sorted(row_merges)

@@ -538,7 +538,7 @@ def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.Monk
         units = found.units()
         assert len(units) >= least
         assert (len(units) == 1) == (least == 1)
-        assert sum(unit.size or 0 for unit in units) == found.size
+        assert sum(unit.disk_bytes or 0 for unit in units) == found.size
         assert [text for k in range(7) for text in read(found.part(k, 7))] == read(found)
     for number, count in ((1, 1), (-1, 2), (0, 0)):
         with pytest.raises(ValueError, match="it must be"):

@@ -13,7 +13,7 @@ import pytest
 
 import bpe
 from bpe.data import Manifest, TokenShards, grouping, journal
-from bpe.data.formats import FORMATS, reading
+from bpe.data.formats import SHARD_FORMATS, reading
 from bpe.data.manifest import ShardEntry
 from bpe.data.writing import write_batches
 
@@ -75,7 +75,7 @@ def write_divided_shards(folder: Path, format_name: str = "native") -> None:
     for split, count in (("train", 5), ("val", 2)):
         batch = reading.DocumentBatch(np.full(count, count), np.ones(count, dtype=np.int64), True, True, None)
         stem = {"stem": split, "split": split}
-        entries += write_batches([batch], FORMATS[format_name], folder, np.dtype("<u2"), **stem)
+        entries += write_batches([batch], SHARD_FORMATS[format_name], folder, np.dtype("<u2"), **stem)
     Manifest(format_name, "uint16", tuple(entries)).write(folder)
 
 

@@ -17,12 +17,12 @@ import bpe
 from bpe.data import Manifest, TokenShards, convert_shards, write_shards
 from bpe.data import converting as module
 from bpe.data.finding import find_shards
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 
 END = 7
 DOCS = [[1, 2, 3], [], [4, 5], list(range(10, 70)), [], [], [9]] * 3
 STREAMS = ("nanogpt", "llmc")
-RECORDED = [format_name for format_name in FORMATS if format_name not in STREAMS]
+RECORDED = [format_name for format_name in SHARD_FORMATS if format_name not in STREAMS]
 
 
 def skip_without_arrow(*list_format_names: str) -> None:
@@ -31,7 +31,7 @@ def skip_without_arrow(*list_format_names: str) -> None:
 
 
 def add_end(format_name: str, docs: list[list[int]]) -> list[list[int]]:
-    before, after = FORMATS[format_name].bos_eos
+    before, after = SHARD_FORMATS[format_name].end_of_text_sides
     return [[END] * before + document + [END] * after for document in docs]
 
 
@@ -53,8 +53,8 @@ def test_formats_with_boundaries(old: str, new: str, tmp_path: Path, monkeypatch
     assert third == second
 
 
-@pytest.mark.parametrize("new", FORMATS)
-@pytest.mark.parametrize("old", FORMATS)
+@pytest.mark.parametrize("new", SHARD_FORMATS)
+@pytest.mark.parametrize("old", SHARD_FORMATS)
 def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not {old, new} & {*STREAMS}:
         return
@@ -88,14 +88,14 @@ def read_documents(folder: Path) -> list[list[int]]:
     listing = find_shards(folder)
     documents: list[list[int]] = []
     for listed_shard in listing.shards:
-        for batch in FORMATS[listing.format].open(listed_shard.path, end_of_text=END).batches():
+        for batch in SHARD_FORMATS[listing.format].open(listed_shard.path, end_of_text=END).batches():
             bounds = np.cumsum([0, *batch.lengths]).tolist()
             documents += (batch.ids[a:b].tolist() for a, b in pairwise(bounds))
     return documents
 
 
-@pytest.mark.parametrize("new", FORMATS)
-@pytest.mark.parametrize("old", FORMATS)
+@pytest.mark.parametrize("new", SHARD_FORMATS)
+@pytest.mark.parametrize("old", SHARD_FORMATS)
 def test_documents_stay_the_same_between_all_formats(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from strategies import SOAK
 
 from bpe import FormatError
 from bpe.data import TokenShards, write_shards
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 
 MAPPED = ["native", "megatron", "nanogpt", "llmc", "datatrove", "dolma"]
 #: Numbers that a forger would write over a count, an offset or a code.
@@ -74,7 +74,7 @@ def test_mutated_shards(format_name: str, validate: bool, tmp_path: Path) -> Non
     write_shards([(ids, [1] * len(ids)) for ids in docs] if masks else docs, tmp_path, format=format_name, masks=masks)
     (tmp_path / "manifest.json").unlink()
     originals = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    main = tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
+    main = tmp_path / SHARD_FORMATS[format_name].name_files("tokens-00000")[0]
     rng = random.Random(f"{format_name}{validate}")
     n_accepted = 0
     count = (500 if validate else 200) * SOAK
@@ -100,13 +100,13 @@ def test_mutated_shards(format_name: str, validate: bool, tmp_path: Path) -> Non
 def test_mutated_columns(format_name: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     write_shards([[1, 2, 3], [], [70_000, 5], [9] * 20], tmp_path, format=format_name)
-    path = tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
+    path = tmp_path / SHARD_FORMATS[format_name].name_files("tokens-00000")[0]
     data = path.read_bytes()
     rng = random.Random(format_name)
     for _ in range(250 * SOAK):
         rewrite(path, mutate(rng, data))
         try:
-            for batch in FORMATS[format_name].open(path).batches(5):
+            for batch in SHARD_FORMATS[format_name].open(path).batches(5):
                 assert len(batch.ids) == int(batch.lengths.sum())
         except FormatError:
             pass
@@ -115,7 +115,7 @@ def test_mutated_columns(format_name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_name", MAPPED)
 def test_a_changed_file_of_a_manifest_is_refused(format_name: str, tmp_path: Path) -> None:
     write_shards([[1, 2, 3], [4]], tmp_path, format=format_name)
-    for name in FORMATS[format_name].name_files("tokens-00000"):
+    for name in SHARD_FORMATS[format_name].name_files("tokens-00000"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(data + b"\0")
         with pytest.raises(
@@ -132,7 +132,7 @@ def test_a_changed_file_of_a_manifest_is_refused(format_name: str, tmp_path: Pat
 def write_shard(tmp_path: Path, format_name: str) -> Path:
     write_shards([[1, 2, 3], [], [4]], tmp_path, format=format_name)
     (tmp_path / "manifest.json").unlink()
-    return tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
+    return tmp_path / SHARD_FORMATS[format_name].name_files("tokens-00000")[0]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_columns_of_other_writers(format_name: str, tmp_path: Path) -> None:
         path = write_columns(
             tmp_path, format_name, pa.table({"text": ["a", "b"], "input_ids": pa.array([[1, 2], []], kind)})
         )
-        (batch,) = FORMATS[format_name].open(path).batches()
+        (batch,) = SHARD_FORMATS[format_name].open(path).batches()
         assert (batch.ids.tolist(), batch.lengths.tolist()) == ([1, 2], [2, 0])
     for table, message in [
         (pa.table({"ids": [[1]]}), "its column input_ids is None; it must be a list of integers"),
@@ -284,7 +284,7 @@ def test_columns_of_other_writers(format_name: str, tmp_path: Path) -> None:
         (pa.table({"input_ids": [[1]], "loss_mask": pa.array([[1, 1]], pa.list_(pa.uint8()))}), "not as long as its r"),
     ]:
         with pytest.raises(FormatError, match=message):
-            list(FORMATS[format_name].open(write_columns(tmp_path, format_name, table)).batches())
+            list(SHARD_FORMATS[format_name].open(write_columns(tmp_path, format_name, table)).batches())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

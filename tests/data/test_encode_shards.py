@@ -23,7 +23,7 @@ from shard_corpus import (
 import bpe
 from bpe.data import TokenShards, encode_shards, encoding, grouping, verify
 from bpe.data.encoding import MANIFEST_NAME
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.plan import find_end_of_text, find_largest_id
 from bpe.vocab.special_names import EOS_NAMES
 
@@ -128,18 +128,18 @@ def test_a_document_longer_than_groups_and_shards(tmp_path, tokenizer):
     assert read_rows(out) == [[*tokenizer.encode(text).tolist(), end] for text in texts]
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("name", sorted(SHARD_FORMATS))
 def test_every_format(tmp_path, tokenizer, name):
     texts = make_texts(3, 60)
     manifest = encode_shards(
         open_sources(write_corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", format=name
     )
     end = tokenizer.special_tokens[END]
-    before, after = ([end] if has_one else [] for has_one in FORMATS[name].bos_eos)
+    before, after = ([end] if has_one else [] for has_one in SHARD_FORMATS[name].end_of_text_sides)
     rows = [[*before, *tokenizer.encode(text).tolist(), *after] for text in texts]
     ids: list[int] = []
     for shard in manifest.shards:
-        for batch in FORMATS[name].open(tmp_path / "out" / shard.files[0].name).batches():
+        for batch in SHARD_FORMATS[name].open(tmp_path / "out" / shard.files[0].name).batches():
             ids += np.asarray(batch.ids).tolist()
     assert ids == [token_id for row in rows for token_id in row]
     assert manifest.documents == len(rows)

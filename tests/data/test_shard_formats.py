@@ -25,14 +25,14 @@ from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base._team import Team
 from bpe.base.threads import Workers, team_threads
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
-from bpe.data.formats import FORMATS, columns, dolma, megatron
+from bpe.data.formats import SHARD_FORMATS, columns, dolma, megatron
 from bpe.data.formats._file_writer import combine_crc32, crc32, write_at
 from bpe.data.formats.files import ONE_THREAD, WriterThreads
 from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError
 
 NEEDS_ARROW = ("parquet", "arrow")
-DOCUMENTS = [format_name for format_name in FORMATS if FORMATS[format_name].features]
+DOCUMENTS = [format_name for format_name in SHARD_FORMATS if SHARD_FORMATS[format_name].features]
 
 
 def skip_without_arrow(format_name: str) -> None:
@@ -46,7 +46,7 @@ documents = st.lists(
 )
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 @settings(max_examples=30)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 60)), offset=st.sampled_from([0, 65235, 2**31 - 301]))
 def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
@@ -55,7 +55,7 @@ def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: 
     out = tmp_path_factory.mktemp("out")
     largest = max((max(document, default=0) for document in docs), default=0)
     try:
-        FORMATS[format_name].choose_dtype(largest)
+        SHARD_FORMATS[format_name].choose_dtype(largest)
     except ValueError:
         assert format_name == "nanogpt"
         return
@@ -72,7 +72,7 @@ def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: 
         assert all(count >= size for count in tokens[:-1])
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_the_bytes_do_not_depend_on_the_calls(
     format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +87,9 @@ def test_the_bytes_do_not_depend_on_the_calls(
     contents = []
     for name in ("once", "often"):
         (tmp_path / name).mkdir()
-        writer = FORMATS[format_name].open_writer(tmp_path / name, "x", FORMATS[format_name].choose_dtype(500))
+        writer = SHARD_FORMATS[format_name].open_writer(
+            tmp_path / name, "x", SHARD_FORMATS[format_name].choose_dtype(500)
+        )
         if name == "once":
             writer.write(ids, lengths)
         else:
@@ -101,17 +103,17 @@ def test_the_bytes_do_not_depend_on_the_calls(
         assert (writer.n_documents, writer.n_tokens) == (50, len(ids))
         files = writer.finish()
         contents.append((files, [(tmp_path / name / file.name).read_bytes() for file in files]))
-        assert files[0].name == FORMATS[format_name].name_files("x")[0]
-        assert {*os.listdir(tmp_path / name)} == {*FORMATS[format_name].name_files("x")}
+        assert files[0].name == SHARD_FORMATS[format_name].name_files("x")[0]
+        assert {*os.listdir(tmp_path / name)} == {*SHARD_FORMATS[format_name].name_files("x")}
     assert contents[0] == contents[1]
     if format_name in DOCUMENTS:
         bounds = [0, *np.cumsum(lengths).tolist()]
         expected = [ids[a:b].tolist() for a, b in pairwise(bounds)]
-        assert READERS[format_name](tmp_path / "once" / FORMATS[format_name].name_files("x")[0]) == expected
+        assert READERS[format_name](tmp_path / "once" / SHARD_FORMATS[format_name].name_files("x")[0]) == expected
 
 
 @pytest.mark.parametrize("folder", ["disk", "memory"])
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_the_bytes_do_not_depend_on_the_threads(
     format_name: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +135,7 @@ def test_the_bytes_do_not_depend_on_the_threads(
         for threads in (ONE_THREAD, WriterThreads(team, workers)):
             out = parent / str(threads.team.size)
             out.mkdir()
-            writer = FORMATS[format_name].open_writer(out, "x", np.dtype("<u2"), threads=threads)
+            writer = SHARD_FORMATS[format_name].open_writer(out, "x", np.dtype("<u2"), threads=threads)
             for start in range(0, len(lengths), 700):
                 part = slice(*(int(lengths[:row].sum()) for row in (start, start + 700)))
                 writer.write(ids[part], lengths[start : start + 700])
@@ -146,7 +148,7 @@ def test_the_bytes_do_not_depend_on_the_threads(
 def test_nothing_is_left_of_ids_that_are_too_large(n_threads: int, tmp_path: Path) -> None:
     team = Team(n_threads)
     with team_threads(team):
-        writer = FORMATS["nanogpt"].open_writer(tmp_path, "x", np.dtype("<u2"), threads=WriterThreads(team))
+        writer = SHARD_FORMATS["nanogpt"].open_writer(tmp_path, "x", np.dtype("<u2"), threads=WriterThreads(team))
         ids = np.arange(3_000_000, dtype=np.uint32) & 0xFFFF
         writer.write(ids, np.array([len(ids)]))
         bad = ids.copy()
@@ -307,7 +309,7 @@ def test_golden_datatrove(tmp_path: Path) -> None:
 
 
 def test_golden_dolma(tmp_path: Path) -> None:
-    writer = FORMATS["dolma"].open_writer(
+    writer = SHARD_FORMATS["dolma"].open_writer(
         tmp_path, "x", np.dtype("<u2"), info=ShardInfo(source='a,"b"', first_document=5)
     )
     writer.write(np.array([1, 2, 3], dtype=np.uint32), np.array([2, 0, 1]))
@@ -365,10 +367,10 @@ def test_other_formats_refuse_masks(format_name: str, tmp_path: Path) -> None:
 def test_a_shard_without_masks_replaces_one_with_masks(tmp_path: Path) -> None:
     """The old mask must not be taken for the new shard's."""
     for masks in (True, False):
-        writer = FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
+        writer = SHARD_FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"), masks=masks)
         writer.write(np.array([1, 2]), np.array([2]), mask=np.array([0, 1], dtype=np.uint8) if masks else None)
         writer.finish()
-    assert not FORMATS["native"].open(tmp_path / "x.npy").has_masks
+    assert not SHARD_FORMATS["native"].open(tmp_path / "x.npy").has_masks
 
 
 # What a format cannot hold --------------------------------------------------------------------------------------------
@@ -389,7 +391,7 @@ def test_largest_id_decides(format_name: str, largest: int, message: str, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_dtypes(format_name: str) -> None:
     names = {"nanogpt": ["uint16"], "megatron": ["uint16", "int32"]}
     names |= {arrow: ["uint16", "int32", "uint32"] for arrow in NEEDS_ARROW}
@@ -397,21 +399,21 @@ def test_dtypes(format_name: str) -> None:
     least = 0
     for name in names.get(format_name, ["uint16", "uint32"]):
         assert (
-            FORMATS[format_name].choose_dtype(least).name
-            == FORMATS[format_name].choose_dtype(limits[name]).name
+            SHARD_FORMATS[format_name].choose_dtype(least).name
+            == SHARD_FORMATS[format_name].choose_dtype(limits[name]).name
             == name
         )
         least = limits[name] + 1
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_an_id_that_does_not_fit_is_refused(format_name: str, tmp_path: Path) -> None:
     skip_without_arrow(format_name)
     with pytest.raises(ValueError, match="id 65536 does not fit the shard's dtype, uint16"):
         write_shards([[1], [65536]], tmp_path, format=format_name, largest_id=9)
     with pytest.raises(ValueError, match="out of range"):
         write_shards([[1], [-1]], tmp_path, format=format_name, largest_id=9)
-    writer = FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
     for bad in (np.array([-1]), np.array([2**40]), np.array([70000], dtype=np.uint32)):
         with pytest.raises(ValueError, match="does not fit"):
             writer.write(bad, np.array([1]))
@@ -421,21 +423,21 @@ def test_an_id_that_does_not_fit_is_refused(format_name: str, tmp_path: Path) ->
 
 def test_a_document_too_long_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(megatron.MegatronWriter, "max_document", 5)  # instead of 2**31 - 1
-    writer = FORMATS["megatron"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS["megatron"].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(7), np.array([3, 4]), ends_document=False)
     with pytest.raises(ValueError, match="a document has 6 tokens or more; megatron holds documents of at most 5: use"):
         writer.write(np.arange(3), np.array([2, 1]), begins_document=False)
     writer.write(np.arange(2), np.array([1, 1]), begins_document=False)  # the refused call has left no trace
     writer.finish()
     assert READERS["megatron"](tmp_path / "x.bin") == [[0, 1, 2], [3, 4, 5, 6, 0], [1]]
-    assert FORMATS["megatron"].open_writer(tmp_path, "y", np.dtype("<u2")).discard() is None
+    assert SHARD_FORMATS["megatron"].open_writer(tmp_path, "y", np.dtype("<u2")).discard() is None
 
 
 def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its encoder would need too much memory; Arrow, with the same columns, needs none."""
     monkeypatch.setattr(columns, "_MAX_PARQUET_DOCUMENT", 5)  # instead of 2**27
     for format_name in ("parquet", "arrow"):
-        writer = FORMATS[format_name].open_writer(tmp_path, format_name, np.dtype("<u2"))
+        writer = SHARD_FORMATS[format_name].open_writer(tmp_path, format_name, np.dtype("<u2"))
         writer.write(np.arange(5), np.array([5]))
         if format_name == "parquet":
             with pytest.raises(ValueError, match="6 tokens or more; parquet holds documents of at most 5: use native"):
@@ -448,7 +450,7 @@ def test_a_document_too_long_for_parquet(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
-    writer = FORMATS["llmc"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS["llmc"].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.n_tokens = 2**31 - 2  # type: ignore[misc]
     with pytest.raises(ValueError, match="would have 2147483648 tokens; llmc files hold at most 2147483647: pass a sh"):
         writer.write(np.arange(2), np.array([2]))
@@ -456,7 +458,7 @@ def test_too_many_tokens_for_llmc(tmp_path: Path) -> None:
 
 
 def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
-    writer = FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS["native"].open_writer(tmp_path, "x", np.dtype("<u2"))
     with pytest.raises(ValueError, match="begins_document is False, but the last document is complete"):
         writer.write(np.arange(2), np.array([2]), begins_document=False)
     writer.write(np.arange(2), np.array([2]), ends_document=False)
@@ -477,17 +479,17 @@ def test_calls_that_do_not_fit_together(tmp_path: Path) -> None:
 # Whole or not at all --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_discard_leaves_nothing(format_name: str, tmp_path: Path) -> None:
     skip_without_arrow(format_name)
-    writer = FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(200_000) % 60_000, np.full(2000, 100))
     assert all(name.startswith(".") for name in os.listdir(tmp_path))
     writer.discard()
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_a_full_disk_is_named_and_leaves_nothing(format_name: str, tmp_path: Path) -> None:
     skip_without_arrow(format_name)
     resource = pytest.importorskip("resource")
@@ -500,11 +502,11 @@ def test_a_full_disk_is_named_and_leaves_nothing(format_name: str, tmp_path: Pat
             write_shards([ids[i : i + 100] for i in range(0, len(ids), 100)], tmp_path, format=format_name)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.filename == str(tmp_path / FORMATS[format_name].name_files("tokens-00000")[0])
+    assert caught.value.filename == str(tmp_path / SHARD_FORMATS[format_name].name_files("tokens-00000")[0])
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", SHARD_FORMATS)
 def test_the_file_that_makes_it_valid_comes_last(
     format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,20 +525,20 @@ def test_the_file_that_makes_it_valid_comes_last(
 
     monkeypatch.setattr(os, "replace", logged)
     monkeypatch.setattr(os, "fsync", lambda file: (log.append("sync"), fsync(file)))
-    writer = FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS[format_name].open_writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
     writer.finish()
     names = [name for name in log if name != "sync"]
     assert log == ["sync"] * len(names) + names + ["sync"]
     last = {"native": "x.offsets.npy", "megatron": "x.idx", "datatrove": "x.ds.index", "dolma": "x.csv.gz"}
-    assert names[-1] == last.get(format_name, FORMATS[format_name].name_files("x")[0])
+    assert names[-1] == last.get(format_name, SHARD_FORMATS[format_name].name_files("x")[0])
 
-    writer = FORMATS[format_name].open_writer(tmp_path, "y", np.dtype("<u2"))
+    writer = SHARD_FORMATS[format_name].open_writer(tmp_path, "y", np.dtype("<u2"))
     writer.write(np.arange(3), np.array([3]))
     failing.append(names[-1].replace("x.", "y."))
     with pytest.raises(OSError, match="Input/output error"):
         writer.finish()
-    assert sorted(os.listdir(tmp_path)) == sorted(FORMATS[format_name].name_files("x"))
+    assert sorted(os.listdir(tmp_path)) == sorted(SHARD_FORMATS[format_name].name_files("x"))
 
 
 @pytest.mark.parametrize("format_name", ["native", "megatron", "datatrove", "nanogpt"])
@@ -545,7 +547,7 @@ def test_the_index_is_not_held_in_memory(format_name: str, tmp_path: Path) -> No
     step, peaks = 20_000, []
     ids, lengths = np.zeros(step, dtype=np.uint32), np.ones(step, dtype=np.int64)
     for calls in (2, 40, 100):  # the first warms up
-        writer = FORMATS[format_name].open_writer(tmp_path, f"x{calls}", np.dtype("<u2"))
+        writer = SHARD_FORMATS[format_name].open_writer(tmp_path, f"x{calls}", np.dtype("<u2"))
         tracemalloc.start()
         for _ in range(calls):
             writer.write(ids, lengths)
@@ -558,7 +560,7 @@ def test_the_index_is_not_held_in_memory(format_name: str, tmp_path: Path) -> No
 def test_a_long_document_is_not_held_in_memory(tmp_path: Path) -> None:
     """Arrow's record batch has the whole document, from a temporary file."""
     pa = pytest.importorskip("pyarrow")
-    writer = FORMATS["arrow"].open_writer(tmp_path, "x", np.dtype("<u2"))
+    writer = SHARD_FORMATS["arrow"].open_writer(tmp_path, "x", np.dtype("<u2"))
     ids = np.arange(1 << 20, dtype=np.uint32) & 0xFFFF
     pool = pa.default_memory_pool()
     most = max(pool.max_memory(), pa.total_allocated_bytes() + (20 << 20))  # other tests of this process count, too

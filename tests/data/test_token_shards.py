@@ -18,7 +18,7 @@ from shard_readers import flatten
 
 import bpe
 from bpe.data import TokenShards, convert_shards, write_shards
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats._mapping import FileMapping
 
 MAPPED = ["native", "megatron", "nanogpt", "llmc", "datatrove", "dolma"]
@@ -178,7 +178,7 @@ def test_a_mapping_that_cannot_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_name", MAPPED)
 def test_one_file(format_name: str, tmp_path: Path) -> None:
     write_shards([[1, 2], [3]], tmp_path, format=format_name)
-    path = tmp_path / FORMATS[format_name].name_files("tokens-00000")[0]
+    path = tmp_path / SHARD_FORMATS[format_name].name_files("tokens-00000")[0]
     shards = TokenShards(path)
     assert shards.format == format_name
     assert shards.tokens(0, 3).tolist() == [1, 2, 3]
@@ -356,17 +356,17 @@ def test_other_processes(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
 # A shard in batches ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format_name", list(FORMATS))
+@pytest.mark.parametrize("format_name", list(SHARD_FORMATS))
 @settings(max_examples=25)
 @given(docs=documents, max_tokens=st.integers(1, 20), masks=st.booleans())
 def test_batches_of_a_shard(tmp_path_factory: Any, format_name: str, docs: Any, max_tokens: int, masks: bool) -> None:
     if format_name in ("parquet", "arrow"):
         pytest.importorskip("pyarrow")
-    masks = masks and "masks" in FORMATS[format_name].features
+    masks = masks and "masks" in SHARD_FORMATS[format_name].features
     folder = tmp_path_factory.mktemp("shards")
     masked_documents = [(ids, [token_id % 2 for token_id in ids]) for ids in docs]
     write_shards(masked_documents if masks else docs, folder, format=format_name, masks=masks)
-    shard = FORMATS[format_name].open(folder / FORMATS[format_name].name_files("tokens-00000")[0])
+    shard = SHARD_FORMATS[format_name].open(folder / SHARD_FORMATS[format_name].name_files("tokens-00000")[0])
     assert shard.has_masks == masks
     documents_read: list[tuple[list[int], list[int]]] = []
     ended = True

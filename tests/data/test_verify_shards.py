@@ -16,13 +16,13 @@ from shard_corpus import END, make_texts, open_sources, read_rows, small_groups,
 
 import bpe
 from bpe.data import Manifest, TokenShards, encode_shards, merge_manifests, verify
-from bpe.data.formats import FORMATS
+from bpe.data.formats import SHARD_FORMATS
 from bpe.errors import FormatError
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("name", sorted(SHARD_FORMATS))
 @pytest.mark.parametrize("options", [{"shard_size": 1500}, {"seed": 2, "validation": 0.3}])
 def test_sound_shards(tmp_path, tokenizer, name, options, caplog):
     paths = write_corpus(tmp_path / "c", make_texts(31, 80))

@@ -41,7 +41,7 @@ _UINT16_OR_UINT32 = ("<u2", "<u4")
 _DOCUMENTS_AND_MASKS = frozenset({"documents", "masks"})
 
 #: All formats, by their names.
-FORMATS: dict[str, ShardFormat] = {
+SHARD_FORMATS: dict[str, ShardFormat] = {
     shard_format.name: shard_format
     for shard_format in (
         ShardFormat(
@@ -69,7 +69,13 @@ FORMATS: dict[str, ShardFormat] = {
             for name, new_writer in (("parquet", ParquetWriter), ("arrow", ArrowWriter))
         ),
         ShardFormat(
-            "nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, features=frozenset(), bos_eos=(False, True)
+            "nanogpt",
+            ("<u2",),
+            (".bin",),
+            ShardWriter,
+            open_nanogpt,
+            features=frozenset(),
+            end_of_text_sides=(False, True),
         ),
         ShardFormat(
             "llmc",
@@ -79,7 +85,7 @@ FORMATS: dict[str, ShardFormat] = {
             open_llmc,
             features=frozenset(),
             header_size=LLMC_HEADER_BYTES,
-            bos_eos=(True, False),
+            end_of_text_sides=(True, False),
         ),
         ShardFormat(
             "datatrove",
@@ -89,7 +95,7 @@ FORMATS: dict[str, ShardFormat] = {
             open_datatrove,
             features=_DOCUMENTS_AND_MASKS,
             mask_suffix=".ds.loss",
-            bos_eos=(False, True),
+            end_of_text_sides=(False, True),
         ),
         ShardFormat("dolma", _UINT16_OR_UINT32, (".npy", ".csv.gz"), DolmaWriter, open_dolma),
     )

@@ -1,6 +1,6 @@
 """What a shard format is: one description for each, and the writer that all formats share.
 
-A format is a row of the table `FORMATS` (`__init__.py`): its files, its dtypes, its features, a writer and a reader.
+A format is a row of the table `SHARD_FORMATS` (`__init__.py`): its files, dtypes and features, a writer and a reader.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ShardFormat:
         header_size: the size in bytes of the header of each file, which has counts and is written last.
         has_row_groups: whether documents are gathered to row groups, which several threads encode.
         compresses: whether row groups are compressed, which takes twice the time of encoding texts.
-        bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
+        end_of_text_sides: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
 
@@ -68,7 +68,7 @@ class ShardFormat:
     header_size: int = 0
     has_row_groups: bool = False
     compresses: bool = False
-    bos_eos: tuple[bool, bool] = (False, False)
+    end_of_text_sides: tuple[bool, bool] = (False, False)
 
     def choose_dtype(self, largest_id: int) -> np.dtype[Any]:
         """Choose the smallest dtype of the format that holds ids up to `largest_id`; ValueError if none does."""
@@ -114,7 +114,7 @@ class ShardFormat:
         shard = self.open_file(path, validate)
         if end_of_text is None or shard.has_boundaries:
             return shard
-        return split_by_token(shard, end_of_text, is_before=self.bos_eos[0])
+        return split_by_token(shard, end_of_text, is_before=self.end_of_text_sides[0])
 
 
 class ShardWriter:

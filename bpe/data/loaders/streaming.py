@@ -32,7 +32,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
-from bpe.data.grouping import DocumentGroup, GroupEncoder, ResumePoint, Run
+from bpe.data.grouping import DocumentGroup, DocumentRun, GroupEncoder, ResumePoint
 from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
 from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, cu_seqlens_of_bounds
 from bpe.encode.engine import BosEos
@@ -187,7 +187,7 @@ class StreamingEncoder:
         batch = self.tokenizer.encode_batch(
             texts, threads=self._threads, prepend=prepend_id, append=append_id, allowed_special=self._allowed
         )
-        return DocumentGroup(ids=batch.ids, lengths=batch.lengths, runs=[Run(0, 0, 0, first, 0, 0)])
+        return DocumentGroup(ids=batch.ids, lengths=batch.lengths, runs=[DocumentRun(0, 0, 0, first, 0, 0)])
 
 
 @dataclass(frozen=True, slots=True)
