@@ -35,9 +35,9 @@ from generated_models import (
     UNUSED,
     USER_DEFINED,
     build_gguf,
-    merged_pieces,
-    random_text,
-    random_texts,
+    draw_merged_pieces,
+    draw_text,
+    draw_texts,
 )
 from llama_cpp import CrashedError, LlamaCpp
 
@@ -93,7 +93,7 @@ def add_settings(rng: random.Random, values: Values, tokens: list[str], types: l
 
 def draw_sample(rng: random.Random) -> str:
     """The text that a vocabulary is made of."""
-    return "".join(random_texts(rng, 12)).replace("\0", "\0" if rng.random() < 0.05 else "")
+    return "".join(draw_texts(rng, 12)).replace("\0", "\0" if rng.random() < 0.05 else "")
 
 
 def list_merges(rng: random.Random, pairs: list[tuple[str, str]], tokens: list[str]) -> list[str]:
@@ -121,7 +121,7 @@ def make_byte_level_file(rng: random.Random) -> Values:
     elif rng.random() < 0.03:
         del values["pre"]
     count = rng.choice((0, 5, 20, 60))
-    known_tokens, pairs = set(tokens), merged_pieces(rng, spell_token_in_letters(draw_sample(rng).encode()), count)
+    known_tokens, pairs = set(tokens), draw_merged_pieces(rng, spell_token_in_letters(draw_sample(rng).encode()), count)
     if rng.random() < 0.98:
         pairs = [pair for pair in pairs if set("".join(pair)) <= known_tokens]
     values["merges"] = list_merges(rng, pairs, tokens) or ["a b"]
@@ -148,7 +148,7 @@ def make_scored_file(rng: random.Random) -> Values:
     sample = draw_sample(rng).replace(" ", SPACE)
     tokens = list_characters(rng, sample)
     known_tokens = set(tokens)
-    pairs = merged_pieces(rng, sample, rng.choice((0, 10, 40, 80)))
+    pairs = draw_merged_pieces(rng, sample, rng.choice((0, 10, 40, 80)))
     tokens += dict.fromkeys(
         left + right for left, right in pairs if set(left + right) <= known_tokens or rng.random() < 0.002
     )
@@ -173,7 +173,9 @@ def make_line_file(rng: random.Random) -> Values:
     sample = draw_sample(rng).replace(" ", SPACE)
     tokens = list_characters(rng, sample)
     known_tokens = set(tokens)
-    pairs = [pair for pair in merged_pieces(rng, sample, rng.choice((5, 40, 80))) if set("".join(pair)) <= known_tokens]
+    pairs = [
+        pair for pair in draw_merged_pieces(rng, sample, rng.choice((5, 40, 80))) if set("".join(pair)) <= known_tokens
+    ]
     merges = list_merges(rng, pairs, tokens) or ["a b"]
     tokens += {"a", "b", "ab", "c", "bc"} - set(tokens)
     values = {"model": rng.choice(("gemma4", "gpt2")), "pre": rng.choice(NAMES_OF_LINE_PATTERNS), "merges": merges}
@@ -231,7 +233,7 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
     kind = model or rng.choices(list(MODELS), (6, 3, 1))[0]
     values = MODELS[kind](rng)
     path.write_bytes(build_gguf(values) + bytes(64))
-    texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
+    texts = draw_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], draw_text(rng)])
     try:
         peer_results = llama.ask(str(path), texts)
     except CrashedError:

@@ -28,8 +28,8 @@ from generated_models import (
     UNUSED,
     USER_DEFINED,
     build_model,
-    merged_pieces,
-    random_texts,
+    draw_merged_pieces,
+    draw_texts,
 )
 
 import bpe
@@ -42,7 +42,7 @@ Piece = tuple[str, float, int]
 
 def draw_pieces(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]:
     """Random pieces: special ones, bytes, characters and what merging makes."""
-    sample = "".join(random_texts(rng, 12)).replace("\0", "")
+    sample = "".join(draw_texts(rng, 12)).replace("\0", "")
     if escape:
         sample = sample.replace(" ", SPACE)
     kind_by_piece = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL} if rng.random() < 0.8 else {"<unk>": UNKNOWN}
@@ -54,7 +54,7 @@ def draw_pieces(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]
         kind_by_piece.setdefault(name, rng.choice((USER_DEFINED, USER_DEFINED, CONTROL)))
     for char in kept_chars:
         kind_by_piece.setdefault(char, NORMAL)
-    for left, right in merged_pieces(rng, sample, rng.choice((0, 10, 40, 80))):
+    for left, right in draw_merged_pieces(rng, sample, rng.choice((0, 10, 40, 80))):
         if set(left + right) <= kept_chars or rng.random() < 0.001:
             kind_by_piece.setdefault(left + right, NORMAL)
     if rng.random() < 0.02:
@@ -108,7 +108,7 @@ def compare(rng: random.Random) -> str:
 def find_difference(tok: bpe.Tokenizer, peer: Any, pieces: list[Piece], rng: random.Random) -> str | None:
     """Compare the ids of texts and the text of ids; None if they are the same."""
     decoded_ids = [token_id for token_id, (_, _, kind) in enumerate(pieces) if kind != CONTROL]
-    for text in random_texts(rng, TEXTS, [piece for piece, _, _ in pieces]):
+    for text in draw_texts(rng, TEXTS, [piece for piece, _, _ in pieces]):
         expected = peer.encode(text)
         ids = tok.encode(text).tolist()
         if ids != expected:

@@ -662,7 +662,7 @@ class DecodeStream:
         self._texts, self._incomplete = None, b""
         new_text = self._decode_step(tokenizer, id, texts)
         if texts is not None and type(id) is int:
-            texts.learn(tokenizer, id)
+            texts.get_entry(tokenizer, id)
         if new_text is not None and self._prefix and not self._prefix.endswith("\ufffd"):
             self._texts = texts
         return new_text

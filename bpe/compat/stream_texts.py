@@ -19,7 +19,7 @@ _MAX_PROMPT_IDS = 64
 
 
 class StreamTexts:
-    """The texts of tokens, learned when a stream first has them; for decoders with additive steps.
+    """The texts of tokens, decoded when a stream first has them; for decoders with additive steps.
 
     A token that follows a text that does not end with U+FFFD always adds the same to it, if what it adds and its text
     alone are complete characters. A space that is stripped from the beginning adds itself to later text.
@@ -51,7 +51,7 @@ class StreamTexts:
         self._stripped, self._n_strips = set(strips), len(strips)
         self.entries: dict[int, tuple[str, str] | bytes | None] = {}
 
-    def learn(self, tokenizer: Any, token_id: int) -> tuple[str, str] | bytes | None:
+    def get_entry(self, tokenizer: Any, token_id: int) -> tuple[str, str] | bytes | None:
         """Return the entry of a token, which is decoded unless it is known."""
         if token_id not in self.entries:
             alone, twice, thrice = (tokenizer.decode([token_id] * n, self._skip_special) for n in (1, 2, 3))
@@ -107,7 +107,7 @@ class StreamTexts:
         except (TypeError, OverflowError):
             return ids  # decoding raises the error
         for start in range(len(ids) - 1, len(ids) - _MAX_PROMPT_IDS, -1):
-            entry = self.learn(tokenizer, ids[start])
+            entry = self.get_entry(tokenizer, ids[start])
             if isinstance(entry, tuple) and len(entry[1]) > 1:
                 is_complete = not tokenizer.decode(ids[start:], self._skip_special).endswith("\ufffd")
                 return ids[start:] if is_complete else ids

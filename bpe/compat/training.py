@@ -50,9 +50,9 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         return None
     special_tokens: list[dict[str, Any]] = settings["special_tokens"]
     names = [token["content"] for token in special_tokens]
-    size = settings["vocab_size"] - len(names)
+    vocab_size = settings["vocab_size"] - len(names)
     other_names = {token.content for token in state.core.added_tokens} - set(names)
-    if not is_byte_level or other_names or len(set(names)) < len(names) or size < len(list_byte_letters()):
+    if not is_byte_level or other_names or len(set(names)) < len(names) or vocab_size < len(list_byte_letters()):
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
         return None  # merges might make the name of a special token, which would then have the id of the merge result
@@ -60,7 +60,7 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
         corpus["files"] = Sources(corpus["files"], per_line=True)
     trained_tokenizer = train(
         **corpus,
-        vocab_size=size,
+        vocab_size=vocab_size,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
         alphabet=Alphabet(sorted(list_byte_letters())),

@@ -133,7 +133,7 @@ def encode_shards(
     bos_eos = find_bos_eos(tokenizer, shard_format, prepend, append)
     part = check_part(rank, world)
     seed = None if seed is None else check_int("seed", seed, 0)
-    size, count = check_sizes(shard_format, shard_size, shards, seed)
+    shard_size, n_shards = check_sizes(shard_format, shard_size, shards, seed)
     names = sort_names(allowed_special)
     allowed = tokenizer._engine.specials.resolve_allowed(names)
     plan = ShardPlan(
@@ -144,8 +144,8 @@ def encode_shards(
         bos_eos=bos_eos,
         allowed=allowed,
         allowed_special=names,
-        shard_size=size,
-        shards=count,
+        shard_size=shard_size,
+        shards=n_shards,
         seed=seed,
         validation=check_fraction(validation),
         part=part,

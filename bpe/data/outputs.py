@@ -148,7 +148,7 @@ class OrderedShardOutput(ShardOutput):
 
     def __init__(self, plan: ShardPlan, journal: Journal, threads: WriterThreads) -> None:
         super().__init__(plan, journal, threads)
-        self._size = (1 << 63) - 1 if plan.shard_size is None else plan.shard_size
+        self._shard_size = (1 << 63) - 1 if plan.shard_size is None else plan.shard_size
         self._first_document: tuple[int, int] | None = None  # the file and the index in it of the step's first document
         self._last_file = -1
         if journal.steps:
@@ -160,7 +160,7 @@ class OrderedShardOutput(ShardOutput):
         writer = self._get_writer(None) if self._plan.splits == (None,) else None
         if writer is None or not writer.takes_targets:
             return None
-        return writer.open_target(self._size - self._n_step_tokens)
+        return writer.open_target(self._shard_size - self._n_step_tokens)
 
     def write(self, group: DocumentGroup) -> None:
         """Write a group."""
@@ -168,7 +168,7 @@ class OrderedShardOutput(ShardOutput):
         validation, target, n_written = group.choose_validation(self._plan.validation), group.target, group.n_written
         document = token_start = 0  # the next document, and its first id
         while document < n_documents:
-            missing_tokens = self._size - self._n_step_tokens + token_start
+            missing_tokens = self._shard_size - self._n_step_tokens + token_start
             is_full = group.n_complete > 0 and token_ends[group.n_complete - 1] >= missing_tokens
             next_document, token_end = n_documents, group.n_ids
             if is_full:

@@ -198,11 +198,11 @@ class Buckets:
 
     def _read(self, bucket: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         path = self._make_path(bucket, kind)
-        size = _find_size(path) // dtype.itemsize
-        if size > _MAX_READ_IDS:
+        n_items = _find_size(path) // dtype.itemsize
+        if n_items > _MAX_READ_IDS:
             return np.memmap(path, dtype=dtype, mode="r")
         # As a str: NumPy goes on after Ctrl-C in the Python code of a Path, which becomes a SystemError.
-        return np.fromfile(str(path), dtype=dtype) if size else np.empty(0, dtype=dtype)
+        return np.fromfile(str(path), dtype=dtype) if n_items else np.empty(0, dtype=dtype)
 
     def remove(self, buckets: range) -> None:
         """Remove the files of buckets that are no longer needed."""
@@ -235,9 +235,9 @@ def _divide_document(
 ) -> Iterator[SortedDocuments]:
     """Yield a document in several parts."""
     for offset in range(0, length, _BATCH_IDS):
-        size = min(_BATCH_IDS, length - offset)
-        part = np.array(ids[start + offset : start + offset + size])
-        yield part, np.array([size]), offset == 0, offset + size == length, validation
+        n_ids = min(_BATCH_IDS, length - offset)
+        part = np.array(ids[start + offset : start + offset + n_ids])
+        yield part, np.array([n_ids]), offset == 0, offset + n_ids == length, validation
 
 
 def _append(path: Path, array: NDArray[Any]) -> None:

@@ -312,9 +312,9 @@ class EndOfTextPlacer:
         fix: what to do about an id inside a document, for the error; None allows it.
         has_changed_ids: whether an id was added or removed so far.
 
-    >>> from bpe.data.formats import FORMATS
+    >>> from bpe.data.formats import SHARD_FORMATS
     >>> batch = DocumentBatch(np.array([5, 6, 9, 7]), np.array([3, 1]), True, True, None)
-    >>> [EndOfTextPlacer(FORMATS[name], 9, "").place(batch).ids.tolist() for name in ("nanogpt", "llmc")]
+    >>> [EndOfTextPlacer(SHARD_FORMATS[name], 9, "").place(batch).ids.tolist() for name in ("nanogpt", "llmc")]
     [[5, 6, 9, 7, 9], [9, 5, 6, 9, 7]]
 
     """

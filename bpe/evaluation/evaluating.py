@@ -220,7 +220,10 @@ def evaluate(
         ]
     if parallel:
         _check_parallel(
-            {name: tallies_of_corpus[0].sums.documents for name, tallies_of_corpus in zip(names, tallies, strict=True)}
+            {
+                name: tallies_of_corpus[0].sums.n_documents
+                for name, tallies_of_corpus in zip(names, tallies, strict=True)
+            }
         )
     resampled_by_corpus = [ResampledSums(tallies_of_corpus, settings) for tallies_of_corpus in tallies]
     results = []

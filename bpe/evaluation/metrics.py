@@ -46,21 +46,21 @@ def renyi_entropy(counts: NDArray[np.int64], alpha: float = ALPHA) -> float:
     return float(np.log2(np.sum(p**alpha)) / (1 - alpha))
 
 
-def efficiency(counts: NDArray[np.int64], size: int | None = None, alpha: float = ALPHA) -> float | None:
-    """Divide the Rényi entropy by the largest possible one, log2(size) (Zouhar et al. 2023).
+def efficiency(counts: NDArray[np.int64], n_types: int | None = None, alpha: float = ALPHA) -> float | None:
+    """Divide the Rényi entropy by the largest possible one, log2(n_types) (Zouhar et al. 2023).
 
     Args:
         counts: how often each token occurs.
-        size: the number of types: that of the vocabulary; None for those that occur.
+        n_types: the number of types: that of the vocabulary; None for those that occur.
         alpha: the order; 1 gives Shannon's.
 
     >>> round(efficiency(np.array([4, 4, 1, 1]), 8), 6), round(efficiency(np.array([4, 4, 1, 1])), 6)
     (0.502317, 0.753475)
 
     """
-    if size is None:
-        size = int(np.count_nonzero(counts))
-    return None if size < 2 or not counts.any() else renyi_entropy(counts, alpha) / math.log2(size)
+    if n_types is None:
+        n_types = int(np.count_nonzero(counts))
+    return None if n_types < 2 or not counts.any() else renyi_entropy(counts, alpha) / math.log2(n_types)
 
 
 def percentile_mass(counts: NDArray[np.int64], start: float = MASS_FROM, end: float = MASS_TO) -> float | None:

@@ -192,16 +192,16 @@ class CorpusResult:
         values["digits_precision"] = metrics.ratio(sums["right_cuts"], sums["number_cuts"])
         values["digits_recall"] = metrics.ratio(sums["right_cuts"], sums["aligned_ideal"])
         values |= {
-            "renyi_efficiency": metrics.efficiency(counts, vocab.size, settings.alpha),
+            "renyi_efficiency": metrics.efficiency(counts, vocab.vocab_size, settings.alpha),
             "renyi_efficiency_observed": metrics.efficiency(counts, None, settings.alpha),
             "tokenization_scorer": metrics.efficiency(counts, None, metrics.SCORER_ALPHA),
-            "shannon_efficiency": metrics.efficiency(counts, vocab.size, 1),
+            "shannon_efficiency": metrics.efficiency(counts, vocab.vocab_size, 1),
             "shannon_efficiency_observed": metrics.efficiency(counts, None, 1),
             "shannon_entropy": metrics.renyi_entropy(counts, 1),
             "percentile_mass": metrics.percentile_mass(counts),
             "used_tokens": int(np.count_nonzero(counts)),
-            "utilisation": metrics.ratio(int(np.count_nonzero(counts)), vocab.size),
-            "rare_tokens": int(vocab.size - np.count_nonzero(counts >= settings.rare)),
+            "utilisation": metrics.ratio(int(np.count_nonzero(counts)), vocab.vocab_size),
+            "rare_tokens": int(vocab.vocab_size - np.count_nonzero(counts >= settings.rare)),
         }
         values |= vocab.shapes.measure_text(counts)
         values["frequency_by_rank"] = [list(row) for row in metrics.frequency_by_rank(counts)]
@@ -269,7 +269,7 @@ class MeasuredVocabulary:
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.size = adapter.vocab_size
+        self.vocab_size = adapter.vocab_size
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -326,7 +326,7 @@ class TokenizerResult:
             compute_resampled = partial(resampled_sums.get_sums, index)
             results.append(
                 CorpusResult(
-                    name, tally.counts, column_sums, tally.sums.documents, compute_resampled, self.vocab, settings
+                    name, tally.counts, column_sums, tally.sums.n_documents, compute_resampled, self.vocab, settings
                 )
             )
         counts = np.sum([result.counts for result in results], axis=0)
@@ -360,7 +360,7 @@ class TokenizerResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics by name, not rounded; those of each corpus under "corpora"."""
-        values: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.size}
+        values: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.vocab_size}
         values |= self.total.to_dict()
         values |= self.vocab.reachability.to_dict()
         values |= self.vocab.shapes.to_dict()

@@ -44,13 +44,13 @@ class DocumentSums:
     """Rows of sums, one for each group of consecutive documents.
 
     Attributes:
-        size: the number of documents in a group; the last one may have fewer.
-        documents: the number of documents.
+        documents_per_row: the number of documents in a group; the last one may have fewer.
+        n_documents: the number of documents.
 
-    >>> groups = DocumentSums(1, min_sums=2)
+    >>> sums = DocumentSums(1, min_sums=2)
     >>> for value in range(6):
-    ...     groups.add(np.array([[value]]))
-    >>> groups.size, groups.to_array().tolist(), groups.documents
+    ...     sums.add(np.array([[value]]))
+    >>> sums.documents_per_row, sums.to_array().tolist(), sums.n_documents
     (2, [[1.0], [5.0], [9.0]], 6)
 
     """
@@ -60,32 +60,32 @@ class DocumentSums:
         self._n_rows = 0  # rows that are complete
         self._open_row = np.zeros(columns)  # of the group that is not complete
         self._n_open = 0  # its documents
-        self.size, self.documents = 1, 0
+        self.documents_per_row, self.n_documents = 1, 0
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add documents in order, one row each."""
-        self.documents += len(rows)
+        self.n_documents += len(rows)
         start = 0
         while start < len(rows):
             if self._n_rows == len(self._rows):
                 self._rows[: self._n_rows // 2] = self._rows[0::2] + self._rows[1::2]
                 self._n_rows //= 2
-                self.size *= 2
-            n_groups = 0 if self._n_open else (len(rows) - start) // self.size
+                self.documents_per_row *= 2
+            n_groups = 0 if self._n_open else (len(rows) - start) // self.documents_per_row
             if n_groups:  # groups that are complete
                 n_groups = min(n_groups, len(self._rows) - self._n_rows)
-                n_documents = n_groups * self.size
-                sums = rows[start : start + n_documents].reshape(n_groups, self.size, -1).sum(axis=1)
+                n_added = n_groups * self.documents_per_row
+                sums = rows[start : start + n_added].reshape(n_groups, self.documents_per_row, -1).sum(axis=1)
                 self._rows[self._n_rows : self._n_rows + n_groups] = sums
                 self._n_rows += n_groups
             else:
-                n_documents = min(self.size - self._n_open, len(rows) - start)
-                self._open_row += rows[start : start + n_documents].sum(axis=0)
-                self._n_open += n_documents
-                if self._n_open == self.size:
+                n_added = min(self.documents_per_row - self._n_open, len(rows) - start)
+                self._open_row += rows[start : start + n_added].sum(axis=0)
+                self._n_open += n_added
+                if self._n_open == self.documents_per_row:
                     self._rows[self._n_rows], self._open_row[:], self._n_open = self._open_row, 0, 0
                     self._n_rows += 1
-            start += n_documents
+            start += n_added
 
     def to_array(self) -> NDArray[np.float64]:
         """Return the sums of the groups; float64, shape (n, columns)."""
@@ -114,7 +114,7 @@ class _BlockSums:
     rows: list[NDArray[np.float64]]
     begins_document: bool
     ends_document: bool
-    size: int
+    n_bytes: int
 
 
 def tally_corpus(
@@ -156,7 +156,7 @@ def tally_corpus(
     with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
         for block in _order_blocks(map_blocks(tally_part, _number_blocks(blocks), threads)):
             open_rows = _add_block(sums, block, open_rows)
-            advance(block.size)
+            advance(block.n_bytes)
     if open_rows is not None:
         for document_sums, row in zip(sums, open_rows, strict=True):
             document_sums.add(row)
@@ -256,14 +256,16 @@ def _tally_reader(
     """Encode and tally the next blocks of a file; (index, sums) of each, counted from `first_index`."""
     tallies, memory = thread_tallies.get_for_thread()
     blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS_PER_CALL)
-    return [(first_index + index, _BlockSums(rows, begins, ends, size)) for index, begins, ends, size, rows in blocks]
+    return [
+        (first_index + index, _BlockSums(rows, begins, ends, n_bytes)) for index, begins, ends, n_bytes, rows in blocks
+    ]
 
 
 def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], thread_tallies: _ThreadTallies) -> _BlockSums:
     """Encode and tally a list of texts."""
     tallies, memory = thread_tallies.get_for_thread()
-    size, rows = tally_texts(texts, memory, adapters, tallies)
-    return _BlockSums([np.concatenate(parts) for parts in rows], True, True, size)
+    n_bytes, rows = tally_texts(texts, memory, adapters, tallies)
+    return _BlockSums([np.concatenate(parts) for parts in rows], True, True, n_bytes)
 
 
 def _tally_documents(

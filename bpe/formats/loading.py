@@ -42,6 +42,7 @@ from bpe.formats.signatures import (
 if TYPE_CHECKING:
     from bpe.vocab.spec import TokenizerSpec
 
+#: The files of a folder: name → content.
 Files = Mapping[str, bytes]
 
 
@@ -50,8 +51,8 @@ class Format(NamedTuple):
 
     Attributes:
         name: the name, for `format=`.
-        files: what it consists of, for messages.
-        names: what its files in a folder are called, `*` for any characters; empty if they have no fixed names.
+        description: what files it has, for messages.
+        name_patterns: what its files in a folder are called, `*` for any characters; empty if any name is possible.
         is_folder: whether it is several files: a dict from names to contents.
         is_writable: whether the module has `write`: spec → content.
         reader: the function of the module that reads the content, without any further setting.
@@ -59,8 +60,8 @@ class Format(NamedTuple):
     """
 
     name: str
-    files: str
-    names: tuple[str, ...] = ()
+    description: str
+    name_patterns: tuple[str, ...] = ()
     is_folder: bool = False
     is_writable: bool = True
     reader: str = "read"
@@ -211,8 +212,8 @@ def _explain_unknown(data: bytes, name: str) -> str:
         return "it is gzip data that is neither a rank file nor CLIP's list; decompress it"
     if data.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
-    known_files = ", ".join(format_.files for format_ in FORMATS.values())
-    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known_files}"
+    known_formats = ", ".join(format_.description for format_ in FORMATS.values())
+    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known_formats}"
 
 
 def _has_vocab_and_merges(folder: Path) -> bool:
@@ -234,7 +235,7 @@ def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     if TEKKEN_JSON in names:
         return "tekken", [TEKKEN_JSON]
     if {VOCAB_JSON, MERGES_TXT} <= set(names):
-        return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
+        return "vocab-merges", [name for name in FORMATS["vocab-merges"].name_patterns if name in names]
     ranks = find_rank_file(names)
     if ranks is not None:
         if CONFIG_JSON in names:
@@ -250,15 +251,15 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
     from bpe.base.utf8 import read_file
 
     names = _list_files(folder)
-    format_name, files = _choose_files(folder, names, requested_format)
-    contents = {file: read_file(folder / file) for file in files}
+    format_name, chosen_names = _choose_files(folder, names, requested_format)
+    contents = {name: read_file(folder / name) for name in chosen_names}
     format_name, contents = _correct_by_content(format_name, contents, folder, names)
     format_ = FORMATS[format_name]
     if format_.is_folder:
         with with_path(folder):
             return format_.read(contents)
     data = next(iter(contents.values()))
-    with with_path(folder / files[0]):
+    with with_path(folder / chosen_names[0]):
         spec = format_.read(data)
     if format_name not in ("huggingface", "sentencepiece"):
         return spec
@@ -278,11 +279,12 @@ def _choose_files(folder: Path, names: list[str], requested_format: Format | Non
         message = "%s has a %s and a %s; the first is read: format='tekken' reads the other"
         get_log().warning(message, folder, TOKENIZER_JSON, TEKKEN_JSON)
     if requested_format is not None:
-        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested_format.names)]
+        patterns = requested_format.name_patterns
+        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
     detected = detect_folder_format(names)
     if detected is None or (requested_format is not None and requested_format.name != detected[0]):
         expected = "; ".join(
-            format_.files for format_ in (FORMATS.values() if requested_format is None else [requested_format])
+            format_.description for format_ in (FORMATS.values() if requested_format is None else [requested_format])
         )
         reason = f"the folder has no tokenizer; it must have one of these: {expected}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))

@@ -88,7 +88,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
             fix = f", or another format: {' or '.join(formats)}" if formats else ""
             raise ValueError(
                 f"path is {os.fspath(path)!r}, the name of {description}, but the format to write is {format_.name}, "
-                f"{format_.files}; give another name{fix}"
+                f"{format_.description}; give another name{fix}"
             )
     if format_.name == "huggingface" and not Path(path).is_dir():
         _check_json_name(path)

@@ -59,20 +59,20 @@ def read(data: bytes) -> TokenizerSpec:
     n_special = read_field(
         config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL_TOKENS)
     )
-    size = read_field(config, "config", "default_vocab_size", _read_count)
+    vocab_size = read_field(config, "config", "default_vocab_size", _read_count)
     entries: list[Any] = read_field(value, "the file", "vocab", list)
-    if not n_special < size <= len(entries) + n_special:
-        sizes = f"{pluralize(len(entries), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
+    if not n_special < vocab_size <= len(entries) + n_special:
+        counts = f"{pluralize(len(entries), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
         rule = "it must be at most their sum, and more than the special tokens"
-        refuse("config.default_vocab_size", size, f"there are {sizes}", rule)
-    tokens = _read_tokens(entries[: size - n_special])
+        refuse("config.default_vocab_size", vocab_size, f"there are {counts}", rule)
+    tokens = _read_tokens(entries[: vocab_size - n_special])
     blob, offsets = b"".join(tokens), compute_offsets(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
         seen_tokens: set[bytes] = set()
         repeated_token = next(token for token in tokens if token in seen_tokens or seen_tokens.add(token))  # type: ignore[func-returns-value]
         raise FormatError(f"token {short_repr(repeated_token)} is given twice; each must be unique", where="vocab")
-    ids = np.arange(n_special, size, dtype=np.int32)
+    ids = np.arange(n_special, vocab_size, dtype=np.int32)
     special_ids = _read_special_tokens(value, n_special)
     with errors_at("config.pattern"):
         pretokenizer = tiktoken.parse_pattern(pattern)

@@ -42,8 +42,8 @@ from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, Vocabulary
 #: The SHA-256 of each of OpenAI's rank files, uncompressed → its pattern and special tokens in `tiktoken`. Where two
 #: encodings share a file, the one that has the file's name.
 PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
-    FILES[f"{name}.tiktoken"].sha256: (each.pattern, each.special_tokens)
-    for name, each in ENCODINGS.items()
+    FILES[f"{name}.tiktoken"].sha256: (encoding.pattern, encoding.special_tokens)
+    for name, encoding in ENCODINGS.items()
     if f"{name}.tiktoken" in FILES
 }
 

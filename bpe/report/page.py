@@ -246,9 +246,9 @@ class Usage:
         return metrics_by_name
 
     @staticmethod
-    def _make_metrics(size: int, tokens: int) -> dict[str, Any]:
-        ratio = {"bytes_per_token": size / tokens} if tokens else {}
-        return {"tokens": tokens, "bytes": size, **ratio}
+    def _make_metrics(n_bytes: int, n_tokens: int) -> dict[str, Any]:
+        ratio = {"bytes_per_token": n_bytes / n_tokens} if n_tokens else {}
+        return {"tokens": n_tokens, "bytes": n_bytes, **ratio}
 
 
 def _find_corpus(metrics: Metrics, text_name: str, n_texts: int) -> Metrics:
@@ -364,9 +364,9 @@ def _draw_charts(
         cut_beginning(b"\n".join(_take_documents(documents, share)), share) for documents in documents_by_text.values()
     )
     if sample.strip() and native_tokenizers:
-        sizes = {name: measure_compression(tokenizer, sample) for name, tokenizer in native_tokenizers.items()}
+        ratios_by_size = {name: measure_compression(tokenizer, sample) for name, tokenizer in native_tokenizers.items()}
         title = "Compression by vocabulary size, by truncation"
-        figures.append(draw_line_chart(title, sizes, ("vocabulary size", "bytes per token"), log_x=True))
+        figures.append(draw_line_chart(title, ratios_by_size, ("vocabulary size", "bytes per token"), log_x=True))
     curves = {
         name: [(merges, ratio) for merges, _, ratio in tokenizer.spec.training.curve]
         for name, tokenizer in native_tokenizers.items()

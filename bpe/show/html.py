@@ -80,7 +80,7 @@ def format_tokens(tokens: Sequence[DrawnToken], *, ids: bool = False) -> str:
         tokens: the tokens.
         ids: give each its id as `data-i`, for the report's script.
 
-    >>> print(format_tokens([Token(b"<b>", 3, 0)]))
+    >>> print(format_tokens([DrawnToken(b"<b>", 3, 0)]))
     <span class="c0" title="id 3 · 3 bytes: 3c 62 3e · rank 0">&lt;b&gt;</span>
     """
     spans = []
@@ -103,7 +103,7 @@ def format_piece(piece: Piece) -> str:
 def describe_token(token: DrawnToken, pieces: Sequence[Piece] = ()) -> str:
     """Describe a token's id, bytes and rank on one line, and the characters that it has parts of.
 
-    >>> describe_token(Token(b" the", 262, 6))
+    >>> describe_token(DrawnToken(b" the", 262, 6))
     'id 262 · 4 bytes: 20 74 68 65 · rank 6'
     """
     n = len(token.data)

@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from source_files import COLUMNS, joined, jsonl, packed, read, use_small_blocks, write, write_columns
+from source_files import (
+    COLUMNS,
+    join_blocks,
+    make_jsonl,
+    read,
+    use_small_blocks,
+    write,
+    write_columns,
+    write_compressed,
+)
 
 import bpe
 from bpe.corpus import jsonl as jsonl_module
@@ -83,7 +92,7 @@ def test_bad_json_lines(
 ) -> None:
     if not fast:
         monkeypatch.setattr("bpe.corpus.jsonl.make_field_path", read_no_field)
-    path = packed(tmp_path / f"a.jsonl{ending}", b'{"text": "low"}\n\n%s\n{"text": "lower"}\n%s' % (bad, bad))
+    path = write_compressed(tmp_path / f"a.jsonl{ending}", b'{"text": "low"}\n\n%s\n{"text": "lower"}\n%s' % (bad, bad))
     with pytest.raises(
         bpe.FormatError, match=rf'a\.jsonl{ending}, line 3: {BAD_LINES[bad]}.*; correct it, .*on_error="skip"'
     ):
@@ -196,7 +205,7 @@ def test_blank_lines_take_no_memory(tmp_path: Path) -> None:
 def test_a_line_of_100_mb(tmp_path: Path) -> None:
     """Time is linear, and memory twice the line: what is read, and its text."""
     text = "low lower " * 10_000_000
-    (tmp_path / "a.jsonl").write_bytes(jsonl(["before", text, "after"]))
+    (tmp_path / "a.jsonl").write_bytes(make_jsonl(["before", text, "after"]))
     del text
     tracemalloc.start()
     try:
@@ -390,7 +399,7 @@ def test_blank_lines_before_the_header_of_any_number(
     ending: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "MAX_READ", size)
-    path = packed(tmp_path / f"a.csv{ending}", b"\n" * (2 * size + 3) + b"\r\ntext\nlow\n\nlower\n")
+    path = write_compressed(tmp_path / f"a.csv{ending}", b"\n" * (2 * size + 3) + b"\r\ntext\nlow\n\nlower\n")
     for on_error in ("raise", "skip"):
         sources = bpe.Sources(path, on_error=on_error)
         assert (list(sources.documents()), sources.skipped) == ([b"low", b"lower"], 0)
@@ -520,7 +529,7 @@ def test_columns_that_are_not_utf8(ending: str, tmp_path: Path) -> None:
         ):
             call(path)
     assert read(bpe.Sources(path, encoding_errors="replace")) == [row.decode("utf-8", "replace") for row in rows]
-    assert joined(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1)) == rows
+    assert join_blocks(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1)) == rows
     skipping = bpe.Sources(path, on_error="skip")
     assert (read(skipping), skipping.skipped) == (["low", "ok"], 3)
 

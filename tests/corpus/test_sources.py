@@ -17,7 +17,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_files import COLUMNS, PACKERS, joined, jsonl, packed, read, use_small_blocks, write, write_columns, zstd
+from source_files import (
+    COLUMNS,
+    PACKERS,
+    join_blocks,
+    make_jsonl,
+    read,
+    use_small_blocks,
+    write,
+    write_columns,
+    write_compressed,
+    zstd,
+)
 from strategies import examples
 
 import bpe
@@ -72,11 +83,11 @@ def test_all_formats_in_one_call(threads: int, small: None, tmp_path: Path) -> N
 
 
 def test_the_argument_format_overrides_the_name(tmp_path: Path) -> None:
-    table = packed(tmp_path / "a.csv", b"text,x\nlow,1\n")
+    table = write_compressed(tmp_path / "a.csv", b"text,x\nlow,1\n")
     assert read(bpe.Sources(table)) == ["low"]
     assert read(bpe.Sources(table, format="text")) == ["text,x\nlow,1\n"]
     assert read(bpe.Sources(table, format="text", per_line=True)) == ["text,x\n", "low,1\n"]
-    records = packed(tmp_path / "c4.json.gz", jsonl(["low", "b"]))
+    records = write_compressed(tmp_path / "c4.json.gz", make_jsonl(["low", "b"]))
     assert read(bpe.Sources(records, format="jsonl")) == ["low", "b"]
     columns = write_columns(tmp_path / "part-0", ["a", "b"])
     assert read(bpe.Sources(columns, format="arrow")) == ["a", "b"]
@@ -90,7 +101,7 @@ def test_compression_is_recognized_by_content(tmp_path: Path) -> None:
         path.write_bytes(pack(b"low lower"))
         assert read(bpe.Sources(path)) == ["low lower"]
         if name:
-            assert b"low lower" not in joined(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1))
+            assert b"low lower" not in join_blocks(bpe.Sources(path, encoding_errors="bytes").blocks(None, 1))
     path.rename(tmp_path / "x.gz")
     with pytest.raises(bpe.FormatError, match=r"x\.gz: its name says that it is gzip data, but it is zstd data"):
         bpe.Sources(tmp_path / "x.gz")
@@ -221,7 +232,7 @@ def test_a_separator_may_end_documents(
                 if whole
                 else make_safe_end_finder(any_position, [separator.encode()])
             )
-            assert joined(given_sources.blocks(cut, 1)) == [document.encode() for document in expected]
+            assert join_blocks(given_sources.blocks(cut, 1)) == [document.encode() for document in expected]
 
 
 def any_position(text: memoryview, low: int) -> int:
@@ -259,7 +270,7 @@ def test_empty_files(tmp_path: Path) -> None:
         assert read(bpe.Sources(tmp_path / name, **options)) == expected  # type: ignore[arg-type]
         tok = bpe.train(texts=["low"], vocab_size=256)
         assert tok.encode_files(bpe.Sources(tmp_path / name, **options)).to_list() == [[] for _ in expected]  # type: ignore[arg-type]
-    assert read(bpe.Sources(packed(tmp_path / "b.jsonl.zst", b""))) == []
+    assert read(bpe.Sources(write_compressed(tmp_path / "b.jsonl.zst", b""))) == []
     assert read(bpe.Sources(write_columns(tmp_path / "c.parquet", []))) == []
 
 
@@ -440,17 +451,17 @@ def test_reading_goes_on_from_any_position(
         patch.setattr("bpe.corpus.blocks.BLOCK", size)
         patch.setattr(parquet, "BATCH_BYTES", size * 10)
         blocks = list(given_sources.blocks(cut, 1))
-        whole, before = joined(blocks, release=False), 0
+        whole, before = join_blocks(blocks, release=False), 0
         for block in blocks:
             begun = len(block.find_documents(keep_empty=True)[0]) - (not block.begins_document)
             if block.begins_document:
                 for more in {0, 1, begun - 1, begun} & set(range(begun + 1)):
                     at = Position(block.file_index, block.resume_offset, block.documents_to_skip + more)
                     rest = given_sources.blocks(cut, 1, start=at)
-                    assert joined(rest) == whole[before + more :], (at, whole)
+                    assert join_blocks(rest) == whole[before + more :], (at, whole)
             before += begun
         assert before == len(whole)
-        assert joined(given_sources.blocks(cut, 1, start=Position(len(paths), 0))) == []
+        assert join_blocks(given_sources.blocks(cut, 1, start=Position(len(paths), 0))) == []
 
 
 def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,7 +530,7 @@ def test_parts_in_order_are_the_whole(
             copied = pickle.loads(pickle.dumps(part))
             assert (read(copied), copied.plan()) == (read(part), part.plan())
             for block in list(part.blocks(make_document_end_finder(whole.separators, keep), 1)):
-                assert joined(part.blocks(None, 1, start=block.resume_position))
+                assert join_blocks(part.blocks(None, 1, start=block.resume_position))
 
 
 def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,7 +559,7 @@ def test_large_files_have_several_units(tmp_path: Path, monkeypatch: pytest.Monk
 def test_errors_in_a_part_name_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "UNIT_BYTES", 1000)
     path = tmp_path / "a.jsonl"
-    path.write_bytes(jsonl([f"document {number}" for number in range(200)]) + b"{}\n")
+    path.write_bytes(make_jsonl([f"document {number}" for number in range(200)]) + b"{}\n")
     part = bpe.Sources(path).part(2, 3)
     assert part.units()[0].start > 0
     with pytest.raises(bpe.FormatError, match=r"a\.jsonl, line 201: there is no field 'text'"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from decoded import TEXT, byte_model, marked, with_steps
+from decoded import TEXT, make_byte_model, make_with_mark, make_with_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -52,7 +52,7 @@ def test_short_calls_decode_as_all_others(ids: list[Any], kind: Any) -> None:
             given_ids.flags.writeable = False
     elif kind is tuple:
         given_ids = tuple(ids)
-    for tok in (byte_model(), marked(True), marked(False)):
+    for tok in (make_byte_model(), make_with_mark(True), make_with_mark(False)):
         for method in (bpe.Tokenizer.decode, bpe.Tokenizer.decode_bytes):
             assert outcome(method, tok, given_ids) == outcome(inspect.unwrap(method), tok, given_ids)
 
@@ -69,7 +69,7 @@ def test_lists_of_any_length_decode_alike(n: int) -> None:
 
 
 def test_short_calls_take_all_arguments() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     ids = tok.encode("é<|end|>", allowed_special="all").tolist()
     assert tok.decode(ids=ids) == tok.decode(ids, "strict") == tok.decode(ids, errors="strict") == "é<|end|>"
     assert tok.decode(ids, skip_special=True) == "é"
@@ -91,7 +91,7 @@ def test_short_calls_take_all_arguments() -> None:
 @examples(150)
 @given(text=st.text(max_size=40) | st.lists(st.sampled_from(list(TEXT))).map("".join))
 def test_text_round_trips(text: str) -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     ids = tok.encode(text)
     for same in (
         ids,
@@ -110,7 +110,7 @@ def test_text_round_trips(text: str) -> None:
 @settings(max_examples=200)
 @given(data=st.binary(max_size=60))
 def test_bytes_round_trip(data: bytes) -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     assert tok.decode_bytes(tok.encode(data)) == data
     assert tok.decode(tok.encode(data)) == data.decode("utf-8", "replace")
 
@@ -119,7 +119,7 @@ def test_bytes_round_trip(data: bytes) -> None:
 @given(ids=st.lists(st.integers(0, 316), max_size=20))
 def test_any_ids_decode_to_the_bytes_of_their_tokens(ids: list[int]) -> None:
     """Ids in any order decode to the concatenated bytes of their tokens."""
-    tok = byte_model()
+    tok = make_byte_model()
     assert tok.vocab_size == 317
     data = b"".join(map(tok.token_bytes, ids))
     assert tok.decode_bytes(ids) == data
@@ -128,7 +128,7 @@ def test_any_ids_decode_to_the_bytes_of_their_tokens(ids: list[int]) -> None:
 
 
 def test_invalid_utf8_is_handled_by_the_errors_argument() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     ids = tok.encode(b"a\xff\xe3b").tolist()
     assert tok.decode(ids) == tok.decode(ids, errors="replace") == "a\ufffd\ufffdb"
     assert tok.decode(ids, errors="ignore") == "ab"
@@ -139,7 +139,7 @@ def test_invalid_utf8_is_handled_by_the_errors_argument() -> None:
 
 
 def test_special_tokens_decode_to_their_names() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     ids = tok.encode("low<|end|>low", allowed_special="all")
     assert tok.special_tokens["<|end|>"] in ids
     assert tok.decode(ids) == "low<|end|>low"
@@ -147,7 +147,7 @@ def test_special_tokens_decode_to_their_names() -> None:
 
 
 def test_decoding_no_ids() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     for ids in ([], (), np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)):
         assert tok.decode(ids) == ""
         assert tok.decode_bytes(ids) == b""
@@ -157,7 +157,7 @@ def test_decoding_no_ids() -> None:
 
 
 def test_batches() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     texts = [TEXT, "", "low", "😊"]
     batch = tok.encode_batch(texts)
     assert tok.decode_batch(batch) == texts
@@ -168,7 +168,7 @@ def test_batches() -> None:
 
 
 def test_slices_and_strides() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     ids = tok.encode("a1b2c3")
     assert tok.decode(np.repeat(ids, 2)[::2]) == "a1b2c3"
     assert tok.decode(ids[::-1]) == "3c2b1a"
@@ -183,7 +183,7 @@ def test_slices_and_strides() -> None:
 @pytest.mark.parametrize("model", ["char", "byte"])
 @pytest.mark.parametrize("glued", [False, True])
 def test_end_of_word_marks_decode_to_spaces(glued: bool, model: str) -> None:
-    tok = marked(glued, model)
+    tok = make_with_mark(glued, model)
     for text in ("low", "low lower", "the 영화를 é 猫 low", ""):
         assert tok.decode(tok.encode(text)) == text
         assert tok.decode(tok.encode(f"  {text}\n ")) == text
@@ -198,7 +198,7 @@ def test_end_of_word_marks_decode_to_spaces(glued: bool, model: str) -> None:
 @pytest.mark.parametrize("normalizer", [None, "lower"])
 def test_every_token_is_decoded_by_itself(glued: bool, normalizer: str | None) -> None:
     """With marks, and names that the normalizer changes: as a loop over the tokens finds."""
-    spec, flags = marked(glued).spec, {"<|end|>": frozenset({"normalized"})}
+    spec, flags = make_with_mark(glued).spec, {"<|end|>": frozenset({"normalized"})}
     names = {"<|end|>": spec.special_tokens["<|end|>"], "<UNK>": find_unk_id(spec)}
     made = [(names["<UNK>"], b"<UNK>"), (names["<|end|>"], b"<|end|>")]
     spec = replace(
@@ -220,7 +220,7 @@ def test_every_token_is_decoded_by_itself(glued: bool, normalizer: str | None) -
 
 
 def test_a_single_mark_decodes_to_nothing() -> None:
-    tok = marked(False)
+    tok = make_with_mark(False)
     mark = tok.token_id("</w>")
     assert tok.decode([mark]) == ""
     assert tok.decode([mark, mark]) == " "
@@ -228,7 +228,7 @@ def test_a_single_mark_decodes_to_nothing() -> None:
 
 
 def test_the_unknown_token_decodes_to_its_name() -> None:
-    tok = marked(False)
+    tok = make_with_mark(False)
     assert tok.decode(tok.encode("low zow")) == "low <unk>ow"
 
 
@@ -243,7 +243,7 @@ def test_a_model_without_marks_loses_white_space() -> None:
 @examples(120)
 @given(ids=st.lists(st.integers(0, 316), max_size=25), cuts=st.lists(st.integers(0, 25), max_size=4))
 def test_incremental_decoding_gives_the_same_text(ids: list[int], cuts: list[int]) -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     decoder = tok.decoder()
     assert "".join([*(decoder.push(number) for number in ids), decoder.flush()]) == tok.decode(ids)
     bounds = sorted({0, len(ids), *(cut for cut in cuts if cut <= len(ids))})
@@ -269,7 +269,7 @@ def test_push_returns_only_complete_characters() -> None:
 
 def test_pushed_text_is_always_a_prefix_of_the_text() -> None:
     """No character is ever returned in part."""
-    tok = byte_model()
+    tok = make_byte_model()
     decoder, text = tok.decoder(), ""
     for number in tok.encode(TEXT).tolist():
         text += decoder.push(number)
@@ -279,7 +279,7 @@ def test_pushed_text_is_always_a_prefix_of_the_text() -> None:
 
 @pytest.mark.parametrize("glued", [False, True])
 def test_incremental_decoding_of_end_of_word_marks(glued: bool) -> None:
-    tok = marked(glued)
+    tok = make_with_mark(glued)
     random_ = random.Random(1)
     words = TEXT.split()
     for _ in range(100):
@@ -291,7 +291,7 @@ def test_incremental_decoding_of_end_of_word_marks(glued: bool) -> None:
 
 
 def test_decoders_are_independent() -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     first, second = tok.decoder(), tok.decoder()
     ids = tok.encode(b"\xe7").tolist()
     assert first.push(ids) == ""
@@ -300,7 +300,14 @@ def test_decoders_are_independent() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [byte_model, lambda: marked(True), lambda: marked(False), with_steps, lambda: with_steps("bytes")]
+    "make",
+    [
+        make_byte_model,
+        lambda: make_with_mark(True),
+        lambda: make_with_mark(False),
+        make_with_steps,
+        lambda: make_with_steps("bytes"),
+    ],
 )
 def test_a_copied_decoder_goes_on_from_the_same_state(make: Callable[[], bpe.Tokenizer]) -> None:
     tok, random_ = make(), random.Random(5)
@@ -367,7 +374,7 @@ def test_a_refused_id_does_not_change_the_decoder() -> None:
     ],
 )
 def test_invalid_ids_are_refused(ids: Any, error: type[Exception], message: str) -> None:
-    tok = byte_model()
+    tok = make_byte_model()
     with pytest.raises(error, match=message):
         tok.decode(ids)
     with pytest.raises(error, match=message):
@@ -381,7 +388,7 @@ def test_invalid_ids_are_refused(ids: Any, error: type[Exception], message: str)
 
 def test_ragged_lists_are_refused() -> None:
     with pytest.raises((TypeError, ValueError), match=r"ids|inhomogeneous"):
-        byte_model().decode([[1], [2, 3]])  # type: ignore[list-item]
+        make_byte_model().decode([[1], [2, 3]])  # type: ignore[list-item]
 
 
 def test_gaps_between_ids(tmp_path: Any) -> None:

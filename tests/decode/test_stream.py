@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from decoded import TEXT, byte_model, marked, with_steps
+from decoded import TEXT, make_byte_model, make_with_mark, make_with_steps
 
 import bpe
 from bpe.decode import IncrementalDecoder
@@ -46,16 +46,16 @@ def with_llama_steps(*, by_character: bool = False, suffix: str = "") -> bpe.Tok
 
 
 def with_special_tokens() -> bpe.Tokenizer:
-    return byte_model().with_tokens(special=["<s>", "é</s>"], added=["C++"])
+    return make_byte_model().with_tokens(special=["<s>", "é</s>"], added=["C++"])
 
 
 STREAM_SHAPES = {
-    "bytes": byte_model,
+    "bytes": make_byte_model,
     "special tokens": with_special_tokens,
-    "mark": lambda: marked(True),
-    "mark as symbol": lambda: marked(False),
-    "strips at both ends": with_steps,
-    "strips and bytes": lambda: with_steps("bytes"),
+    "mark": lambda: make_with_mark(True),
+    "mark as symbol": lambda: make_with_mark(False),
+    "strips at both ends": make_with_steps,
+    "strips and bytes": lambda: make_with_steps("bytes"),
     "llama": with_llama_steps,
     "llama by character": lambda: with_llama_steps(by_character=True),
     "suffix": lambda: with_llama_steps(suffix="e"),
@@ -113,7 +113,7 @@ def test_a_decoder_after_a_prompt_is_as_if_the_prompt_were_pushed(
 
 
 def test_a_prompt_is_not_decoded_as_a_whole() -> None:
-    for tok in (byte_model(), with_llama_steps()):
+    for tok in (make_byte_model(), with_llama_steps()):
         prompt = tok.encode("Hello there " * 4).tolist()
         decoder = tok.decoder(prompt=[*prompt[:9], *[10**6] * 5000, *prompt])  # no ids of the vocabulary
         with pytest.raises(ValueError, match=f"token id 999999 at position {2 * len(prompt) + 5000 - len(prompt[9:])}"):
@@ -124,7 +124,7 @@ def test_a_prompt_is_not_decoded_as_a_whole() -> None:
 
 
 def test_refused_ids_change_no_decoder() -> None:
-    for tok in (byte_model(), with_llama_steps()):
+    for tok in (make_byte_model(), with_llama_steps()):
         begun = tok.encode("é").tolist()[0]
         decoders = [tok.decoder(), tok.decoder(skip_invalid=True)]
         for decoder in decoders:
@@ -152,9 +152,9 @@ def test_one_call_for_many_decoders() -> None:
         ids = [random_.randrange(size) for _, _, size in streams]
         expected = [decoder.push(token_id) for (decoder, _, _), token_id in zip(streams, ids, strict=True)]
         assert IncrementalDecoder.push_batch([decoder for _, decoder, _ in streams], ids) == expected
-    byte_streams = [byte_model().decoder() for _ in range(3)]
+    byte_streams = [make_byte_model().decoder() for _ in range(3)]
     assert IncrementalDecoder.push_batch(byte_streams, np.array([65, 66, 67])) == [
-        byte_model().decoder().push(token_id) for token_id in (65, 66, 67)
+        make_byte_model().decoder().push(token_id) for token_id in (65, 66, 67)
     ]
     assert IncrementalDecoder.push_batch([], []) == []
 
@@ -169,8 +169,11 @@ def test_a_token_that_is_longer_than_the_kernel_joins() -> None:
 
 
 def test_steps_take_what_lists_of_ids_take() -> None:
-    decoder = byte_model().decoder()
-    assert decoder.steps([byte_model().spec.vocabulary.id_of_token[b"l"], True]) == ["l", byte_model().decode([1])]
+    decoder = make_byte_model().decoder()
+    assert decoder.steps([make_byte_model().spec.vocabulary.id_of_token[b"l"], True]) == [
+        "l",
+        make_byte_model().decode([1]),
+    ]
 
 
 def test_copies_of_a_subclass_keep_their_class_and_attributes() -> None:
@@ -179,10 +182,10 @@ def test_copies_of_a_subclass_keep_their_class_and_attributes() -> None:
 
     globals()["Counting"] = Counting  # for pickle
     Counting.__qualname__ = "Counting"
-    plain = byte_model().decoder()
+    plain = make_byte_model().decoder()
     decoder = Counting(plain._tokens)
     decoder.n_calls = 3  # type: ignore[attr-defined]
-    decoder.push([byte_model().spec.vocabulary.id_of_token[b"\xe7"]])
+    decoder.push([make_byte_model().spec.vocabulary.id_of_token[b"\xe7"]])
     for copied in (copy.copy(decoder), copy.deepcopy(decoder), pickle.loads(pickle.dumps(decoder))):
         assert type(copied) is Counting
         assert vars(copied)["n_calls"] == 3

@@ -339,11 +339,12 @@ def test_groups_keep_the_sums_and_bound_the_rows() -> None:
             by_one.add(row[None])
         for start in range(0, n, 13):
             by_13.add(rows[start : start + 13])
-        assert at_once.documents == n
+        assert at_once.n_documents == n
         for sums in (at_once, by_one, by_13):
-            assert sums.size == at_once.size
+            assert sums.documents_per_row == at_once.documents_per_row
             assert len(sums.to_array()) <= 9
-            expected = [rows[start : start + sums.size].sum(axis=0) for start in range(0, n, sums.size)]
+            per_row = sums.documents_per_row
+            expected = [rows[start : start + per_row].sum(axis=0) for start in range(0, n, per_row)]
             assert sums.to_array().tolist() == [row.tolist() for row in expected]
 
 

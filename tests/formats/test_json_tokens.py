@@ -16,7 +16,7 @@ from bpe.formats import _json_tokens
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, NeedsParserError, split_off_lists
 from bpe.formats.huggingface.spelling import build_letter_table
-from bpe.formats.huggingface.whole_file import _build
+from bpe.formats.huggingface.tokenizer_json import _build
 from bpe.formats.schema import parse_json
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY

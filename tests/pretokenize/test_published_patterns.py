@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 import pytest
 import regex
-from characters import spans_by_regex
+from characters import find_spans_by_regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import CL100K, CLIP, GPT2, O200K
@@ -60,7 +60,7 @@ def assert_same(name: str, data: bytes) -> None:
     """The scanner's spans equal the regular expression's."""
     pretokenizer = pretokenizer_of(name)
     assert pretokenizer.scanner is not None
-    actual, expected = pretokenizer.spans(data), spans_by_regex(pretokenizer, data)
+    actual, expected = pretokenizer.spans(data), find_spans_by_regex(pretokenizer, data)
     if np.array_equal(actual[0], expected[0]) and np.array_equal(actual[1], expected[1]):
         return
     size = min(len(actual[0]), len(expected[0]))

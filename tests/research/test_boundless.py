@@ -258,14 +258,14 @@ def tok() -> bpe.Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def naive_model(tok: bpe.Tokenizer) -> naive.Trained:
+def naive_model(tok: bpe.Tokenizer) -> naive.TrainedModel:
     """Its merges for the naive encoder."""
     merges, n = [(left, right, 0) for left, right in merges_of(tok)], tok.spec.n_merges_within_words
-    return naive.Trained(merges[:n], merges[n:])
+    return naive.TrainedModel(merges[:n], merges[n:])
 
 
 @given(st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from([" ", " the", " of the"]), st.text(max_size=3))))
-def test_every_way_to_encode(tok: bpe.Tokenizer, naive_model: naive.Trained, words: list[str]) -> None:
+def test_every_way_to_encode(tok: bpe.Tokenizer, naive_model: naive.TrainedModel, words: list[str]) -> None:
     """Batches, streams, offsets, counting and truncating agree with the naive encoder, and decoding gives the text."""
     text = "".join(words)
     data = text.encode("utf-8", "replace")
@@ -287,7 +287,7 @@ def test_every_way_to_encode(tok: bpe.Tokenizer, naive_model: naive.Trained, wor
 @pytest.mark.parametrize(
     "text", ["the " * 3000, " of the" * 3000, "the\n" * 3000, "a" * 5000, " the end" * 999 + "x" * 300]
 )
-def test_long_runs(tok: bpe.Tokenizer, naive_model: naive.Trained, text: str, tmp_path: Path) -> None:
+def test_long_runs(tok: bpe.Tokenizer, naive_model: naive.TrainedModel, text: str, tmp_path: Path) -> None:
     """Runs of thousands of words, also where blocks of a file, or a stream, would be cut."""
     pretokens = bpe.Pretokenizer("gpt2").split_bytes(text)
     expected = tok.encode(text).tolist()
@@ -313,7 +313,7 @@ def test_encoding_of_a_corpus(corpus: Callable[[str, int], bytes], tmp_path: Pat
     (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
     trained = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=1200)
     merges, n = [(left, right, 0) for left, right in merges_of(trained)], trained.spec.n_merges_within_words
-    naive_model = naive.Trained(merges[:n], merges[n:])
+    naive_model = naive.TrainedModel(merges[:n], merges[n:])
     lines = text.splitlines(keepends=True)[:60]
     for line, ids in zip(lines, trained.encode_batch(lines), strict=True):
         expected = naive.encode(bpe.Pretokenizer("gpt2").split_bytes(line), naive_model)

@@ -16,7 +16,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from merge_rules import Asked, random_rules, random_words, veto_of
+from merge_rules import RecordingVeto, draw_rules, draw_words, make_veto
 from strategies import SOAK, interrupt_at
 
 import bpe
@@ -107,7 +107,7 @@ def test_training_and_encoding_against_the_oracle(seed: int) -> None:
     assert counts == [event[2] for event in expected.events if isinstance(event, tuple)]
     assert [*tok.vocab()][256 + len(specials) :] == [token for token in expected.made if token in expected.live]
     texts = [text_of(rng, letters, most) for most in (1, 3, 9, 30, 200)] + list(words)
-    tokens = [naive.encoded(text.encode(), expected.events) for text in texts]
+    tokens = [naive.encode(text.encode(), expected.events) for text in texts]
     for _ in range(2):
         assert [[tok.token_bytes(token_id) for token_id in tok.encode(text).tolist()] for text in texts] == tokens
     batch = tok.encode_batch(texts, threads=2)
@@ -135,17 +135,17 @@ def test_runs_of_equal_tokens(words: dict[str, int], merges: int, threshold: flo
     assert events_of(tok) == without_counts(expected.events)
     assert counts == [event[2] for event in expected.events if isinstance(event, tuple)]
     for text in [*words, "abbaab" * 9]:
-        assert tok.tokens(text) == naive.encoded(text.encode(), expected.events)
+        assert tok.tokens(text) == naive.encode(text.encode(), expected.events)
 
 
 @pytest.mark.parametrize("seed", range(40 * SOAK))
 def test_rules_against_the_oracle(seed: int) -> None:
     """The same events with rules, of which a function sees the same pairs and counts."""
     rng = random.Random(f"rules {seed}")
-    asked, naive_veto = (Asked(rng.choice([2, 3, 7])) if seed % 2 else None for _ in range(2))
+    asked, naive_veto = (RecordingVeto(rng.choice([2, 3, 7])) if seed % 2 else None for _ in range(2))
     if asked is not None and naive_veto is not None:
         naive_veto.modulus = asked.modulus
-    words, rules = random_words(rng), random_rules(rng, asked)
+    words, rules = draw_words(rng), draw_rules(rng, asked)
     threshold, merges = rng.choice(THRESHOLDS), rng.choice([3, 10, 40])
     tok = bpe.research.train_picky(
         threshold, counts=words, num_merges=merges, pretokenizer=None, threads=1, rules=rules
@@ -153,7 +153,7 @@ def test_rules_against_the_oracle(seed: int) -> None:
     byte_words: dict[bytes, int] = {}
     for word, count in words.items():
         byte_words[word.encode()] = count
-    veto = veto_of(replace(rules, veto=naive_veto))
+    veto = make_veto(replace(rules, veto=naive_veto))
     expected = naive.learn(byte_words, 0, threshold, num_merges=merges, veto=veto)
     assert events_of(tok) == without_counts(expected.events)
     assert (asked is None) or (naive_veto is not None and asked.calls == naive_veto.calls)
@@ -337,7 +337,7 @@ def test_events_at_random(tok: bpe.Tokenizer, tmp_path: Path, seed: int) -> None
         return
     listed: list[naive.Event] = [e if isinstance(e, bytes) else (*e, 0) for e in events_of(back)]
     for text in [*WORDS, "slowlylowest"]:
-        assert back.tokens(text) == naive.encoded(text.encode(), listed)
+        assert back.tokens(text) == naive.encode(text.encode(), listed)
 
 
 def test_events_are_checked(tok: bpe.Tokenizer) -> None:

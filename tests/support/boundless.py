@@ -24,14 +24,14 @@ Merge = tuple[bytes, bytes, int]  # left, right, the count at that time
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """The merges of both phases, with their counts."""
 
     word_merges: list[Merge]
     super_merges: list[Merge]
 
 
-def pair_counts(words: Iterable[tuple[Symbols, int]]) -> dict[tuple[bytes, bytes], int]:
+def count_pairs(words: Iterable[tuple[Symbols, int]]) -> dict[tuple[bytes, bytes], int]:
     """The count of each pair, without overlap: each run of equal pairs is read from the left.
 
     >>> pair_counts([((b"a", b"a", b"a", b"b"), 2)])
@@ -57,10 +57,10 @@ def learn(
     least: int = 1,
     refused: Callable[[bytes, bytes], bool] = lambda left, right: False,
 ) -> tuple[list[Merge], dict[Symbols, int]]:
-    """Up to `most` merges, and the words after them. No merge makes a token in `taken`, or is `refused`."""
+    """Up to `max_merges` merges, and the words after them. None makes a token of `taken_tokens`, or is `refused`."""
     known_tokens, merges = set(taken_tokens), []
     while len(merges) < max_merges:
-        counts = pair_counts(words.items())
+        counts = count_pairs(words.items())
         candidates = [
             (-count, pair)
             for pair, count in counts.items()
@@ -71,22 +71,22 @@ def learn(
         negative, (left, right) = min(candidates)
         merges.append((left, right, -negative))
         known_tokens.add(left + right)
-        merged: dict[Symbols, int] = {}
+        new_words: dict[Symbols, int] = {}
         for symbols, count in words.items():
             after = merge_all(symbols, left, right)
-            merged[after] = merged.get(after, 0) + count
-        words = merged
+            new_words[after] = new_words.get(after, 0) + count
+        words = new_words
     return merges, words
 
 
-def merged(symbols: Symbols, merges: Sequence[Merge]) -> Symbols:
+def merge(symbols: Symbols, merges: Sequence[Merge]) -> Symbols:
     """The symbols after all merges, in order."""
     for left, right, _ in merges:
         symbols = merge_all(symbols, left, right)
     return symbols
 
 
-def runs(documents: Iterable[list[Symbols]], eligible: Callable[[bytes], bool]) -> list[Symbols]:
+def find_runs(documents: Iterable[list[Symbols]], eligible: Callable[[bytes], bool]) -> list[Symbols]:
     """The maximal runs of two or more pretokens that are one eligible token each; pretokens are given as tokens."""
     all_runs: list[Symbols] = []
     for document in documents:
@@ -109,7 +109,7 @@ def train(
     least: int = 1,
     seeds: Sequence[tuple[bytes, bytes]] = (),
     refused: Callable[[bytes, bytes], bool] = lambda left, right: False,
-) -> Trained:
+) -> TrainedModel:
     """Train to `size` tokens, the special tokens and 256 bytes included; the SuperBPE variant with a `transition`.
 
     The merges of `seeds` are made first, and keep their places. Those that are `refused` are not learned.
@@ -123,15 +123,15 @@ def train(
             words[symbols] = words.get(symbols, 0) + 1
     seeded: dict[Symbols, int] = {}
     for symbols, count in words.items():
-        after = merged(symbols, seed_merges)
+        after = merge(symbols, seed_merges)
         seeded[after] = seeded.get(after, 0) + count
     max_merges = (size if transition is None else transition) - base - len(seed_merges)
     known_tokens = {*specials, *(left + right for left, right in seeds)}
     word_merges = seed_merges + learn(seeded, max_merges, known_tokens, least, refused)[0]
 
-    cut = [[merged(tuple(bytes([byte]) for byte in word), word_merges) for word in document] for document in documents]
+    cut = [[merge(tuple(bytes([byte]) for byte in word), word_merges) for word in document] for document in documents]
     counted: dict[Symbols, int] = {}
-    for run in runs(cut, eligible):
+    for run in find_runs(cut, eligible):
         counted[run] = counted.get(run, 0) + 1
     taken_tokens = {
         *specials,
@@ -140,7 +140,7 @@ def train(
     }
     if transition is not None:
         more = size - base - len(word_merges)
-        return Trained(word_merges, learn(counted, more, taken_tokens, least, refused)[0])
+        return TrainedModel(word_merges, learn(counted, more, taken_tokens, least, refused)[0])
 
     replayed: list[Merge] = []
     supers: list[Merge] = []
@@ -155,18 +155,18 @@ def train(
             replayed.append(following)
         else:
             break
-    return Trained(replayed, supers)
+    return TrainedModel(replayed, supers)
 
 
-def encode(pretokens: Iterable[bytes], trained: Trained) -> list[bytes]:
+def encode(pretokens: Iterable[bytes], trained: TrainedModel) -> list[bytes]:
     """The tokens of one text, given as its pretokens."""
-    words = [merged(tuple(bytes([byte]) for byte in word), trained.word_merges) for word in pretokens]
+    words = [merge(tuple(bytes([byte]) for byte in word), trained.word_merges) for word in pretokens]
     all_tokens: list[bytes] = []
     run: list[bytes] = []
     for tokens in [*words, ()]:
         if len(tokens) == 1:
             run += tokens
         else:
-            all_tokens += [*merged(tuple(run), trained.super_merges), *tokens]
+            all_tokens += [*merge(tuple(run), trained.super_merges), *tokens]
             run = []
     return all_tokens

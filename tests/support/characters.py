@@ -23,7 +23,7 @@ LETTER, NUMBER = 1, 2
 STAND_INS = {0: "\ue000", 1 | 16 | 32: "ª", 1 | 16: "É", 1 | 32: "é", 16 | 32: "\u0301", 2: "²", 64: "€"}
 
 
-def arrays(name: str, kind: type) -> NDArray[np.generic]:
+def load_arrays(name: str, kind: type) -> NDArray[np.generic]:
     """The numbers of an array in the header."""
     if not HEADER.exists():
         pytest.skip("the package was installed without its C header")
@@ -33,20 +33,20 @@ def arrays(name: str, kind: type) -> NDArray[np.generic]:
 
 
 @cache
-def table() -> NDArray[np.uint8]:
+def load_table() -> NDArray[np.uint8]:
     """The class bits of every code point, as in `generate_unicode.CLASS_PATTERNS`, and NEW."""
-    index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_blocks", np.uint8)
-    starts, late = arrays("bpe_late_starts", np.int64), arrays("bpe_late_classes", np.uint8)
+    index, cells = load_arrays("bpe_class_index", np.int64), load_arrays("bpe_class_blocks", np.uint8)
+    starts, late = load_arrays("bpe_late_starts", np.int64), load_arrays("bpe_late_classes", np.uint8)
     cells_by_code: NDArray[np.uint8] = cells.reshape(-1, BLOCK_SIZE)[index].reshape(-1)
     assert len(cells_by_code) == starts[0]
     return np.concatenate((cells_by_code, np.repeat(late, np.diff(np.append(starts, 0x110000)))))
 
 
 @cache
-def classes(name: str) -> NDArray[np.uint8]:
+def load_classes(name: str) -> NDArray[np.uint8]:
     """The class bits of every code point for a pretokenizer, without NEW."""
-    class_bits = table() & ~np.uint8(NEW)
-    for first_code, last_code, bits in arrays("bpe_later", np.int64).reshape(-1, 3).tolist():
+    class_bits = load_table() & ~np.uint8(NEW)
+    for first_code, last_code, bits in load_arrays("bpe_later", np.int64).reshape(-1, 3).tolist():
         if name == "clip":
             class_bits[first_code : last_code + 1] = {LETTER: LETTER | 16 | 32}.get(bits & 3, bits & 3)
         elif name == "starcoder" and bits & NUMERIC:
@@ -55,7 +55,7 @@ def classes(name: str) -> NDArray[np.uint8]:
 
 
 @cache
-def classes_by_regex() -> NDArray[np.uint8]:
+def find_classes_by_regex() -> NDArray[np.uint8]:
     """The class bits of every code point by the installed `regex` package."""
     class_bits = np.zeros(0x110000, dtype=np.uint8)
     text = "".join(map(chr, CODES))
@@ -68,21 +68,21 @@ def classes_by_regex() -> NDArray[np.uint8]:
 
 
 @cache
-def stand_ins(name: str) -> dict[int, str]:
+def list_stand_ins(name: str) -> dict[int, str]:
     """Characters whose class differs between the installed `regex` and a pretokenizer → one of the right class."""
-    bits_of_scanner, bits_of_regex = classes(name).copy(), classes_by_regex().copy()
+    bits_of_scanner, bits_of_regex = load_classes(name).copy(), find_classes_by_regex().copy()
     if name == "clip":
         bits_of_scanner, bits_of_regex = bits_of_scanner & 7, bits_of_regex & 7  # its pattern uses no other classes
     differing = np.flatnonzero(bits_of_scanner != bits_of_regex).tolist()
-    all_bits = classes(name)
+    all_bits = load_classes(name)
     return {code: STAND_INS[int(all_bits[code])] for code in differing}
 
 
-def spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The pretokens that the `regex` package finds with the published pattern and the pretokenizer's classes."""
     assert pretokenizer.name is not None
     text = escape(data)
-    shown = text.translate(stand_ins(pretokenizer.name))
+    shown = text.translate(list_stand_ins(pretokenizer.name))
     matched_spans = [match.span() for match in pretokenizer._compiled.finditer(shown)]
     spans = np.array([span for span in matched_spans if span[0] < span[1]], dtype=np.int64).reshape(-1, 2)
     offsets = np.arange(len(text) + 1) if len(text) == len(data) else compute_byte_offsets(text)

@@ -12,13 +12,13 @@ TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 
 
 
 @cache
-def byte_model() -> bpe.Tokenizer:
+def make_byte_model() -> bpe.Tokenizer:
     """A model whose merges divide characters: a token may contain parts of two characters."""
     return bpe.train(texts=[TEXT, "猫猫猫 画画画"], num_merges=60, special_tokens=["<|end|>"], pretokenizer="gpt2")
 
 
 @cache
-def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
+def make_with_mark(glued: bool, model: str = "char") -> bpe.Tokenizer:
     return bpe.train(
         texts=[TEXT],
         num_merges=40,
@@ -31,7 +31,7 @@ def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
     )
 
 
-def with_steps(*kinds: str) -> bpe.Tokenizer:
+def make_with_steps(*kinds: str) -> bpe.Tokenizer:
     """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
     tok = bpe.train(
         texts=[TEXT.replace(" ", "▁")],

@@ -41,18 +41,18 @@ NAMES = (
 )  # fmt: skip
 
 
-def random_text(rng: random.Random, own: Sequence[str] = ()) -> str:
+def draw_text(rng: random.Random, own: Sequence[str] = ()) -> str:
     """A text of parts, some of them of the vocabulary."""
     count = rng.choice((1, 2, 3, 5, 8, 13, 21))
     return "".join(rng.choice(own if own and rng.random() < 0.3 else PARTS) for _ in range(count))
 
 
-def random_texts(rng: random.Random, count: int, own: Sequence[str] = ()) -> list[str]:
+def draw_texts(rng: random.Random, count: int, own: Sequence[str] = ()) -> list[str]:
     """Several of them."""
-    return [random_text(rng, own) for _ in range(count)]
+    return [draw_text(rng, own) for _ in range(count)]
 
 
-def merged_pieces(rng: random.Random, sample: str, count: int, longest: int = 12) -> list[tuple[str, str]]:
+def draw_merged_pieces(rng: random.Random, sample: str, count: int, longest: int = 12) -> list[tuple[str, str]]:
     """Pairs of adjacent symbols of a text, each merged everywhere before the next pair is chosen."""
     parts, pairs = list(sample), dict[tuple[str, str], None]()
     for _ in range(count):

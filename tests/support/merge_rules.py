@@ -42,7 +42,7 @@ def joins_parts(left: bytes, right: bytes) -> bool:
     return reference.is_whole(left) or len(right) != 1 or not all(parts)
 
 
-def scripts_of(token: bytes) -> set[str]:
+def find_scripts(token: bytes) -> set[str]:
     text = token.decode(errors="ignore")
     return {name for name, pattern in SCRIPTS.items() if pattern.search(text)}
 
@@ -52,13 +52,13 @@ def breaks(rules: bpe.MergeRules, left: bytes, right: bytes) -> bool:
     token = left + right
     return bool(
         (rules.whole_characters and joins_parts(left, right))
-        or (rules.one_script and len(scripts_of(token)) > 1)
+        or (rules.one_script and len(find_scripts(token)) > 1)
         or (rules.max_words is not None and len([part for part in token.split(b" ") if part]) > rules.max_words)
         or any(character.encode() in token for character in rules.forbidden)
     )
 
 
-def veto_of(rules: bpe.MergeRules, mark: str = "") -> Callable[[Any, Any, int], bool]:
+def make_veto(rules: bpe.MergeRules, mark: str = "") -> Callable[[Any, Any, int], bool]:
     """What the oracle asks."""
 
     def veto(left: Any, right: Any, count: int) -> bool:
@@ -70,7 +70,7 @@ def veto_of(rules: bpe.MergeRules, mark: str = "") -> Callable[[Any, Any, int], 
     return veto
 
 
-class Asked:
+class RecordingVeto:
     """A veto that remembers what it was asked, and refuses by the length of the token and the count."""
 
     def __init__(self, modulus: int) -> None:
@@ -82,7 +82,7 @@ class Asked:
         return (len(left) + 3 * len(right) + count) % self.modulus == 0
 
 
-def random_rules(random_: random.Random, veto: Asked | None) -> bpe.MergeRules:
+def draw_rules(random_: random.Random, veto: RecordingVeto | None) -> bpe.MergeRules:
     return bpe.MergeRules(
         whole_characters=random_.random() < 0.5,
         one_script=random_.random() < 0.5,
@@ -92,7 +92,7 @@ def random_rules(random_: random.Random, veto: Asked | None) -> bpe.MergeRules:
     )
 
 
-def random_words(random_: random.Random) -> dict[str, int]:
+def draw_words(random_: random.Random) -> dict[str, int]:
     letters = random_.choice(LETTERS)
     n, max_length = random_.choice((1, 4, 12)), random_.choice((1, 3, 9))
     return {

@@ -22,7 +22,7 @@ Event = tuple[bytes, bytes, int] | bytes
 
 
 @dataclass
-class Trained:
+class TrainedModel:
     """The events of a training in order, the tokens that are not deleted, and those made, in the order of the first."""
 
     events: list[Event] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Trained:
     made: list[bytes] = field(default_factory=list)
 
 
-def merged(word: list[bytes], left: bytes, right: bytes) -> list[bytes]:
+def merge(word: list[bytes], left: bytes, right: bytes) -> list[bytes]:
     """A word with every occurrence of a pair merged, from left to right."""
     result: list[bytes] = []
     index = 0
@@ -49,11 +49,11 @@ def split(word: list[bytes], token: bytes, parts: list[bytes]) -> list[bytes]:
     return [part for symbol in word for part in (parts if symbol == token else [symbol])]
 
 
-def parts_of(token: bytes, first_parts: dict[bytes, tuple[bytes, bytes]], live: set[bytes]) -> list[bytes]:
+def find_parts(token: bytes, first_parts: dict[bytes, tuple[bytes, bytes]], live: set[bytes]) -> list[bytes]:
     """The tokens that a deleted token is split into."""
     if len(token) == 1 or token in live:
         return [token]
-    return [part for half in first_parts[token] for part in parts_of(half, first_parts, live)]
+    return [part for half in first_parts[token] for part in find_parts(half, first_parts, live)]
 
 
 def learn(
@@ -67,14 +67,14 @@ def learn(
     tie_break: str = "id",
     num_merges: int | None = None,
     veto: Callable[[bytes, bytes, int], object] | None = None,
-) -> Trained:
+) -> TrainedModel:
     """Learn until so many tokens beside the bytes are not deleted, or so many merges were made.
 
     A best pair that `veto` is true for is refused for good.
     """
     state = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
-    ids = {bytes([byte]): byte for byte in letters_in_order()}
-    result = Trained()
+    ids = {bytes([byte]): byte for byte in list_letters()}
+    result = TrainedModel()
     first_parts: dict[bytes, tuple[bytes, bytes]] = {}
     merges = 0
     refused: set[tuple[bytes, bytes]] = set()
@@ -94,7 +94,7 @@ def learn(
         max_count = max(pairs[pair] for pair in allowed)
         best = [pair for pair in allowed if pairs[pair] == max_count]
         if tie_break == "id":
-            left, right = min(best, key=lambda pair: (number_of(pair[0], ids), number_of(pair[1], ids)))
+            left, right = min(best, key=lambda pair: (find_id(pair[0], ids), find_id(pair[1], ids)))
         else:
             left, right = (min if tie_break == "smallest" else max)(best)
         if veto is not None and veto(left, right, max_count):
@@ -109,29 +109,29 @@ def learn(
         result.events.append((left, right, max_count))
         result.live.add(token)
         before = sum(word.count(token) * count for word, count in state)
-        state = [(merged(word, left, right), count) for word, count in state]
+        state = [(merge(word, left, right), count) for word, count in state]
         made = sum(word.count(token) * count for word, count in state) - before
         for part in dict.fromkeys((left, right)):
             remaining = sum(word.count(part) * count for word, count in state)
             if len(part) > 1 and made / (made + remaining) >= threshold:
                 result.live.discard(part)
                 result.events.append(part)
-                parts = parts_of(part, first_parts, result.live)
+                parts = find_parts(part, first_parts, result.live)
                 state = [(split(word, part, parts), count) for word, count in state]
     return result
 
 
-def letters_in_order() -> list[int]:
+def list_letters() -> list[int]:
     """The bytes in the order of their ids in a byte-level tokenizer."""
     return [*range(33, 127), *range(161, 173), *range(174, 256), *range(33), *range(127, 161), 173]
 
 
-def number_of(token: bytes, ids: dict[bytes, int]) -> int:
+def find_id(token: bytes, ids: dict[bytes, int]) -> int:
     """The number of a token by the order in which tokens are made, bytes first."""
-    return letters_in_order().index(token[0]) if len(token) == 1 else ids[token]
+    return list_letters().index(token[0]) if len(token) == 1 else ids[token]
 
 
-def encoded(word: bytes, events: list[Event]) -> list[bytes]:
+def encode(word: bytes, events: list[Event]) -> list[bytes]:
     """A word after all events."""
     state = [bytes([byte]) for byte in word]
     live: set[bytes] = set()
@@ -139,10 +139,10 @@ def encoded(word: bytes, events: list[Event]) -> list[bytes]:
     for event in events:
         if isinstance(event, bytes):
             live.discard(event)
-            state = split(state, event, parts_of(event, first_parts, live))
+            state = split(state, event, find_parts(event, first_parts, live))
         else:
             left, right, _ = event
             first_parts.setdefault(left + right, (left, right))
             live.add(left + right)
-            state = merged(state, left, right)
+            state = merge(state, left, right)
     return state

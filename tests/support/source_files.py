@@ -32,17 +32,17 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 COLUMNS = ("parquet", "arrow", "feather")
 
 
-def packed(path: Path, data: bytes) -> Path:
+def write_compressed(path: Path, data: bytes) -> Path:
     """Write data as the path's extension says."""
     path.write_bytes(PACKERS.get(path.suffix, PACKERS[""])(data))
     return path
 
 
-def jsonl(texts: Iterable[str], **more: Any) -> bytes:
+def make_jsonl(texts: Iterable[str], **more: Any) -> bytes:
     return b"".join(json.dumps({"id": 1, "text": text, **more}).encode() + b"\n" for text in texts)
 
 
-def delimited(texts: Iterable[str], delimiter: str = ",") -> bytes:
+def make_delimited(texts: Iterable[str], delimiter: str = ",") -> bytes:
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerows([["id", "text", "url"], *([index, text, "u"] for index, text in enumerate(texts))])
@@ -68,13 +68,13 @@ def write(path: Path, texts: list[str], separator: str = "|") -> Path:
     if kind in COLUMNS:
         return write_columns(path, list(texts))
     if kind == "jsonl":
-        return packed(path, jsonl(texts))
+        return write_compressed(path, make_jsonl(texts))
     if kind in ("csv", "tsv"):
-        return packed(path, delimited(texts, "\t" if kind == "tsv" else ","))
-    return packed(path, separator.join(texts).encode())
+        return write_compressed(path, make_delimited(texts, "\t" if kind == "tsv" else ","))
+    return write_compressed(path, separator.join(texts).encode())
 
 
-def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
+def join_blocks(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
     """The documents of blocks, whose parts are put together."""
     parts: list[bytes] = []
     for block in blocks:
@@ -92,7 +92,7 @@ def joined(blocks: Iterable[Block], *, release: bool = True) -> list[bytes]:
 def read(given_sources: bpe.Sources, **options: Any) -> list[str]:
     cut = make_document_end_finder(given_sources.separators, given_sources.keep_separator)
     with closing(given_sources.blocks(cut, 1, **options)) as blocks:
-        return [document.decode() for document in joined(blocks)]
+        return [document.decode() for document in join_blocks(blocks)]
 
 
 def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

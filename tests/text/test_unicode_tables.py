@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import regex
-from characters import CODES, HEADER, arrays, classes, table
+from characters import CODES, HEADER, load_arrays, load_classes, load_table
 
 from bpe import normalizers as n
 from bpe.pretokenize._scanner import CLIP_UNICODE_VERSION, UNICODE_VERSION
@@ -48,15 +48,15 @@ def get_bit(name: str) -> int:
 
 def test_tables_have_not_changed_since_they_were_compared() -> None:
     """A changed class of any character fails this test, also where no other library is installed."""
-    assert hash_parts(table().tobytes()) == "df25b2b4f46f8fba"
-    assert hash_parts(classes("clip").tobytes(), classes("starcoder").tobytes()) == "4801d875f46dde43"
+    assert hash_parts(load_table().tobytes()) == "df25b2b4f46f8fba"
+    assert hash_parts(load_classes("clip").tobytes(), load_classes("starcoder").tobytes()) == "4801d875f46dde43"
     assert hash_parts(repr(unicode_data.LOWER).encode(), unicode_data.WORD.encode()) == "dc78f412c402851d"
 
 
 @pytest.mark.parametrize("name", CLASS_PATTERNS)
 def test_classes_equal_those_of_tiktoken_and_tokenizers(name: str) -> None:
     require_versions("tiktoken", "tokenizers")
-    codes = set(np.flatnonzero(table() & get_bit(name)).tolist())
+    codes = set(np.flatnonzero(load_table() & get_bit(name)).tolist())
     assert codes == generate_unicode.match_by_tiktoken(CLASS_PATTERNS[name])
     if name != "NEWLINE":
         assert codes == generate_unicode.match_by_tokenizers(CLASS_PATTERNS[name])
@@ -65,12 +65,12 @@ def test_classes_equal_those_of_tiktoken_and_tokenizers(name: str) -> None:
 def test_clip_has_the_classes_of_regex() -> None:
     require_versions("regex")
     for bit, pattern in ((1, r"\p{L}"), (2, r"\p{N}"), (4, r"\p{White_Space}")):
-        assert set(np.flatnonzero(classes("clip") & bit).tolist()) == generate_unicode.match_by_regex(pattern)
+        assert set(np.flatnonzero(load_classes("clip") & bit).tolist()) == generate_unicode.match_by_regex(pattern)
 
 
 def test_starcoder_has_the_digits_of_tokenizers() -> None:
     require_versions("tokenizers")
-    assert set(np.flatnonzero(classes("starcoder") & 2).tolist()) == generate_unicode.find_numeric()
+    assert set(np.flatnonzero(load_classes("starcoder") & 2).tolist()) == generate_unicode.find_numeric()
 
 
 def test_word_characters_equal_those_of_the_engine() -> None:
@@ -91,14 +91,14 @@ def test_word_characters_beside_a_single_word_token() -> None:
 
 
 def test_surrogates_have_no_class() -> None:
-    assert not table()[0xD800:0xE000].any()
-    assert len(table()) == sys.maxunicode + 1
+    assert not load_table()[0xD800:0xE000].any()
+    assert len(load_table()) == sys.maxunicode + 1
 
 
 def test_white_space_is_the_unicode_property() -> None:
     """All 25 characters of White_Space and no other: not U+001C to U+001F, not U+180E, not U+200B."""
     expected = [*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
-    assert np.flatnonzero(table() & get_bit("SPACE")).tolist() == expected
+    assert np.flatnonzero(load_table() & get_bit("SPACE")).tolist() == expected
     spaces = "".join(map(chr, expected))
     assert Pretokenizer("whitespace").split(f"a{spaces}b") == ["a", "b"]
     assert [code for code in CODES if chr(code).isspace()] == sorted([*expected, *range(0x1C, 0x20)])
@@ -106,8 +106,8 @@ def test_white_space_is_the_unicode_property() -> None:
 
 def test_the_generator_writes_this_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generator gets the table that the tests above compare."""
-    table_bytes = bytearray(table().tobytes())
-    later = arrays("bpe_later", np.int64).reshape(-1, 3).tolist()
+    table_bytes = bytearray(load_table().tobytes())
+    later = load_arrays("bpe_later", np.int64).reshape(-1, 3).tolist()
     monkeypatch.setattr(generate_unicode, "make_class_table", lambda: table_bytes)
     monkeypatch.setattr(generate_unicode, "find_later_classes", lambda _: [tuple(row) for row in later])
     assert generate_unicode.format_header() == HEADER.read_text(encoding="ascii")
@@ -118,7 +118,7 @@ def test_new_characters_include_all_that_older_pythons_lack() -> None:
     require_versions("tiktoken")
     older = generate_unicode.match_by_tiktoken(r"\p{Age:V13_0}")
     known_codes = generate_unicode.match_by_tiktoken(r"\p{Age:V9_0}")
-    new_codes = set(np.flatnonzero(table() & NEW).tolist())
+    new_codes = set(np.flatnonzero(load_table() & NEW).tolist())
     assert set(CODES) - older <= new_codes
     assert not new_codes & known_codes
     assert new_codes - (set(CODES) - older) == (generate_unicode.find_form_characters() & older) - known_codes

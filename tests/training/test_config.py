@@ -12,7 +12,7 @@ from bpe.training.config import CorpusOptions, TrainConfig
 
 PARAMETERS = set(inspect.signature(bpe.train).parameters)
 #: Fields of `TrainConfig` that no caller gives.
-OWN = {"sizes", "count_non_overlapping", "reserved_names"}
+OWN = {"vocab_sizes", "count_non_overlapping", "reserved_names"}
 
 
 def test_train_has_few_parameters_which_all_trainers_take() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import reference
 import regex
-from merge_rules import Asked, begins_character, random_rules, random_words, veto_of
+from merge_rules import RecordingVeto, begins_character, draw_rules, draw_words, make_veto
 from options import from_reference_options
 from strategies import SOAK, interrupt_at
 
@@ -60,16 +60,16 @@ def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
 def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
     random_ = random.Random(f"rules {tie_break}")
     for _ in range(80 * SOAK):
-        words, modulus = random_words(random_), random_.choice((0, 2, 3))
-        veto, naive_veto = (Asked(modulus) if modulus else None for _ in range(2))
-        rules = random_rules(random_, veto)
+        words, modulus = draw_words(random_), random_.choice((0, 2, 3))
+        veto, naive_veto = (RecordingVeto(modulus) if modulus else None for _ in range(2))
+        rules = draw_rules(random_, veto)
         options: dict[str, Any] = {"num_merges": random_.choice((3, 40)), "tie_break": tie_break}
         options["min_frequency"] = random_.choice((1, 1, 2))
         tok = trained(random_.choice(SWITCHES), counts=words, rules=rules, pretokenizer=None, **options)
         expected = reference.train(
             {reference.byte_word(word.encode()): count for word, count in words.items()},
             alphabet=BYTE_ORDER,
-            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": naive_veto})),
+            veto=make_veto(bpe.MergeRules(**{**vars(rules), "veto": naive_veto})),
             **options,
         )
         assert merges_of(tok) == [(step.left, step.right) for step in expected.steps], (words, rules, options)
@@ -82,16 +82,16 @@ def test_merges_of_characters_are_the_oracles(glued: bool | None) -> None:
     random_ = random.Random(f"characters {glued}")
     mark = None if glued is None else "</w>"
     for _ in range(40 * SOAK):
-        words, modulus = random_words(random_), random_.choice((0, 3))
-        veto, naive_veto = (Asked(modulus) if modulus else None for _ in range(2))
-        rules = replace(random_rules(random_, veto), tie_break="smallest")
+        words, modulus = draw_words(random_), random_.choice((0, 3))
+        veto, naive_veto = (RecordingVeto(modulus) if modulus else None for _ in range(2))
+        rules = replace(draw_rules(random_, veto), tie_break="smallest")
         tok = bpe.train(
             counts=words, rules=rules, pretokenizer=None, model="char", num_merges=20,
             end_of_word=mark, end_of_word_glued=bool(glued),
         )  # fmt: skip
         expected = reference.train(
             {reference.char_word(word, mark, bool(glued)): count for word, count in words.items()},
-            veto=veto_of(bpe.MergeRules(**{**vars(rules), "veto": naive_veto}), mark or ""),
+            veto=make_veto(bpe.MergeRules(**{**vars(rules), "veto": naive_veto}), mark or ""),
             num_merges=20,
             tie_break="smallest",
         )
@@ -116,13 +116,13 @@ def test_superwords_obey_the_rules_in_both_stages() -> None:
     random_ = random.Random("superwords")
     for _ in range(30 * SOAK):
         lines = [" ".join(random_.choices(("the", "я", "语", "é", "a:", "end"), k=6)) + "\n" for _ in range(6)]
-        rules = random_rules(random_, None)
+        rules = draw_rules(random_, None)
         superwords = bpe.SuperWords(262, max_words=3, first_pretokenizer="gpt2")
         tok = bpe.train(texts=lines, vocab_size=285, superwords=superwords, rules=rules)
         words = bpe.count_words(texts=lines, pretokenizer="gpt2")
         one = reference.train(
             {reference.byte_word(word): count for word, count in words.items()},
-            alphabet=BYTE_ORDER, vocab_size=262, veto=veto_of(rules),
+            alphabet=BYTE_ORDER, vocab_size=262, veto=make_veto(rules),
         )  # fmt: skip
         merges = [(step.left, step.right) for step in one.steps]
         units = reference.count_words(lines)
@@ -133,14 +133,14 @@ def test_superwords_obey_the_rules_in_both_stages() -> None:
             rules.whole_characters, rules.one_script, min(3, rules.max_words or 3), (*rules.forbidden, ": ")
         )
         first = [*BYTE_ORDER, *(left + right for left, right in merges)]
-        two = reference.train(split, alphabet=first, vocab_size=285, veto=veto_of(both))
+        two = reference.train(split, alphabet=first, vocab_size=285, veto=make_veto(both))
         assert merges_of(tok) == merges + [(step.left, step.right) for step in two.steps], (lines, rules)
 
 
 def test_extending_with_rules_goes_on_where_training_stopped() -> None:
     random_ = random.Random("extend")
     for _ in range(20 * SOAK):
-        words, rules = random_words(random_), random_rules(random_, None)
+        words, rules = draw_words(random_), draw_rules(random_, None)
         whole = bpe.train(counts=words, num_merges=12, rules=rules, pretokenizer=None)
         first = bpe.train(counts=words, num_merges=5, rules=rules, pretokenizer=None)
         assert bpe.extend(first, words, whole.vocab_size, rules=rules) == whole

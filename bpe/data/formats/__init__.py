@@ -13,7 +13,7 @@ Invariants: ids, lengths and counts that a format cannot hold are refused; a sha
 one that makes the shard valid; nothing of a file is used before its header and sizes are checked. Cost: linear;
 memory is bounded by a batch, and for Parquet by its longest document.
 
->>> FORMATS["megatron"].choose_dtype(largest_id=100_000)
+>>> SHARD_FORMATS["megatron"].choose_dtype(largest_id=100_000)
 dtype('int32')
 """
 

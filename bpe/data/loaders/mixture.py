@@ -131,10 +131,10 @@ class Mixture(Rows):
             keep_last(self._rounds, round_index, order, KEPT_ROUNDS)
         return order
 
-    def _find_end(self, owner: int, size: int) -> int:
+    def _find_end(self, owner: int, n_rows: int) -> int:
         """Find the mixture's row at which the epoch of a dataset ends, by `stopping`."""
         stops_at_first = self._stopping == "first_exhausted"
-        rounds, nth = divmod(size if stops_at_first else size - 1, int(self._counts[owner]))
+        rounds, nth = divmod(n_rows if stops_at_first else n_rows - 1, int(self._counts[owner]))
         owners, _ = self._order_round(rounds)
         return rounds * ROUND + int(np.flatnonzero(owners == owner)[nth]) + (not stops_at_first)
 

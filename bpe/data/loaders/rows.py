@@ -168,16 +168,18 @@ class Rows(ABC):
             for key, pair in zip(keys, pairs, strict=True):
                 if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
                     raise TypeError(f"index is {describe(key)}; it must be an int, or (epoch, index)")
-        size = len(self)
+        n_rows = len(self)
         is_invalid: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
             epochs, indices = np.array(numbers, dtype=np.int64).reshape(-1, 2).T
-            is_invalid = (epochs < 0) | (epochs >= ROW_LIMIT // max(size, 1)) | (indices < -size) | (indices >= size)
+            is_invalid = (
+                (epochs < 0) | (epochs >= ROW_LIMIT // max(n_rows, 1)) | (indices < -n_rows) | (indices >= n_rows)
+            )
         except OverflowError:  # more than 64 bits
             pass
         for key in np.flatnonzero(is_invalid)[:1].tolist():
-            raise IndexError(f"index is {short_repr(keys[key])}; there are {size} rows in each epoch, from 0")
-        return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
+            raise IndexError(f"index is {short_repr(keys[key])}; there are {n_rows} rows in each epoch, from 0")
+        return np.asarray(epochs * n_rows + indices % max(n_rows, 1), dtype=np.int64)
 
     def _split_by_epoch(
         self, row_numbers: NDArray[np.int64]

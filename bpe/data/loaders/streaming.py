@@ -389,15 +389,15 @@ class StreamedBatches(Iterator[Batch]):
         """Make a batch of the next rows."""
         row_format, length = self._encoder.row_format, self._encoder.length
         start, count = self._cursor, rows * length
-        groups = [each for each in self._stream_groups if each.start <= start + count]
+        groups = [group for group in self._stream_groups if group.start <= start + count]
         # Only what the rows have: a group may be a document of any length.
         ids = np.concatenate(
-            [each.group.ids[max(start - each.start, 0) : start + count + 1 - each.start] for each in groups]
+            [group.group.ids[max(start - group.start, 0) : start + count + 1 - group.start] for group in groups]
         )
         inputs = ids[:count].astype(np.int64).reshape(rows, length)
         labels = ids[1 : count + 1].astype(np.int64)
-        begins_by_group = [each.find_begins(start, start + count) for each in groups]
-        begins = np.concatenate([each for _, each in begins_by_group]) - start
+        begins_by_group = [group.find_begins(start, start + count) for group in groups]
+        begins = np.concatenate([group_begins for _, group_begins in begins_by_group]) - start
         if row_format.mask_other_documents:
             labels[begins - 1] = IGNORED
         labels = labels.reshape(rows, length)

@@ -242,10 +242,10 @@ class BatchStream:
             check_int("epoch", epoch, 0)
             self.set_next_iteration()
             return
-        size = len(self._source)
-        epoch = check_int("epoch", epoch, 0, ROW_LIMIT // size - 2)
+        n_rows = len(self._source)
+        epoch = check_int("epoch", epoch, 0, ROW_LIMIT // n_rows - 2)
         start, _ = self._find_start()
-        self.set_next_iteration(start if start // size == epoch else epoch * size, (epoch + 1) * size)
+        self.set_next_iteration(start if start // n_rows == epoch else epoch * n_rows, (epoch + 1) * n_rows)
 
     def state_dict(self, consumed: int = 0) -> State:
         """Return the state after `consumed` batches of the latest iteration, for any number of workers and ranks.

@@ -20,7 +20,7 @@ A named pretokenizer is saved with `unicode_version` in the outermost object of 
 there. A file with another version than this release's is rejected; one without it, by other programs, is accepted.
 `fingerprint_with_cl100k` in the model says that Llama 3's pattern stands for cl100k, unless the file was changed since.
 
-The files: `whole_file.py` reads and writes all parts; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
+The files: `tokenizer_json.py` reads and writes all parts; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
 decoder, as tables of types of steps); `post_processing.py` (post_processor, truncation, padding); `model.py` with
 `lists.py` (vocab and merges); `spelling.py` how tokens are spelled; `expressible.py` what `tokenizers` can express.
 """
@@ -33,10 +33,10 @@ from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
     from bpe.formats.huggingface.expressible import explain_refusal
-    from bpe.formats.huggingface.whole_file import read, read_with_lists, write
+    from bpe.formats.huggingface.tokenizer_json import read, read_with_lists, write
 
 __all__ = ["explain_refusal", "read", "read_with_lists", "write"]
 
 __getattr__, __dir__ = import_on_use(
-    __name__, {**dict.fromkeys(__all__, "whole_file"), "explain_refusal": "expressible"}, __all__
+    __name__, {**dict.fromkeys(__all__, "tokenizer_json"), "explain_refusal": "expressible"}, __all__
 )
