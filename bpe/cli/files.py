@@ -179,7 +179,7 @@ def open_documents(args: argparse.Namespace, path: str) -> Sources:
 
 def is_counts_file(path: str) -> bool:
     """Whether a path is a file of word counts."""
-    from bpe.count.files import COUNTS_FORMAT
+    from bpe.count.sealed_files import COUNTS_FORMAT
 
     if not os.path.isfile(path):  # a pipe can be read only once
         return False

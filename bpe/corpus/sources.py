@@ -462,7 +462,7 @@ class Sources:
                 for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
                     yield bytes(block.text[first:last])
 
-    def count_documents(self, file: int, start: int, end: int | None) -> int | None:
+    def count_documents(self, file_index: int, start: int, end: int | None) -> int | None:
         """Count the documents from one offset of a file to another, or to its end if that is None.
 
         None for a pipe or a file of another machine, and where offsets are those of changed text.
@@ -473,45 +473,45 @@ class Sources:
         """
         from bpe.corpus.streams import read_text_before
 
-        source = self.files[file]
-        if source.format == "text" and not self.separators:
+        file = self.files[file_index]
+        if file.format == "text" and not self.separators:
             return int(end != 0)  # the document begins at 0
-        if source.kind != "file" or self.encoding_errors == "replace":
+        if file.kind != "file" or self.encoding_errors == "replace":
             return None
-        if start == (source.size if end is None and source.seekable else end):
+        if start == (file.size if end is None and file.seekable else end):
             return 0
-        if end is not None and source.offsets_are_bytes:
-            separator = self.separators[0] if source.format == "text" else b"\n"
-            if read_text_before(source, end, len(separator)) != separator:
-                raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        part = self._restrict((SourceUnit(file, start, end, None),)).with_own_count()
+        if end is not None and file.offsets_are_bytes:
+            separator = self.separators[0] if file.format == "text" else b"\n"
+            if read_text_before(file, end, len(separator)) != separator:
+                raise FormatError("no document begins there", path=file.name, where=f"offset {end}")
+        part = self._restrict((SourceUnit(file_index, start, end, None),)).with_own_count()
         with closing(part.whole_documents()) as blocks:
             return sum(len(starts) for _, starts, _ in blocks)
 
-    def hash_documents(self, file: int, count: int) -> str | None:
+    def hash_documents(self, file_index: int, n_documents: int) -> str | None:
         """Compute the SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
 
-        None if there are fewer than `count`, or reading is of a kind that cannot be repeated.
+        None if there are fewer than `n_documents`, or reading is of a kind that cannot be repeated.
         """
         import hashlib
 
-        unit = next((unit for unit in self._list_units_to_read() if unit.file_index == file), None)
-        if unit is None or self.files[file].kind != "file":
+        unit = next((unit for unit in self._list_units_to_read() if unit.file_index == file_index), None)
+        if unit is None or self.files[file_index].kind != "file":
             return None
-        part = self._restrict((SourceUnit(file, unit.start, None, None),))
+        part = self._restrict((SourceUnit(file_index, unit.start, None, None),))
         part._bad_records = BadRecords("skip")
-        digest = hashlib.sha256()
+        digest, n_left = hashlib.sha256(), n_documents
         with closing(part.whole_documents()) as blocks:
             for block, starts, ends in blocks:
                 if not (block.begins_document and block.ends_document):
                     return None
-                for start, end in zip(starts[:count].tolist(), ends[:count].tolist(), strict=True):
+                for start, end in zip(starts[:n_left].tolist(), ends[:n_left].tolist(), strict=True):
                     digest.update((end - start).to_bytes(8, "little"))
                     digest.update(block.text[start:end])
-                count -= min(count, len(starts))
-                if not count:
+                n_left -= min(n_left, len(starts))
+                if not n_left:
                     break
-        return None if count else digest.hexdigest()
+        return None if n_left else digest.hexdigest()
 
     def _find_units(self, units: list[SourceUnit], start: Position) -> list[SourceUnit]:
         """List the units from a position on."""

@@ -24,7 +24,7 @@ cdef enum:
     INDEX_PREFETCH_DISTANCE = 64  # entries of the index, most of which are empty
     N_BUCKETS = 64            # a power of two
     SAMPLES_PER_BUCKET = 16
-    WORDS_PER_THREAD = 1 << 13  # at least; starting a thread takes as long as listing so many
+    WORDS_PER_THREAD = 1 << 13  # at least; starting a thread takes as long as listing these
 
 cdef struct Item:             # a word
     uint64_t position

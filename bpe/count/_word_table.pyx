@@ -62,7 +62,7 @@ cdef class WordTable:
     """Counts of distinct words. One thread at a time may fill it. `corpus_position` is where a word occurs."""
 
     def __cinit__(self, size_t slots=0):
-        """Make an empty table with at least so many slots, which grows when 5 of 8 are used."""
+        """Make an empty table with at least `slots` slots, which grows when 5 of 8 are used."""
         self.words.n_slots, self.words.shift = 1 << 12, 64 - 12
         while self.words.n_slots < slots:
             self.words.n_slots, self.words.shift = self.words.n_slots * 2, self.words.shift - 1
@@ -296,7 +296,7 @@ cdef class WordTable:
         return 0
 
     cdef int reserve(self, size_t n_short, size_t n_long, size_t n_granules) except -1 nogil:
-        """Make room for so many words in all, and for so many granules of long words."""
+        """Make room for this many words in all, and for `n_granules` granules of long words."""
         cdef int doublings = 0
         while n_short * 8 > (self.words.n_slots << doublings) * 5:
             doublings += 1
@@ -374,7 +374,7 @@ cdef class WordTable:
         return entry
 
     cdef int grow_arena(self, size_t granules) except -1 nogil:
-        """Make room for so many granules, in whole pages: what threads free of the heap may stay with the process."""
+        """Make room for `granules` granules, in whole pages: what threads free of the heap may stay with the process."""
         cdef size_t capacity = max(self.words.arena_capacity + self.words.arena_capacity // 2, granules)
         self.words.arena = <uint64_t*>check_allocated(
             grow_zeroed(self.words.arena, self.words.arena_capacity * GRANULE_BYTES, capacity * GRANULE_BYTES),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from bpe.corpus.blocks import Block, PathLike, Position
     from bpe.corpus.sources import Sources
-    from bpe.count.files import CountedWords
+    from bpe.count.sealed_files import CountedWords
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
@@ -41,7 +41,7 @@ POSITIONS_PER_BLOCK = 1 << 36
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MAX_INITIAL_SLOTS: growing a table
 #: costs threads most of their waiting time.
 BYTES_PER_SLOT, MAX_INITIAL_SLOTS = 64, 1 << 19
-#: Words that were counted before are added by so many, so that tables can be spilled between.
+#: Words counted before are added in portions of this many, so that tables can be spilled between portions.
 WORDS_PER_LOAD = 1 << 20
 #: The fewest words of a thread that merges tables, as starting it takes as long as a thousand.
 WORDS_PER_MERGING_THREAD = 1 << 14
@@ -99,23 +99,23 @@ def count_corpus(
     """Fill empty counts as `count_words` does."""
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
-    source: Sources | Iterable[TextLike] | None = texts
+    corpus: Sources | Iterable[TextLike] | None = texts
     if files is not None:
         from bpe.corpus.sources import Sources
 
-        source = Sources.of(files)
-    count_into(counts, source, resolve_threads(threads), progress)
+        corpus = Sources.of(files)
+    count_into(counts, corpus, resolve_threads(threads), progress)
 
 
-def _as_sources(source: Sources | Iterable[TextLike] | None) -> Sources | None:
-    """Return the source if it is a `Sources`, else None; texts do not need that module, so it may not be imported."""
+def _as_sources(corpus: Sources | Iterable[TextLike] | None) -> Sources | None:
+    """Return the corpus if it is a `Sources`, else None; texts do not need that module, so it may not be imported."""
     module: Any = sys.modules.get("bpe.corpus.sources")
-    return source if module is not None and isinstance(source, module.Sources) else None
+    return corpus if module is not None and isinstance(corpus, module.Sources) else None
 
 
 def count_into(
     counts: WordCounts,
-    source: Sources | Iterable[TextLike] | None,
+    corpus: Sources | Iterable[TextLike] | None,
     threads: int,
     progress: ProgressLike,
     *,
@@ -129,14 +129,14 @@ def count_into(
     Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
     depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
-    bytes. Where there is a `count_store`, the source is regular files: counting goes on from what the store holds, and
+    bytes. Where there is a `count_store`, the corpus is regular files: counting goes on from what the store holds, and
     from time to time all threads wait while the words so far are saved. Counting ends with a ValueError when
     `memory_check` gives a reason, and, with `requires_utf8`, for a text that is not UTF-8.
     """
     splitter = Splitter(counts)
-    files = _as_sources(source)
+    files = _as_sources(corpus)
     if files is not None:
-        source = files = files.for_one_call()
+        corpus = files = files.for_one_call()
     n_disk_bytes, n_text_bytes = (None, None) if files is None else (files.size, files.text_size)
     slots = min((n_text_bytes or 0) // (BYTES_PER_SLOT * threads), MAX_INITIAL_SLOTS) if max_memory is None else 0
     tables = ThreadTables(threads, slots, max_memory, memory_check)
@@ -151,7 +151,7 @@ def count_into(
         with (
             progress_bar(progress, "count", n_disk_bytes, "B", saved.n_bytes) as bar,
             closing(  # the file, after an error
-                _read_blocks(source, splitter, threads, saved.resume_position, requires_utf8=requires_utf8)
+                _read_blocks(corpus, splitter, threads, saved.resume_position, requires_utf8=requires_utf8)
             ) as blocks,
         ):
             rounds = _BlockRounds(_number_blocks(blocks), count_store, tables)
@@ -173,7 +173,7 @@ def count_into(
     finally:
         tables.close()
     fill_counts(counts, merged)
-    counts.documents = _describe_documents(source)
+    counts.documents = _describe_documents(corpus)
 
 
 def _count_block(splitter: Splitter, tables: ThreadTables, numbered_block: tuple[int, Block | FileReader]) -> int:
@@ -191,9 +191,9 @@ def _count_block(splitter: Splitter, tables: ThreadTables, numbered_block: tuple
     return n_bytes
 
 
-def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:
+def _describe_documents(corpus: Sources | Iterable[TextLike] | None) -> str | None:
     """Describe how text files are made documents, as `WordCounts.documents` has it."""
-    files = _as_sources(source)
+    files = _as_sources(corpus)
     if files is None or all(file.format != "text" for file in files.files):
         return None
     if files.keep_separator:
@@ -278,14 +278,14 @@ class _BlockRounds:
         self._next_round_block = [next_block]
         return next_block[1].resume_position
 
-    def count_bad_records(self, source: Sources) -> int:
+    def count_bad_records(self, corpus: Sources) -> int:
         """Count the bad records before that position."""
         block = self._next_round_block[0][1]
-        return source.skipped if isinstance(block, FileReader) else block.n_bad_records
+        return corpus.skipped if isinstance(block, FileReader) else block.n_bad_records
 
 
 def _read_blocks(
-    source: Sources | Iterable[TextLike] | None,
+    corpus: Sources | Iterable[TextLike] | None,
     splitter: Splitter,
     threads: int,
     start: Position | None,
@@ -296,15 +296,15 @@ def _read_blocks(
     from bpe.corpus.blocks import make_text_blocks
     from bpe.corpus.documents import make_row_blocks, read_arrow_documents
 
-    if (files := _as_sources(source)) is not None:
+    if (files := _as_sources(corpus)) is not None:
         separators, keep_separator = files.separators, files.keep_separator
         unsplittable = splitter.list_unsplittable(separators, keep_separator) if files.regular else None
         return files.blocks(
             splitter.make_block_end_finder(separators, keep_separator), threads, start=start, unsplittable=unsplittable
         )
-    rows = read_arrow_documents(source)
+    rows = read_arrow_documents(corpus)
     if rows is None:
-        return make_text_blocks(source, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)  # type: ignore[arg-type]
+        return make_text_blocks(corpus, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)  # type: ignore[arg-type]
     return make_row_blocks(rows, splitter.make_split_finder(), requires_utf8=requires_utf8, threads=threads)
 
 

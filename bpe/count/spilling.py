@@ -24,7 +24,7 @@ from bpe.errors import COUNT_LIMIT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.count.files import CountedWords
+    from bpe.count.sealed_files import CountedWords
 
 #: A table that is spilled is listed by the thread that has filled it.
 ONE_THREAD = Team(1)

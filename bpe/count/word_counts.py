@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.documents import Documents
-    from bpe.count.files import CountedWords
+    from bpe.count.sealed_files import CountedWords
     from bpe.text.normalizers import NormalizerLike
 
 
@@ -618,7 +618,7 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     """Read a file of counts: (the counts, what `write_counts` wrote of an unfinished count, or None)."""
     import json
 
-    from bpe.count.files import COUNTS_FORMAT, read_arrays
+    from bpe.count.sealed_files import COUNTS_FORMAT, read_arrays
     from bpe.text.pipeline_normalizers import from_json as normalizer_from_json
 
     head, data = COUNTS_FORMAT.read(path)
@@ -649,7 +649,7 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
 
 def write_counts(counts: WordCounts, path: PathLike, resume_state: Any = None) -> None:
     """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
-    from bpe.count.files import COUNTS_FORMAT, pack_arrays
+    from bpe.count.sealed_files import COUNTS_FORMAT, pack_arrays
 
     sizes, parts = pack_arrays(*counts._snapshot())
     header = {

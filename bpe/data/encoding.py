@@ -419,8 +419,8 @@ def check_validation_split(sources: Sources, fraction: float) -> None:
         _refuse_one_sided_split(documents, split, "the hash of a document's text decides")
 
 
-def _refuse_one_sided_split(documents: int, split: str, reason: str) -> None:
+def _refuse_one_sided_split(n_documents: int, split: str, reason: str) -> None:
     raise ValueError(
-        f"validation would put the sources' {pluralize(documents, 'document')} all on {split}: {reason}; pass "
+        f"validation would put the sources' {pluralize(n_documents, 'document')} all on {split}: {reason}; pass "
         "separator= or per_line=True where files have several documents, another fraction, or none"
     )

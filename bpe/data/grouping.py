@@ -48,9 +48,9 @@ MAX_WRITTEN_BYTES, MAX_SHARED_WRITTEN_BYTES = 128 << 20, 1 << 30
 _MEMORY_PER_BYTE = 1.5
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
 _BYTES_PER_ID, _BYTES_PER_LENGTH, _BYTES_PER_DOCUMENT = 4, 48, 160
-#: Names of special tokens are searched for in so many bytes of the first blocks, and in so many of each later block.
+#: The bytes in which names of special tokens are searched for: of the first blocks, and of each later block.
 _FULLY_SEARCHED_BYTES, _SAMPLE_BYTES = 8 << 20, 16 << 10
-#: In a group that the kernel has read, they are searched for in at most so many files.
+#: The most files of a group read by the kernel in which they are searched for.
 _MAX_SEARCHED_FILES = 8
 
 
@@ -107,9 +107,9 @@ class DocumentRun(NamedTuple):
     documents_to_skip: int
     bad_records: int
 
-    def shift(self, documents: int) -> DocumentRun:
-        """Return this run for a group that begins `documents` documents earlier."""
-        return self._replace(first_index=self.first_index + documents)
+    def shift(self, n_documents: int) -> DocumentRun:
+        """Return this run for a group that begins `n_documents` documents earlier."""
+        return self._replace(first_index=self.first_index + n_documents)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

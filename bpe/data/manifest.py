@@ -187,7 +187,7 @@ def is_number(value: object, smallest: int = 0, largest: int = COUNT_LIMIT) -> b
 
 
 def are_numbers(value: object, count: int) -> bool:
-    """Check whether a value is a list of so many whole numbers."""
+    """Check whether a value is a list of `count` whole numbers."""
     return isinstance(value, list) and len(value) == count and all(map(is_number, value))
 
 

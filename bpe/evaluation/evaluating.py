@@ -260,10 +260,10 @@ def adapt_all(tokenizers: Any) -> list[Adapter]:
     return adapters
 
 
-def _check_parallel(documents: Mapping[str, int]) -> None:
+def _check_parallel(n_documents_by_corpus: Mapping[str, int]) -> None:
     """Raise ValueError unless there are several corpora with equally many documents."""
-    if len(documents) < 2 or len(set(documents.values())) > 1:
-        sizes = ", ".join(f"{name or 'the only one'} has {n}" for name, n in documents.items())
+    if len(n_documents_by_corpus) < 2 or len(set(n_documents_by_corpus.values())) > 1:
+        sizes = ", ".join(f"{name or 'the only one'} has {n}" for name, n in n_documents_by_corpus.items())
         raise ValueError(
             f"parallel is True, but of the documents {sizes}; parallel corpora are at least two, and say the same "
             "document by document"

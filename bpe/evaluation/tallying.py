@@ -55,10 +55,10 @@ class DocumentSums:
 
     """
 
-    def __init__(self, columns: int, min_sums: int = MIN_SUMS) -> None:
-        self._rows = np.zeros((2 * min_sums, columns))
+    def __init__(self, n_columns: int, min_sums: int = MIN_SUMS) -> None:
+        self._rows = np.zeros((2 * min_sums, n_columns))
         self._n_rows = 0  # rows that are complete
-        self._open_row = np.zeros(columns)  # of the group that is not complete
+        self._open_row = np.zeros(n_columns)  # of the group that is not complete
         self._n_open = 0  # its documents
         self.documents_per_row, self.n_documents = 1, 0
 

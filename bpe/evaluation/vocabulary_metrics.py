@@ -251,21 +251,21 @@ def check_morphemes(morphemes: Morphemes) -> list[list[str]]:
     return [list(row) for row in rows]
 
 
-def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> MorphemeAlignment:
+def compare_boundaries(adapter: Adapter, word_morphemes: Sequence[Sequence[str]]) -> MorphemeAlignment:
     """Encode each word by itself, and compare boundaries."""
-    texts = ["".join(parts).encode() for parts in words]
+    texts = ["".join(morphemes).encode() for morphemes in word_morphemes]
     bounds = compute_offsets([len(text) for text in texts])
     documents = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
     sizes, offsets = documents.measure_tokens(adapter), documents.offsets
     n_cut = n_aligned = n_token_boundaries = n_morpheme_boundaries = n_shared = 0
-    for index, parts in enumerate(words):
+    for index, morphemes in enumerate(word_morphemes):
         token_sizes = sizes[offsets[index] : offsets[index + 1]].tolist()
         size = len(texts[index])
         token_boundaries = {offset for offset in accumulate(token_sizes[:-1]) if 0 < offset < size}
-        morpheme_boundaries = set(accumulate(len(part.encode()) for part in parts[:-1]))
+        morpheme_boundaries = set(accumulate(len(morpheme.encode()) for morpheme in morphemes[:-1]))
         n_cut += len(token_sizes) > 1
         n_aligned += bool(token_boundaries & morpheme_boundaries)
         n_token_boundaries += len(token_boundaries)
         n_morpheme_boundaries += len(morpheme_boundaries)
         n_shared += len(token_boundaries & morpheme_boundaries)
-    return MorphemeAlignment(len(words), n_cut, n_aligned, n_token_boundaries, n_morpheme_boundaries, n_shared)
+    return MorphemeAlignment(len(word_morphemes), n_cut, n_aligned, n_token_boundaries, n_morpheme_boundaries, n_shared)

@@ -91,7 +91,7 @@ def find_added_tokens(
     file_tokens: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     *,
-    without_flags: bool = False,
+    special_without_flags: bool = False,
 ) -> dict[str, frozenset[str]]:
     """Find the tokens that the files of a folder add to a tokenizer: name → flags, in the order of their new ids.
 
@@ -102,7 +102,7 @@ def find_added_tokens(
         files: the content of the files.
         file_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
-        without_flags: whether special tokens have no flags.
+        special_without_flags: whether special tokens have no flags.
 
     Raises:
         FormatError: for entries that are not tokens.
@@ -112,22 +112,26 @@ def find_added_tokens(
     extra_tokens = _check_tokens(config.get(EXTRA_FIELD, config.get(OLD_EXTRA_FIELD)), EXTRA_FIELD)
     tokens_with_ids, flags_with_ids = _list_tokens_given_ids(files, config, file_tokens)
     named_tokens = _list_named_tokens(config, defaults, flags_with_ids)
-    names = {get_token_text(token) for token in named_tokens}
-    # Special tokens stay special.
-    special_names = names | {name for name, (_, flags) in file_tokens.items() if "ordinary" not in flags}
+    special_names = {get_token_text(token) for token in named_tokens}
+    special_names |= {name for name, (_, flags) in file_tokens.items() if "ordinary" not in flags}
     flags_by_name = {name: flags for name, (_, flags) in file_tokens.items()}
-    for name, flags in tokens_with_ids:
+
+    def add_token(name: str, flags: frozenset[str]) -> None:
+        """Add a token, or change its flags; special tokens stay special."""
         flags_by_name[name] = flags - ({"ordinary"} if name in special_names else set())
-        special_names |= set() if "ordinary" in flags else {name}
+        if "ordinary" not in flags:
+            special_names.add(name)
+
+    for name, flags in tokens_with_ids:
+        add_token(name, flags)
     known_names, added_keys = set(flags_by_name), set[Any]()
     for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
         name, flags = get_token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known_names and key not in added_keys:
             added_keys.add(key)
-            flags_by_name[name] = flags - ({"ordinary"} if name in special_names else set())
-            special_names |= set() if "ordinary" in flags else {name}
-    if without_flags:
+            add_token(name, flags)
+    if special_without_flags:
         flags_by_name |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
     return {
         name: flags for name, flags in flags_by_name.items() if name not in file_tokens or file_tokens[name][1] != flags

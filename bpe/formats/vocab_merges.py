@@ -52,7 +52,7 @@ class TokenizerClass:
         pattern: the name of the pretokenizer.
         normalizer: the normalizer.
         template: the fields with the tokens before and after a text.
-        without_flags: whether special tokens have no flags, whatever the configuration says.
+        special_without_flags: whether special tokens have no flags, whatever the configuration says.
 
     """
 
@@ -60,7 +60,7 @@ class TokenizerClass:
     pattern: str = "gpt2"
     normalizer: Normalizer | None = None
     template: tuple[str, str] | None = None
-    without_flags: bool = False
+    special_without_flags: bool = False
 
 
 _GPT2 = TokenizerClass(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT))
@@ -76,7 +76,7 @@ TOKENIZER_CLASSES: Mapping[str, TokenizerClass] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
     "Qwen2Tokenizer": TokenizerClass(
-        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END_OF_TEXT), "qwen2", NFC(), without_flags=True
+        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END_OF_TEXT), "qwen2", NFC(), special_without_flags=True
     ),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
@@ -101,7 +101,9 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
             where=f"{CONFIG_JSON}: tokenizer_class",
         )
     spec = _build(_read_vocab(files), files[MERGES_TXT], [], tokenizer_class.normalizer)
-    added_tokens = find_added_tokens(files, {}, tokenizer_class.roles, without_flags=tokenizer_class.without_flags)
+    added_tokens = find_added_tokens(
+        files, {}, tokenizer_class.roles, special_without_flags=tokenizer_class.special_without_flags
+    )
     if CONFIG_JSON not in files and not spec.vocabulary.find_ids([END_OF_TEXT.encode()]):
         added_tokens.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
     with with_path(None, CONFIG_JSON):

@@ -187,7 +187,7 @@ class _Repository:
         return True
 
     def _exists(self, file: str) -> bool | None:
-        """Whether the repository has a file now; None if the Hub does not answer, which is asked no more."""
+        """Whether the repository has a file now; None if the Hub does not answer; it is not asked again."""
         try:
             exists: bool = self.hub.file_exists(self.name, file, revision=self.revision, token=self.token)
         except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses

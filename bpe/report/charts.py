@@ -30,7 +30,7 @@ def draw_line_chart(
         series: by name, the points (x, y), x ascending.
         labels: what the axes show.
         log_x: whether the x axis is logarithmic.
-        log_y: the same of the y axis.
+        log_y: whether the y axis is logarithmic.
 
     """
     drawable_series = {

@@ -117,7 +117,7 @@ class Panels:
         which_tokens = f"the first {_MAX_LISTED_TOKENS} tokens" if len(tokens) > _MAX_LISTED_TOKENS else "the tokens"
         label = f"{name}, {text_name}" if text_name else name
         table = make_token_table(tokens[:_MAX_LISTED_TOKENS])
-        boxes = [format_tokens(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
+        boxes = [format_tokens(row, with_ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
             f'<div class="panel"><h4>{to_html(name)}</h4>'
             f"{make_note(summary)}"

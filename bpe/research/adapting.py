@@ -123,7 +123,7 @@ class _ActiveTokens:
         return TokenStatistics(frequencies, statistics.pair_frequencies, statistics.n_tokens)
 
     def _choose_exchanges(self, statistics: TokenStatistics, max_exchanges: int) -> list[tuple[int, int]]:
-        """Choose at most so many exchanges (active token, inactive token)."""
+        """Choose at most `max_exchanges` exchanges (active token, inactive token)."""
         spec, candidates = self._spec, self._find_candidates()
         gains = np.zeros(len(self.is_active), dtype=np.int64)
         np.add.at(gains, spec.merge_results[candidates], statistics.pair_frequencies)

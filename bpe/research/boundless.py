@@ -112,7 +112,7 @@ def train_boundless(
     return make_seeded_job(config, seeds).run(partial(_learn, transition, eligible))
 
 
-def _check_options(transition: int | None, eligible: object, config: TrainConfig, source: object) -> None:
+def _check_options(transition: int | None, eligible: object, config: TrainConfig, corpus: object) -> None:
     """Check what a training is given.
 
     Raises:
@@ -147,7 +147,7 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
                 f"vocab_size is {list(vocab_sizes)}, but counts has runs of words of one size, and without a "
                 "transition each size has its own; train to one size, or pass files= or texts="
             )
-    check_rereadable(config.texts, source)
+    check_rereadable(config.texts, corpus)
 
 
 def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[LearnedSpec]:
@@ -155,12 +155,12 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
 
     Without a transition, each of several sizes has words, and so runs, of its own: there is a result for each.
     """
-    config, source = job.config, job.config.make_source()
-    _check_options(transition, eligible, config, source)
+    config, corpus = job.config, job.config.make_corpus()
+    _check_options(transition, eligible, config, corpus)
     word_counts, run_counts = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
-    files_before = identify_files(source)
+    files_before = identify_files(corpus)
     extra_options = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
-    counts, checkpoint = job.count(source, word_counts, extra_options=extra_options)
+    counts, checkpoint = job.count(corpus, word_counts, extra_options=extra_options)
     words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), count_non_overlapping=True)
     if transition is not None:
         words_config = replace(words_config, vocab_size=transition, vocab_sizes=())
@@ -171,8 +171,8 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     def count_runs(spec: TokenizerSpec) -> WordArrays:
         if run_counts is not None:
             return read_counted_runs(job.prepare_counts(run_counts, spec.pretokenizer, "runs"), spec, eligible)
-        runs = find_runs(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
-        check_unchanged(source, files_before)
+        runs = find_runs(spec, eligible, corpus, config.special_tokens, job.threads, config.progress, job.max_memory)
+        check_unchanged(corpus, files_before)
         return runs
 
     vocab_sizes = config.vocab_sizes if transition is None else ()
@@ -290,7 +290,7 @@ def _interleave_merges(
 
 
 def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_word_merges: int, n_supermerges: int) -> TokenizerSpec:
-    """Make the tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
+    """Keep the first word merges, and add the first supermerges, whose tokens have the last ids."""
     blob, offsets, _ = trainer.list_tokens()
     n_old = len(spec.vocabulary)
     base, first_id = n_old - len(spec.merges), spec.vocabulary.limit - n_old

@@ -91,7 +91,7 @@ def train_parity(
         dev: the counts of a text per language that says the same in all of them, to compare lengths by. The merges come
             from the corpus alone. A symbol outside the alphabet counts as one token.
         ratios: how well each language is to be compressed, relative to the others.
-        global_merges: the first so many merges are those of plain training on the counts of all languages.
+        global_merges: how many merges come first that are those of plain training on the counts of all languages.
         window_size: skip a language that made more than `alpha` / n of the last `window_size` steps, where n is the
             number of languages, unless every language did; the paper has 100. None, the default, skips none.
         alpha: see `window_size`.
@@ -127,9 +127,9 @@ def train_parity(
 def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
     config, counts, checkpoint = job.config, {}, None
-    for checkpoint_number, (name, (source, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
+    for checkpoint_number, (name, (corpus, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
         counts[name], _ = job.count(
-            source, given_counts, extra_options={"language": name}, suffix=f".{checkpoint_number}"
+            corpus, given_counts, extra_options={"language": name}, suffix=f".{checkpoint_number}"
         )
     words_by_language = _check_words(counts, rule, config)
     first_counts = next(iter(counts.values()))
@@ -162,7 +162,7 @@ def _split_corpus(rule: ParityRule, config: TrainConfig) -> dict[str, tuple[Sour
     rule.check_languages(mapping)
     configs = {language: replace(config, **{name: corpus}) for language, corpus in mapping.items()}
     return {
-        language: (language_config.make_source(), language_config.counts)
+        language: (language_config.make_corpus(), language_config.counts)
         for language, language_config in configs.items()
     }
 

@@ -101,7 +101,7 @@ def _check_options(config: TrainConfig) -> None:
 def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
     """Learn merges and deletions."""
     config = job.config
-    counts, checkpoint = job.count(config.make_source(), config.counts)
+    counts, checkpoint = job.count(config.make_corpus(), config.counts)
     start_time = time.perf_counter()
     with progress_note(config.progress, "index"):
         words = build_words(counts, config, job.threads)

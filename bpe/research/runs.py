@@ -87,8 +87,8 @@ def count_runs(
         )
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
-    source = texts if files is None else Sources.of(files)
-    runs = find_runs(spec, eligible, source, spec.special_tokens, resolve_threads(threads), progress)
+    corpus = texts if files is None else Sources.of(files)
+    runs = find_runs(spec, eligible, corpus, spec.special_tokens, resolve_threads(threads), progress)
     counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
     counts.units = "runs"
     fill_with_runs(runs, spec, counts)
@@ -117,7 +117,7 @@ def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine
 def find_runs(
     spec: TokenizerSpec,
     pattern: str,
-    source: Sources | Iterable[TextLike] | None,
+    corpus: Sources | Iterable[TextLike] | None,
     special_tokens: Iterable[str],
     threads: int,
     progress: ProgressLike,
@@ -128,7 +128,7 @@ def find_runs(
     Args:
         spec: the tokenizer of the word phase.
         pattern: what an eligible token has a match of.
-        source: the corpus.
+        corpus: the corpus.
         special_tokens: strings that separate text.
         threads: the number of threads that encode.
         progress: as for `bpe.train`.
@@ -140,14 +140,14 @@ def find_runs(
     """
     engine, second_ids = _make_engine(spec, find_eligible_tokens(spec, pattern))
     numbers_by_second_id = second_ids.tokens - np.uint32(_find_first_id(spec))
-    total = source.size if isinstance(source, Sources) else None
+    total = corpus.size if isinstance(corpus, Sources) else None
     bytes_per_step = BYTES_PER_STEP if max_memory is None else BYTES_PER_STEP_LIMITED
     tables = ThreadTables(1, 0, None if max_memory is None else max_memory - MIN_MEMORY)
     position = 0
     try:
         with progress_bar(progress, "count", total, "B") as bar:
             for ids, lengths, size in _encode_corpus(
-                engine, source, frozenset(special_tokens), threads, bytes_per_step
+                engine, corpus, frozenset(special_tokens), threads, bytes_per_step
             ):
                 token_numbers, starts, ends = _find_spans(ids, lengths, second_ids, numbers_by_second_id)
                 with tables.lend() as table:
@@ -208,16 +208,16 @@ def _make_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDA
 
 def _encode_corpus(
     engine: Engine,
-    source: Sources | Iterable[TextLike] | None,
+    corpus: Sources | Iterable[TextLike] | None,
     special_tokens: frozenset[str],
     threads: int,
     bytes_per_step: int,
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
     """Encode the corpus, `bytes_per_step` bytes of text at once: (ids, their number by document, the bytes read)."""
-    if isinstance(source, Sources):
-        find_block_end = engine.make_block_end_finder(source.separators, source.keep_separator, special_tokens)
-        with closing(source.blocks(find_block_end, threads)) as blocks:
-            size = source.text_size or sys.maxsize
+    if isinstance(corpus, Sources):
+        find_block_end = engine.make_block_end_finder(corpus.separators, corpus.keep_separator, special_tokens)
+        with closing(corpus.blocks(find_block_end, threads)) as blocks:
+            size = corpus.text_size or sys.maxsize
             while (
                 part := encode_next_blocks(
                     engine, blocks, threads, size, policy=(special_tokens, frozenset()), max_bytes=bytes_per_step
@@ -225,9 +225,9 @@ def _encode_corpus(
             ) is not None:
                 yield part.ids, part.lengths, part.disk_bytes or part.n_bytes
         return
-    assert source is not None
-    arrow_rows = read_arrow_documents(source)
-    texts = source if arrow_rows is None else (text for documents in arrow_rows for text in documents.texts())
+    assert corpus is not None
+    arrow_rows = read_arrow_documents(corpus)
+    texts = corpus if arrow_rows is None else (text for documents in arrow_rows for text in documents.texts())
     for group in group_texts(texts, bytes_per_step):
         batch = engine.encode_batch(group, threads, special_tokens)
         yield np.asarray(batch.ids, dtype=np.uint32), batch.lengths, sum(map(len, group))

@@ -71,14 +71,14 @@ def add_style(body: str) -> str:
     return f"<style>{STYLE}</style>{body}"
 
 
-def format_tokens(tokens: Sequence[DrawnToken], *, ids: bool = False) -> str:
+def format_tokens(tokens: Sequence[DrawnToken], *, with_ids: bool = False) -> str:
     """Format the consecutive tokens of a text as spans, without a container.
 
     Each has a title with its id, bytes and rank, which a browser shows under the pointer.
 
     Args:
         tokens: the tokens.
-        ids: give each its id as `data-i`, for the report's script.
+        with_ids: give each its id as `data-i`, for the report's script.
 
     >>> print(format_tokens([DrawnToken(b"<b>", 3, 0)]))
     <span class="c0" title="id 3 · 3 bytes: 3c 62 3e · rank 0">&lt;b&gt;</span>
@@ -86,7 +86,7 @@ def format_tokens(tokens: Sequence[DrawnToken], *, ids: bool = False) -> str:
     spans = []
     for i, (token, pieces) in enumerate(zip(tokens, split_pieces([token.data for token in tokens]), strict=True)):
         mark = f"c{i % N_COLOURS}{' s' * token.special}{' u' * (token.id is None)}"
-        mark_id = f' data-i="{token.id}"' if ids and token.id is not None else ""
+        mark_id = f' data-i="{token.id}"' if with_ids and token.id is not None else ""
         title = escape(describe_token(token, pieces))
         spans.append(f'<span class="{mark}" title="{title}"{mark_id}>{"".join(map(format_piece, pieces))}</span>')
     return "".join(spans)

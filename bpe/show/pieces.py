@@ -148,10 +148,10 @@ def _split_cluster(cluster: str) -> Iterator[Piece]:
         yield Piece("text", cluster)
     else:
         for i, character in enumerate(cluster):
-            yield _draw_alone(character, cluster, first=i == 0)
+            yield _draw_alone(character, cluster, is_first=i == 0)
 
 
-def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
+def _draw_alone(character: str, cluster: str, *, is_first: bool) -> Piece:
     """Draw a character without the rest of its cluster."""
     if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
         return Piece("bytes", f"{ord(character) - 0xDC00:02x}")
@@ -162,7 +162,7 @@ def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
         return Piece("hidden", label_hidden(character), drawn_cluster, character == "\n")
     if _MARK.match(character):
         return Piece("part", DOTTED_CIRCLE + character, drawn_cluster)
-    return Piece("base" if first else "part", character, drawn_cluster)
+    return Piece("base" if is_first else "part", character, drawn_cluster)
 
 
 def _split_shared(cluster: str, start: int, token_index: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
@@ -172,7 +172,7 @@ def _split_shared(cluster: str, start: int, token_index: int, ends: list[int]) -
         while ends[token_index] <= start:
             token_index += 1
         if start + len(data) <= ends[token_index]:
-            yield token_index, _draw_alone(character, cluster, first=index == 0)
+            yield token_index, _draw_alone(character, cluster, is_first=index == 0)
         else:
             for i, byte in enumerate(data):
                 while ends[token_index] <= start + i:

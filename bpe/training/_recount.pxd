@@ -13,7 +13,7 @@ cdef struct RecountPlan:      # what decides how many pairs a recount tracks
     count_t ceiling           # the threshold must not be higher, or no new pair would be tracked
     count_t ratio             # the threshold should be at least the best count divided by this
     uint64_t n_merges_left    # how many are still to be made
-    size_t max_dense_tokens   # up to so many tokens a table of all their pairs counts
+    size_t max_dense_tokens   # up to this many tokens a table of all their pairs counts
     bint may_grow             # the pool may grow where it must; else ValueError
     bint track_all_pairs      # track every pair, however rare
 

@@ -31,7 +31,7 @@ from bpe.base.atomic_files import remove_leftovers
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.count.counting import PartialCounts
-from bpe.count.files import SealedFormat
+from bpe.count.sealed_files import SealedFormat
 from bpe.count.word_counts import (
     DOCUMENTS,
     WordCounts,
@@ -298,15 +298,15 @@ def _is_file_list(files: Any) -> bool:
     )
 
 
-def identify_files(sources: object) -> list[list[Any]] | None:
+def identify_files(corpus: object) -> list[list[Any]] | None:
     """Identify files without reading them: [name, size, time of the last change in ns] of each.
 
     None for texts and counts, and if a file is not regular: text from a pipe or another machine is identified by its
     counts only.
     """
-    if not isinstance(sources, Sources) or not sources.regular:
+    if not isinstance(corpus, Sources) or not corpus.regular:
         return None
-    states = [(file.name, os.stat(file.name)) for file in sources.files]
+    states = [(file.name, os.stat(file.name)) for file in corpus.files]
     return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
 
 

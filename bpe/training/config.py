@@ -237,7 +237,7 @@ class TrainConfig:
         object.__setattr__(self, "special_tokens", specials)
         object.__setattr__(self, "reserved_names", reserved_names)
 
-    def make_source(self) -> Sources | Iterable[TextLike] | None:
+    def make_corpus(self) -> Sources | Iterable[TextLike] | None:
         """Return the files as `Sources`, or the texts; None for counts."""
         if self.files is None:
             return self.texts  # type: ignore[no-any-return]

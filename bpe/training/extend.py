@@ -118,7 +118,7 @@ def continue_merges(
 ) -> LearnedMerges:
     """Learn merges that follow those of a tokenizer, up to `config.vocab_size` tokens.
 
-    Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is. Otherwise as `learn_merges`.
+    Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is. The rest is as in `learn_merges`.
     """
     start_time = time.perf_counter()
     n_new = config.vocab_size - len(spec.vocabulary)

@@ -93,7 +93,7 @@ class TrainingJob:
 
     def count(
         self,
-        source: Sources | Iterable[TextLike] | None,
+        corpus: Sources | Iterable[TextLike] | None,
         given_counts: object,
         *,
         pretokenizer: PretokenizerLike | None = "default",
@@ -104,7 +104,7 @@ class TrainingJob:
         """Count the words of a corpus, or load them from the checkpoint: (the words, the checkpoint).
 
         Args:
-            source: the files or texts; None if counts are given.
+            corpus: the files or texts; None if counts are given.
             given_counts: the counts that the caller gave, or None.
             pretokenizer: how texts are split into words; "default" for that of the config.
             units: what is split into words.
@@ -118,11 +118,11 @@ class TrainingJob:
         counts = self.prepare_counts(given_counts, pretokenizer, units)
         checkpoint = files = None
         if config.checkpoint is not None:
-            files = identify_files(source)
+            files = identify_files(corpus)
             count_options = {
                 **(extra_options or {}),
                 **describe_count_settings(counts),
-                **_list_document_options(source),
+                **_list_document_options(corpus),
             }
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
             checkpoint = Checkpoint(
@@ -134,7 +134,7 @@ class TrainingJob:
         elif given_counts is None:
             count_into(
                 counts,
-                source,
+                corpus,
                 self.threads,
                 config.progress,
                 requires_utf8=config.is_char_model,
@@ -202,25 +202,25 @@ def _truncate_to_size(spec: TokenizerSpec, training: Training, vocab_size: int) 
     return Tokenizer(replace(truncate(spec, vocab_size), training=training))
 
 
-def check_unchanged(source: object, files_before: list[list[Any]] | None) -> None:
+def check_unchanged(corpus: object, files_before: list[list[Any]] | None) -> None:
     """Raise OSError for files that were changed since `files_before`: both stages of a training read the same text."""
-    for old_file, new_file in zip(files_before or (), identify_files(source) or (), strict=True):
+    for old_file, new_file in zip(files_before or (), identify_files(corpus) or (), strict=True):
         if old_file != new_file:
             raise make_changed_error(old_file[0])
 
 
-def _list_document_options(source: object) -> dict[str, Any]:
+def _list_document_options(corpus: object) -> dict[str, Any]:
     """List the options that turn files into documents, as a checkpoint records them; none for texts and counts."""
-    if not isinstance(source, Sources):
+    if not isinstance(corpus, Sources):
         return {}
-    per_line = source.keep_separator
-    separator = source.separators[0].decode() if source.separators and not per_line else None
-    errors = {} if source.encoding_errors == "strict" else {"encoding_errors": source.encoding_errors}
-    plan = source.plan()
+    per_line = corpus.keep_separator
+    separator = corpus.separators[0].decode() if corpus.separators and not per_line else None
+    errors = {} if corpus.encoding_errors == "strict" else {"encoding_errors": corpus.encoding_errors}
+    plan = corpus.plan()
     is_plain = (
-        all(file.format == "text" for file in source.files) and source.on_error == "raise" and plan["part"] is None
+        all(file.format == "text" for file in corpus.files) and corpus.on_error == "raise" and plan["part"] is None
     )
-    if is_plain and not source.separator_ends:
+    if is_plain and not corpus.separator_ends:
         return {"separator": separator, "per_line": per_line or None, **errors}
     return {"sources": {name: value for name, value in plan.items() if name != "files"}}
 

@@ -158,7 +158,7 @@ class SuperWords:
         }
 
 
-def check_superwords(superwords: object, config: TrainConfig, source: object) -> None:
+def check_superwords(superwords: object, config: TrainConfig, corpus: object) -> None:
     """Validate the argument `superwords` of `bpe.train` and what else it is given.
 
     Raises:
@@ -178,7 +178,7 @@ def check_superwords(superwords: object, config: TrainConfig, source: object) ->
         )
     if config.counts is not None:
         check_two_counts(config.counts)
-    check_rereadable(config.texts, source)
+    check_rereadable(config.texts, corpus)
 
 
 def check_two_counts(counts: object) -> None:
@@ -207,14 +207,14 @@ def check_two_counts(counts: object) -> None:
             )
 
 
-def check_rereadable(texts: object, source: object) -> None:
+def check_rereadable(texts: object, corpus: object) -> None:
     """Raise TypeError or ValueError for a corpus that can be read only once."""
     if texts is not None and iter(texts) is texts:  # type: ignore[call-overload]
         raise TypeError(
             f"texts is {describe(texts)}, which can be read only once, and superwords read it twice; pass a list, or "
             "count both stages"
         )
-    if isinstance(source, Sources) and not source.regular:
+    if isinstance(corpus, Sources) and not corpus.regular:
         raise ValueError(
             "files has a pipe or a file of another machine, which superwords would read twice; save it first, or "
             "count both stages"

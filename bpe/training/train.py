@@ -156,30 +156,30 @@ def train_plain_or_superwords(superwords: SuperWords | None, job: TrainingJob) -
     """Train on words, or with superwords."""
     if superwords is not None:
         return _learn_superwords(superwords, job)
-    counts, checkpoint = job.count(job.config.make_source(), job.config.counts)
+    counts, checkpoint = job.count(job.config.make_corpus(), job.config.counts)
     learned = job.learn(counts, job.config, checkpoint)
     return [(learned.spec, learned.training)]
 
 
 def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedSpec]:
     """Train in two stages, on a corpus or on the counts of both."""
-    config, source = job.config, job.config.make_source()
-    check_superwords(superwords, config, source)
+    config, corpus = job.config, job.config.make_corpus()
+    check_superwords(superwords, config, corpus)
     if config.pretokenizer != "default":
         superwords = replace(superwords, first_pretokenizer=config.pretokenizer)
-    files_before, extra_options = identify_files(source), {"superwords": superwords.to_json()}
+    files_before, extra_options = identify_files(corpus), {"superwords": superwords.to_json()}
     first_counts, second_counts = config.counts or (None, None)
 
     def count(stage: int, given_counts: object, suffix: str) -> tuple[WordCounts, Checkpoint | None]:
         pretokenizer, units = superwords.get_pretokenizer(stage), superwords.units
         return job.count(
-            source, given_counts, pretokenizer=pretokenizer, units=units, extra_options=extra_options, suffix=suffix
+            corpus, given_counts, pretokenizer=pretokenizer, units=units, extra_options=extra_options, suffix=suffix
         )
 
     counts, checkpoint = count(1, first_counts, "")
     first_stage = job.learn(counts, replace(config, vocab_size=superwords.transition, vocab_sizes=()), checkpoint)
     counts, checkpoint = count(2, second_counts, ".stage2")
-    check_unchanged(source, files_before)
+    check_unchanged(corpus, files_before)
     base = make_second_stage_base(first_stage.spec, counts, superwords)
     second_stage = continue_merges(job, counts, base, superwords.limit_config(config), checkpoint)
     first_record = first_stage.training

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.count.files import COUNTS_FORMAT
+from bpe.count.sealed_files import COUNTS_FORMAT
 
 # Documents in files ---------------------------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-import bpe.count.files
+import bpe.count.sealed_files
 from bpe.base.atomic_files import atomic_write as whole
 
 @contextmanager
@@ -317,7 +317,7 @@ if sys.argv[2] == "fsync":
 elif sys.argv[2] == "rename":
     os.replace = lambda *paths: stop()
 else:
-    bpe.count.files.atomic_write = slow
+    bpe.count.sealed_files.atomic_write = slow
 counts = bpe.count_words(texts=["new newer newest"] * 3)
 counts.save(sys.argv[1])
 """

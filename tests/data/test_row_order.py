@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe.data.loaders.order import WINDOW, Order, make_round_keys, permute
+from bpe.data.loaders.order import WINDOW, RowOrder, make_round_keys, permute
 
 WORD = 2**64
 
@@ -79,7 +79,7 @@ def test_equals_the_plain_implementation_and_has_an_inverse(n: int, seed: int, e
 
 @given(st.integers(1, 300), st.integers(1, 9), st.integers(0, 99), st.integers(0, 3))
 def test_each_row_once_and_chunks_stay_together(n: int, chunk: int, seed: int, epoch: int) -> None:
-    rows = Order(n, seed, chunk).rows(np.arange(n), epoch).tolist()
+    rows = RowOrder(n, seed, chunk).rows(np.arange(n), epoch).tolist()
     assert sorted(rows) == list(range(n))
     inside = [(a, b) for a, b in itertools.pairwise(rows) if a // chunk == b // chunk]
     assert all(b == a + 1 for a, b in inside)
@@ -88,8 +88,8 @@ def test_each_row_once_and_chunks_stay_together(n: int, chunk: int, seed: int, e
 
 def test_the_same_whatever_is_read_together() -> None:
     """The window of consecutive indices that is kept changes no row."""
-    order = Order(3 * WINDOW, seed=5, chunk=3)
-    all_rows = [Order(3 * WINDOW, seed=5, chunk=3).rows(np.arange(3 * WINDOW), epoch) for epoch in (0, 1)]
+    order = RowOrder(3 * WINDOW, seed=5, chunk=3)
+    all_rows = [RowOrder(3 * WINDOW, seed=5, chunk=3).rows(np.arange(3 * WINDOW), epoch) for epoch in (0, 1)]
     rng = np.random.default_rng(0)
     start = 0
     for step in range(300):
@@ -105,7 +105,7 @@ def test_the_same_whatever_is_read_together() -> None:
 
 def test_seeds_epochs_and_streams_differ() -> None:
     indices = np.arange(1000)
-    orders = [Order(1000, 0), Order(1000, 1), Order(1000, 0, salt=(1,)), Order(1000, 0, salt=(2,))]
+    orders = [RowOrder(1000, 0), RowOrder(1000, 1), RowOrder(1000, 0, salt=(1,)), RowOrder(1000, 0, salt=(2,))]
     results = [order.rows(indices, epoch).tobytes() for order in orders for epoch in (0, 1)]
     assert len(set(results)) == len(results)
 
@@ -120,12 +120,12 @@ def test_orders_of_few_rows_are_about_equally_likely() -> None:
 def test_places_are_not_correlated() -> None:
     """Neighbours in the order are as far apart as in a random one: n / 3 on average."""
     n = 100_000
-    rows = Order(n, 7).rows(np.arange(n), 0)
+    rows = RowOrder(n, 7).rows(np.arange(n), 0)
     assert abs(np.abs(np.diff(rows)).mean() * 3 / n - 1) < 0.02
 
 
 def test_an_index_outside_is_an_error() -> None:
     for index in (-1, 5):
         with pytest.raises(IndexError, match=rf"index {index} is outside 0 to 4"):
-            Order(5, 0).rows(np.array([index]), 0)
-    assert Order(0, 0).rows(np.arange(0), 0).tolist() == []
+            RowOrder(5, 0).rows(np.array([index]), 0)
+    assert RowOrder(0, 0).rows(np.arange(0), 0).tolist() == []

@@ -17,7 +17,7 @@ from rows_reference import Token, naive_bounds, naive_row
 import bpe
 from bpe.data import Blocks, Mixture, StreamingEncoder, TokenShards, encode_shards, torch_batches
 from bpe.data.loaders import streaming
-from bpe.data.loaders.order import Order
+from bpe.data.loaders.order import RowOrder
 from bpe.data.loaders.streaming import add_checksum
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
@@ -109,7 +109,7 @@ def test_files_give_the_rows_of_their_shards(tokenizer: bpe.Tokenizer, tmp_path:
 
 def sorted_rows(blocks: Blocks) -> list[Any]:
     """All rows in the order of the shards."""
-    return [blocks[i] for i in np.argsort(Order(len(blocks), 0).rows(np.arange(len(blocks)), 0)).tolist()]
+    return [blocks[i] for i in np.argsort(RowOrder(len(blocks), 0).rows(np.arange(len(blocks)), 0)).tolist()]
 
 
 def test_parts_have_all_texts(tokenizer: bpe.Tokenizer) -> None:

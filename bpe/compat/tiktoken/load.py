@@ -124,7 +124,7 @@ def data_gym_to_mergeable_bpe_ranks(
 
     Args:
         vocab_bpe_file: the path or the address of the merges.
-        encoder_json_file: the same of the ids.
+        encoder_json_file: the path or the address of the ids.
         vocab_bpe_hash: the SHA-256 of the first file.
         encoder_json_hash: the SHA-256 of the second file.
         clobber_one_byte_tokens: take the ranks of single bytes from the ids, instead of GPT-2's order of bytes.

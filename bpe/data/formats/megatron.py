@@ -97,11 +97,13 @@ def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
     return _ID_DTYPES[code], n_sequences, n_indices
 
 
-def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count: int, width: int, size: int) -> None:
+def _check_sequences(
+    index_path: Path, lengths_start: int, pointers_start: int, count: int, width: int, size: int
+) -> None:
     """Check that sequences follow each other without gaps and end with the ids' file."""
     expected, first_sequence = 0, 0
-    lengths = read_numbers(index, _LENGTH_DTYPE, lengths_start, count)
-    for pointers in read_numbers(index, _POINTER_DTYPE, pointers_start, count):
+    lengths = read_numbers(index_path, _LENGTH_DTYPE, lengths_start, count)
+    for pointers in read_numbers(index_path, _POINTER_DTYPE, pointers_start, count):
         sizes = next(lengths).astype(np.int64) * width
         starts = expected + compute_offsets(sizes)
         wrong_sequences = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
@@ -110,11 +112,11 @@ def _check_sequences(index: Path, lengths_start: int, pointers_start: int, count
             raise FormatError(
                 f"sequence {first_sequence + i} has length {sizes[i] // width} and pointer {pointers[i]}; sequences "
                 f"must follow each other, this one at {starts[i]}",
-                path=index,
+                path=index_path,
             )
         expected, first_sequence = int(starts[-1]), first_sequence + len(pointers)
     if expected != size:
-        raise FormatError(f"its sequences have {expected} bytes; the file of ids has {size}", path=index)
+        raise FormatError(f"its sequences have {expected} bytes; the file of ids has {size}", path=index_path)
 
 
 class _SequenceBounds(DocumentBounds):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
-from bpe.data.loaders.order import Order
+from bpe.data.loaders.order import RowOrder
 from bpe.data.loaders.rows import ShardRows, Tail, hash_values
 from bpe.data.loaders.spans import Batch, RowFormat, Spans
 from bpe.errors import FormatError, check_int, pluralize
@@ -75,7 +75,7 @@ class Blocks(ShardRows):
         super().__init__(shards, row_format, seed, tail, by_document=row_format.by_document)
         labels = max(shards.n_tokens - 1, 0)
         count = labels // self.length if tail == "drop" else -(-labels // self.length)
-        self._order = Order(count, self.seed, check_int("chunk", chunk, 1))
+        self._order = RowOrder(count, self.seed, check_int("chunk", chunk, 1))
         if labels and not count:
             raise ValueError(
                 f"length is {self.length}, but {shards!r} has {pluralize(shards.n_tokens, 'id')}, and a row needs "

@@ -114,16 +114,16 @@ def mix_words(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """The order of `n_rows` rows in each epoch, by a seed; of chunks of neighbouring rows if `chunk` is more than 1.
 
     The chunks are permuted; within a chunk the rows keep their order. The last chunk may be shorter. In memory are only
     the results for the last window of consecutive indices.
 
     >>> import numpy as np
-    >>> Order(7, seed=1).rows(np.arange(7), epoch=0).tolist()
+    >>> RowOrder(7, seed=1).rows(np.arange(7), epoch=0).tolist()
     [2, 0, 1, 4, 6, 5, 3]
-    >>> Order(7, seed=1, chunk=2).rows(np.arange(7), epoch=0).tolist()
+    >>> RowOrder(7, seed=1, chunk=2).rows(np.arange(7), epoch=0).tolist()
     [4, 5, 0, 1, 2, 3, 6]
 
     """

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
 from bpe.data.loaders._packing import best_fit, best_fit_crop
-from bpe.data.loaders.order import Order
+from bpe.data.loaders.order import RowOrder
 from bpe.data.loaders.rows import ShardRows, Tail, hash_values, keep_last
 from bpe.data.loaders.spans import Batch, RowFormat, Spans
 from bpe.errors import check_choice, check_int, pluralize
@@ -53,7 +53,7 @@ class PackedWindow:
 
     spans: Spans
     offsets: NDArray[np.int64]
-    order: Order
+    order: RowOrder
 
 
 class Packed(ShardRows):
@@ -119,7 +119,7 @@ class Packed(ShardRows):
         check_choice("long_documents", long_documents, ("split", "truncate", "drop", "error"))
         self._strategy, self._long_documents = strategy, long_documents
         self._window = check_int("window", window, 1)
-        self._window_order = Order(-(-shards.n_documents // self._window), self.seed)
+        self._window_order = RowOrder(-(-shards.n_documents // self._window), self.seed)
         self._kept_windows: dict[int, PackedWindow] = {}
         self._windows_by_epoch: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.statistics: dict[str, int] = {}
@@ -189,7 +189,7 @@ class Packed(ShardRows):
         n_rows = int(row[-1]) + 1 if len(row) else 0
         spans = Spans(row, positions, starts[document_indices] + skipped_ids, span_lengths, documents[document_indices])
         offsets = np.searchsorted(row, np.arange(n_rows + 1))
-        return PackedWindow(spans, offsets, Order(n_rows, self.seed, salt=(1 + index,)))
+        return PackedWindow(spans, offsets, RowOrder(n_rows, self.seed, salt=(1 + index,)))
 
     def _bound_documents(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Find (starts, lengths, numbers) of a window's documents that are not empty."""

@@ -261,9 +261,9 @@ class BatchPlan:
         n_full, n_left = divmod(max(self.end - start, 0), self.size)
         return n_full + (n_left >= self.world and not self.drop_last)
 
-    def find_row_after(self, start: int, batches: int) -> int:
-        """Find the number of the row after `batches` global batches."""
-        next_row = start + batches * self.size
+    def find_row_after(self, start: int, n_batches: int) -> int:
+        """Find the number of the row after `n_batches` global batches."""
+        next_row = start + n_batches * self.size
         return next_row if self.end is None else min(next_row, self.end)
 
     def part(self, start: int) -> tuple[int, int]:

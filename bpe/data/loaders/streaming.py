@@ -191,7 +191,7 @@ class StreamingEncoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _GroupInStream:
+class _StreamedGroup:
     """A group in the stream.
 
     Attributes:
@@ -252,7 +252,7 @@ class StreamedBatches(Iterator[Batch]):
         self._state = INITIAL_STATE | {"ended": ended} if state is None else self._check_state(state)
         place, remainder = self._state["place"], self._state["remainder"]
         self._groups = self._read_groups(place, self._state["epoch"], has_remainder=bool(remainder))
-        self._stream_groups: deque[_GroupInStream] = deque()
+        self._streamed_groups: deque[_StreamedGroup] = deque()
         self._end = self._open_document_ids = 0
         self._cursor = 0 if remainder else self._state["skip"]
         self._documents = self._state["documents"]
@@ -321,7 +321,7 @@ class StreamedBatches(Iterator[Batch]):
             return add_checksum(self._fixed_state | self._make_state())
 
     def _make_state(self) -> dict[str, Any]:
-        streamed_group = next((candidate for candidate in self._stream_groups if candidate.end > self._cursor), None)
+        streamed_group = next((candidate for candidate in self._streamed_groups if candidate.end > self._cursor), None)
         if streamed_group is None:  # nothing was yielded yet
             return self._state
         group, position = streamed_group.group, self._cursor - streamed_group.start
@@ -372,8 +372,8 @@ class StreamedBatches(Iterator[Batch]):
             return
         before = 0 if group.begins_document else self._open_document_ids
         document = self._documents - (not group.begins_document)
-        self._stream_groups.append(
-            _GroupInStream(group, self._end, compute_offsets(group.lengths), before, document, epoch)
+        self._streamed_groups.append(
+            _StreamedGroup(group, self._end, compute_offsets(group.lengths), before, document, epoch)
         )
         self._end += len(group.ids)
         self._documents = document + len(group.lengths)
@@ -382,14 +382,14 @@ class StreamedBatches(Iterator[Batch]):
 
     def _drop_used_groups(self) -> None:
         """Drop the groups before the cursor."""
-        while self._stream_groups and self._stream_groups[0].end <= self._cursor:
-            self._stream_groups.popleft()
+        while self._streamed_groups and self._streamed_groups[0].end <= self._cursor:
+            self._streamed_groups.popleft()
 
     def _make_batch(self, rows: int) -> Batch:
         """Make a batch of the next rows."""
         row_format, length = self._encoder.row_format, self._encoder.length
         start, count = self._cursor, rows * length
-        groups = [group for group in self._stream_groups if group.start <= start + count]
+        groups = [group for group in self._streamed_groups if group.start <= start + count]
         # Only what the rows have: a group may be a document of any length.
         ids = np.concatenate(
             [group.group.ids[max(start - group.start, 0) : start + count + 1 - group.start] for group in groups]
@@ -419,7 +419,7 @@ def add_checksum(state: dict[str, Any]) -> State:
 
 
 def check_number_list(name: str, value: object, shortest: int, longest: int, largest: int) -> None:
-    """Refuse a part of a state that is no list of so many numbers from 0 to `largest`."""
+    """Refuse a part of a state unless it is a list of `shortest` to `longest` numbers from 0 to `largest`."""
     if not isinstance(value, list) or not shortest <= len(value) <= longest:
         raise TypeError(f"the state's {name} is {describe(value)}; it must be the list that state_dict() returned")
     for number in value:

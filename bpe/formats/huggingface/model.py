@@ -184,11 +184,11 @@ def _read_tokens(
     lists: KernelLists | ParsedLists,
     fields: dict[str, Any],
     is_extension: bool,
-    settings: TokenizerSpec,
+    model_spec: TokenizerSpec,
     added_tokens: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
-    """Read the vocabulary and the merges of the tokenizer with these `settings`."""
-    unk = settings.unk_token
+    """Read the vocabulary and the merges of a model whose settings are those of `model_spec`."""
+    unk = model_spec.unk_token
     if is_extension:
         special_ids = (
             dict(added_tokens.ids)
@@ -199,9 +199,9 @@ def _read_tokens(
         pairs = zip(special_ids.items(), vocab_ids, strict=True)
         return lists.build({name: token_id for (name, token_id), vocab_id in pairs if vocab_id != token_id})
     special_ids, ids_in_vocab = _find_special_tokens(lists, added_tokens, unk)
-    dual_names = _find_dual_names(lists, settings, ids_in_vocab)
+    dual_names = _find_dual_names(lists, model_spec, ids_in_vocab)
     lists.remove(ids_in_vocab.keys() - dual_names)
-    if settings.model == "byte" and fields["byte_fallback"]:
+    if model_spec.model == "byte" and fields["byte_fallback"]:
         _check_bytes(lists)
     return lists.build({name: token_id for name, token_id in special_ids.items() if name not in dual_names})
 
@@ -235,15 +235,15 @@ def _find_special_tokens(
 
 
 def _find_dual_names(
-    lists: KernelLists | ParsedLists, settings: TokenizerSpec, ids_in_vocab: dict[str, int]
+    lists: KernelLists | ParsedLists, model_spec: TokenizerSpec, ids_in_vocab: dict[str, int]
 ) -> set[str]:
     """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
-    if settings.model == "byte":  # the model sees only GPT-2's letters
+    if model_spec.model == "byte":  # the model sees only GPT-2's letters
         ids_in_vocab = {
             name: token_id for name, token_id in ids_in_vocab.items() if map_letters_to_bytes().keys() >= set(name)
         }
     merged = lists.find_in_merges(ids_in_vocab) if ids_in_vocab else set()
-    return {name for name in ids_in_vocab if name in merged or can_be_text(settings, name)}
+    return {name for name in ids_in_vocab if name in merged or can_be_text(model_spec, name)}
 
 
 def _check_bytes(lists: KernelLists | ParsedLists) -> None:

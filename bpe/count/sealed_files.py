@@ -1,4 +1,4 @@
-"""Files of word counts, and the sealed form that they share with checkpoints: a checksum guards the whole file."""
+"""Sealed files, of word counts and of checkpoints: a checksum guards the whole file."""
 
 from __future__ import annotations
 
