@@ -227,7 +227,7 @@ class Tokenizer(TokenizerFields):
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
         limit, overlap = _check_unsigned("max_length", max_length), _check_unsigned("stride", stride)
-        n_template = count_added(self._snapshot().rules.processor, pair=False)
+        n_template = count_added(self._snapshot().rules.processor, is_pair=False)
         if 0 <= limit - n_template < overlap:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
                 f"tokenizer stride set to {overlap}, which is greater than or equal to its effective max length of "

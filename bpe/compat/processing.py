@@ -84,7 +84,7 @@ class Rules:
 # Post-processors ------------------------------------------------------------------------------------------------------
 
 
-def _read_template(processor: Any, pair: bool) -> list[Piece]:
+def _read_template(processor: Any, is_pair: bool) -> list[Piece]:
     """Read the template of a post-processor.
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
@@ -92,7 +92,7 @@ def _read_template(processor: Any, pair: bool) -> list[Piece]:
     if processor["type"] == "TemplateProcessing":
         tokens_by_name = processor["special_tokens"]
         pieces: list[Piece] = []
-        for piece in processor["pair" if pair else "single"]:
+        for piece in processor["pair" if is_pair else "single"]:
             ((piece_type, content),) = piece.items()
             if piece_type == "Sequence":
                 pieces.append((int(content["id"] != "A"), content["type_id"]))
@@ -101,21 +101,21 @@ def _read_template(processor: Any, pair: bool) -> list[Piece]:
                 pieces.append(FixedPart(tuple(token["ids"]), tuple(token["tokens"]), content["type_id"]))
         return pieces
     cls, sep = (FixedPart((token_id,), (token,)) for token, token_id in (processor["cls"], processor["sep"]))
-    if not pair:
+    if not is_pair:
         return [cls, (0, 0), sep]
     if processor["type"] == "RobertaProcessing":
         return [cls, (0, 0), sep, sep, (1, 0), sep]
     return [cls, (0, 0), sep, (1, 1), replace(sep, type_id=1)]
 
 
-def count_added(processor: Any, pair: bool) -> int:
+def count_added(processor: Any, is_pair: bool) -> int:
     """Count the tokens that a post-processor adds to one text, or to a pair."""
     processor_type = None if processor is None else processor["type"]
     if processor_type == "Sequence":
-        return sum(count_added(step, pair) for step in processor["processors"])
+        return sum(count_added(step, is_pair) for step in processor["processors"])
     if processor_type not in _WITH_TEMPLATES:
         return 0
-    return sum(len(piece) for piece in _read_template(processor, pair) if isinstance(piece, FixedPart))
+    return sum(len(piece) for piece in _read_template(processor, is_pair) if isinstance(piece, FixedPart))
 
 
 def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:

@@ -120,10 +120,10 @@ def _open_parquet(file: SourceFile, stack: ExitStack, states: FileStates | None 
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
 
 
-def _find_leaf(parquet_file: Any, path: list[str]) -> int:
+def _find_leaf(parquet_file: Any, field_path: list[str]) -> int:
     """Find the index of the column of a Parquet file that holds the text."""
     for index in range(len(parquet_file.schema)):
-        if parquet_file.schema.column(index).path == ".".join(path):
+        if parquet_file.schema.column(index).path == ".".join(field_path):
             return index
     return 0
 
@@ -199,11 +199,11 @@ def _find_column(schema: Any, context: RecordContext) -> list[str]:
     return path
 
 
-def _unnest(array: Any, path: list[str]) -> Any:
+def _unnest(array: Any, field_path: list[str]) -> Any:
     """Take the nested field of an array of structs; null where a struct is."""
     import pyarrow.compute as pc
 
-    for name in path:
+    for name in field_path:
         array = pc.struct_field(array, name)
     return array
 

@@ -374,7 +374,7 @@ cdef class WordTable:
         return entry
 
     cdef int grow_arena(self, size_t granules) except -1 nogil:
-        """Make room for `granules` granules, in whole pages: what threads free of the heap may stay with the process."""
+        """Make room for granules, in whole pages: what threads free of the heap may stay with the process."""
         cdef size_t capacity = max(self.words.arena_capacity + self.words.arena_capacity // 2, granules)
         self.words.arena = <uint64_t*>check_allocated(
             grow_zeroed(self.words.arena, self.words.arena_capacity * GRANULE_BYTES, capacity * GRANULE_BYTES),

@@ -385,29 +385,29 @@ class StreamedBatches(Iterator[Batch]):
         while self._streamed_groups and self._streamed_groups[0].end <= self._cursor:
             self._streamed_groups.popleft()
 
-    def _make_batch(self, rows: int) -> Batch:
+    def _make_batch(self, n_rows: int) -> Batch:
         """Make a batch of the next rows."""
         row_format, length = self._encoder.row_format, self._encoder.length
-        start, count = self._cursor, rows * length
+        start, count = self._cursor, n_rows * length
         groups = [group for group in self._streamed_groups if group.start <= start + count]
         # Only what the rows have: a group may be a document of any length.
         ids = np.concatenate(
             [group.group.ids[max(start - group.start, 0) : start + count + 1 - group.start] for group in groups]
         )
-        inputs = ids[:count].astype(np.int64).reshape(rows, length)
+        inputs = ids[:count].astype(np.int64).reshape(n_rows, length)
         labels = ids[1 : count + 1].astype(np.int64)
         begins_by_group = [group.find_begins(start, start + count) for group in groups]
         begins = np.concatenate([group_begins for _, group_begins in begins_by_group]) - start
         if row_format.mask_other_documents:
             labels[begins - 1] = IGNORED
-        labels = labels.reshape(rows, length)
+        labels = labels.reshape(n_rows, length)
         batch: Batch = {"input_ids": inputs, "labels": labels, "loss_mask": (labels != IGNORED).astype(np.int64)}
-        bounds = np.union1d(np.arange(rows + 1) * length, begins[begins < count])
+        bounds = np.union1d(np.arange(n_rows + 1) * length, begins[begins < count])
         sizes = np.diff(bounds)
-        batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(rows, length)
+        batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(n_rows, length)
         first = groups[0].document - groups[0].group.begins_document + begins_by_group[0][0]
         document_numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
-        batch["document_ids"] = np.repeat(document_numbers, sizes).reshape(rows, length)
+        batch["document_ids"] = np.repeat(document_numbers, sizes).reshape(n_rows, length)
         extra_fields = cu_seqlens_of_bounds(bounds) if "cu_seqlens" in row_format.fields else {}
         return {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra_fields
 
