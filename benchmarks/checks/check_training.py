@@ -76,7 +76,7 @@ def one(arguments: dict[str, Any]) -> dict[str, Any]:
     """Train in this process: the tokenizer's fingerprint, the peak in bytes and the seconds, or the error."""
     tuning = arguments.pop("tuning", {})
     checkpoint.SAVE_EVERY = tuning.get("save_every", checkpoint.SAVE_EVERY)
-    corpus.BLOCK = tuning.get("block", corpus.BLOCK)
+    corpus.BLOCK_BYTES = tuning.get("block", corpus.BLOCK_BYTES)
     spilled: list[int] = []
     add = Spill.add
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 #: The size in bytes of a block of texts in memory. A document that may not be cut can make it larger.
-BLOCK = 1 << 22
+BLOCK_BYTES = 1 << 22
 
 #: Called as find_split(text, offset): the first safe split point at or after the offset, or the length of the text.
 SplitFinder = Callable[[Bytes, int], int]
@@ -134,12 +134,12 @@ def make_text_blocks(
     *,
     requires_utf8: bool = False,
     threads: int = 1,
-    max_size: int = BLOCK,
+    max_size: int = BLOCK_BYTES,
 ) -> Generator[Block, None, None]:
     """Yield texts, each a document, in blocks for `threads` threads.
 
-    With `requires_utf8`, bytes that are not UTF-8 are an error. A block ends after `max_size` bytes, or BLOCK if that
-    is less, unless a text is longer.
+    With `requires_utf8`, bytes that are not UTF-8 are an error. A block ends after `max_size` bytes, or BLOCK_BYTES if
+    that is less, unless a text is longer.
 
     Raises:
         TypeError: for a single text instead of several, or an item that is neither str nor bytes.
@@ -151,21 +151,21 @@ def make_text_blocks(
         )
     check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[str | bytes] = []
-    max_size = min(max_size, BLOCK)  # BLOCK is less in tests
+    max_size = min(max_size, BLOCK_BYTES)  # BLOCK_BYTES is less in tests
     waiting_size = 0
     for index, text in enumerate(texts):
         data: str | bytes
-        if isinstance(text, str) and (find_split is None or 4 * len(text) <= 2 * BLOCK):
+        if isinstance(text, str) and (find_split is None or 4 * len(text) <= 2 * BLOCK_BYTES):
             data, data_size = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
         else:
             data = _encode_text(text, f"text {index}", requires_utf8)
             data_size = len(data)
-        if find_split is not None and isinstance(data, bytes) and data_size > 2 * BLOCK:
+        if find_split is not None and isinstance(data, bytes) and data_size > 2 * BLOCK_BYTES:
             yield from _join_texts(waiting)
             waiting, waiting_size = [], 0
             view = memoryview(data)
             for start, end in divide_text(view, find_split, threads):
-                yield make_whole_block(view[start:end], f"text {index}", start)
+                yield make_one_document_block(view[start:end], f"text {index}", start)
             continue
         waiting.append(data)
         waiting_size += data_size
@@ -183,7 +183,7 @@ def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str 
 
     """
     group: list[str | bytes] = []
-    size, max_size = 0, min(max_size, BLOCK)  # BLOCK is less in tests
+    size, max_size = 0, min(max_size, BLOCK_BYTES)  # BLOCK_BYTES is less in tests
     for index, text in enumerate(texts):
         group.append(text if isinstance(text, (str, bytes)) else _encode_text(text, f"text {index}", False))
         size += len(text)
@@ -373,7 +373,7 @@ def can_overlap_itself(separator: bytes) -> bool:
     return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))
 
 
-def make_whole_block(text: Bytes, source: str, offset: int) -> Block:
+def make_one_document_block(text: Bytes, source: str, offset: int) -> Block:
     """Make a block with one document: a text, or a part of one."""
     bounds = np.array([0, len(text)], dtype=np.int64)
     return Block(text, bounds[:1], bounds[1:], source, offset)
@@ -387,16 +387,16 @@ def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
 
 
 def divide_text(text: Bytes, find_split: SplitFinder, threads: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts (start, end) of a long text, of about BLOCK bytes each.
+    """Yield the parts (start, end) of a long text, of about BLOCK_BYTES each.
 
-    With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits
-    long for another.
+    With several threads the parts get smaller towards the end, down to an eighth of BLOCK_BYTES, so that no thread
+    waits long for another.
     """
-    min_size = BLOCK if threads == 1 else max(BLOCK // 16, 1)
+    min_size = BLOCK_BYTES if threads == 1 else max(BLOCK_BYTES // 16, 1)
     start = 0
     while start < len(text):
         bytes_left = len(text) - start
-        size = max(min(BLOCK, bytes_left // (2 * threads)), min_size)
+        size = max(min(BLOCK_BYTES, bytes_left // (2 * threads)), min_size)
         end = len(text) if bytes_left <= 2 * min_size else find_split(text, start + size)
         yield start, end
         start = end

@@ -9,7 +9,7 @@ import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.base.utf8 import check_utf8
-from bpe.corpus.blocks import BLOCK, Block, SplitFinder, divide_text, make_whole_block
+from bpe.corpus.blocks import BLOCK_BYTES, Block, SplitFinder, divide_text, make_one_document_block
 from bpe.corpus.reading import BufferPool
 
 if TYPE_CHECKING:
@@ -110,13 +110,14 @@ def make_row_blocks(
     """
     n_texts_done, buffers = 0, BufferPool()
     for part in parts:
-        for group in part.split_into_groups(BLOCK):
+        for group in part.split_into_groups(BLOCK_BYTES):
             if requires_utf8:
                 for index, text in enumerate(group.texts(), start=n_texts_done):
                     check_utf8(text, f"text {index}")
             n_texts_done += len(group)
             start, end = int(group.starts[-1]), int(group.ends[-1])
-            is_long = find_split is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
+            # Only the last text of a group can be so long.
+            is_long = find_split is not None and end - start > 2 * BLOCK_BYTES
             starts, ends = (group.starts[:-1], group.ends[:-1]) if is_long else (group.starts, group.ends)
             if len(starts):
                 first = int(starts[0])
@@ -125,7 +126,9 @@ def make_row_blocks(
             if find_split is not None and is_long:
                 data = part.data[start:end]
                 for first, last in divide_text(data, find_split, threads):
-                    yield _copy_block(make_whole_block(data[first:last], f"text {n_texts_done - 1}", first), buffers)
+                    yield _copy_block(
+                        make_one_document_block(data[first:last], f"text {n_texts_done - 1}", first), buffers
+                    )
 
 
 def _copy_block(block: Block, buffers: BufferPool) -> Block:

@@ -248,7 +248,7 @@ def _divide_part(
 ) -> Iterator[Block]:
     """Yield the documents of one array in blocks; nulls, and in some cases bad UTF-8, are left out or an error."""
     n_done = 0
-    for group in part.split_into_groups(blocks.BLOCK):
+    for group in part.split_into_groups(blocks.BLOCK_BYTES):
         n = len(group)
         starts, ends, first_row = group.starts, group.ends, first_part_row + n_done
         if is_not_null is not None and not is_not_null[n_done : n_done + n].all():

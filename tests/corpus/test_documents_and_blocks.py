@@ -96,7 +96,7 @@ def test_blocks_of_every_size_have_the_same_counts(
         documents = text.split(options["separator"]) if options else [text]
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": specials}
     expected = bpe.count_words(texts=documents, **made)
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", size)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", size)
     monkeypatch.setattr(reading, "MAX_READ", size)
     assert bpe.count_words(files=bpe.Sources([path], **options), **made) == expected
     monkeypatch.setattr(reading, "MIN_READ", max(size // 2, 1))
@@ -168,8 +168,8 @@ def test_arrow_arrays_have_the_counts_of_their_texts(
     monkeypatch: pytest.MonkeyPatch, kind: str, size: int, options: dict[str, Any]
 ) -> None:
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", size)
-    monkeypatch.setattr(documents, "BLOCK", size)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", size)
+    monkeypatch.setattr(documents, "BLOCK_BYTES", size)
     rows = ["low lower", None, "", TEXT[:300], "low", None, "語 語語", TEXT[:90], ""]
     array = pa.array(rows, type=getattr(pa, kind)())
     for first, last in ((0, 9), (1, 3), (2, 8), (4, 4), (0, 4)):

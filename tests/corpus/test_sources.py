@@ -448,7 +448,7 @@ def test_reading_goes_on_from_any_position(
     cut = make_safe_end_finder(any_position, separators) if anywhere else make_document_end_finder(separators, keep)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
-        patch.setattr("bpe.corpus.blocks.BLOCK", size)
+        patch.setattr("bpe.corpus.blocks.BLOCK_BYTES", size)
         patch.setattr(parquet, "BATCH_BYTES", size * 10)
         blocks = list(given_sources.blocks(cut, 1))
         whole, before = join_blocks(blocks, release=False), 0

@@ -126,7 +126,7 @@ def generated() -> bytes:
 def test_any_number_of_threads_gives_the_same_counts(pretokenizer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of the words is the same, too."""
     data = generated()
-    for block in ("bpe.corpus.blocks.BLOCK", "bpe.corpus.documents.BLOCK"):
+    for block in ("bpe.corpus.blocks.BLOCK_BYTES", "bpe.corpus.documents.BLOCK_BYTES"):
         monkeypatch.setattr(block, len(data) // 9)  # what threads get
     many = [data[i : i + 20_000] for i in range(0, len(data), 20_000)]
     for texts in ([data], many):

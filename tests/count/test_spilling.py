@@ -41,7 +41,7 @@ def counted(budget: int | None, threads: int) -> bpe.WordCounts:
 @pytest.mark.parametrize("budget", [1, 500_000, 10**9])
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_any_budget_gives_the_same_counts(monkeypatch: pytest.MonkeyPatch, budget: int, threads: int) -> None:
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", 3000)
     assert counted(budget, threads) == counted(None, 1)
 
 
@@ -65,7 +65,7 @@ def test_a_full_table_is_given_to_no_other_thread() -> None:
 
 def test_spilled_counts_support_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """They can be looked up, added to and merged like others."""
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", 3000)
     expected = counted(None, 1)
     assert len(counted(1, 1)) == len(expected)
     assert counted(1, 1).total == expected.total
@@ -110,6 +110,6 @@ def test_a_full_disk_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Spill, "_store", full)
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 3000)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", 3000)
     with pytest.raises(OSError, match="No space left"):
         counted(1, 2)

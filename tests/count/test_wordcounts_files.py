@@ -52,7 +52,7 @@ def test_per_line_makes_each_line_a_document(
 
 
 def test_per_line_over_several_files_and_parts(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 50)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", 50)
     data = "low lower\n\n  newest 단어\r\nwide" * 40
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_bytes(data.encode())

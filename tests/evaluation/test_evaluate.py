@@ -190,7 +190,7 @@ def test_files_equal_texts_whatever_the_blocks(
 
 def test_an_iterable_is_read_by_the_callers_thread(tok: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may belong to that thread, as a cursor of sqlite3 does."""
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 64)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", 64)
     readers: set[int] = set()
 
     def texts() -> Iterator[str]:

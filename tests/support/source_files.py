@@ -99,5 +99,5 @@ def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read files in blocks of a few bytes."""
     monkeypatch.setattr(reading, "MAX_READ", 40)
     monkeypatch.setattr(reading, "MIN_READ", 10)
-    monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 16)
+    monkeypatch.setattr("bpe.corpus.blocks.BLOCK_BYTES", 16)
     monkeypatch.setattr(parquet, "BATCH_BYTES", 64)

@@ -268,11 +268,11 @@ class StreamedBatches(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         with self._lock:
-            rows = self._read_rows()
-            if not rows:
+            n_rows = self._read_rows()
+            if not n_rows:
                 raise StopIteration
-            batch = self._make_batch(rows)
-            self._cursor += rows * self._encoder.length
+            batch = self._make_batch(n_rows)
+            self._cursor += n_rows * self._encoder.length
             self._drop_used_groups()
             return batch
 

@@ -129,7 +129,7 @@ class RowSampler:
         self._yielded = 0
 
 
-class WholeBatch(dict[str, Any]):
+class CollatedBatch(dict[str, Any]):
     """A batch of `torch_batches`. PyTorch's default collation recognizes the type, and calls `_stack_batches`."""
 
 
@@ -144,7 +144,7 @@ class WorkerBatches(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
-        return WholeBatch(next(self._batches))
+        return CollatedBatch(next(self._batches))
 
     def state_dict(self) -> State:
         """Return the state of this worker."""
@@ -346,7 +346,7 @@ def _make_iterable_class() -> Any:
     from torch.utils.data import IterableDataset
     from torch.utils.data._utils.collate import default_collate_fn_map
 
-    default_collate_fn_map[WholeBatch] = _stack_batches
+    default_collate_fn_map[CollatedBatch] = _stack_batches
 
     class TorchBatches(BatchStream, IterableDataset):  # type: ignore[misc]
         def __reduce__(self) -> tuple[Any, ...]:
@@ -355,7 +355,7 @@ def _make_iterable_class() -> Any:
     return TorchBatches
 
 
-def _stack_batches(batches: list[WholeBatch], **_: Any) -> Any:
+def _stack_batches(batches: list[CollatedBatch], **_: Any) -> Any:
     """Collate several whole batches, which a DataLoader does by default: warn, because the arrays become 3-D."""
     from torch.utils.data import default_collate
 
