@@ -31,7 +31,7 @@ cdef enum:
 cdef struct LateWords:        # words that a thread could not enter in the range of their part
     Slot* short_words
     LongKey* long_words       # in the arenas of their tables
-    size_t n_short, n_long, short_capacity, long_capacity
+    size_t n_short_words, n_long_words, short_capacity, long_capacity
 
 cdef struct TableMerge:       # of other tables into one
     Words* words              # its words
@@ -68,14 +68,14 @@ def merge_tables(WordTable table not None, list others not None, Team team not N
     try:
         job.others = <const Words**>grow_array(NULL, &capacity, len(others), sizeof(Words*))
         for other in others:
-            table.count_more(other.total)
+            table.add_to_total(other.total)
             table.check_overflow()
             table.counted_until = max(table.counted_until, other.counted_until)
             n_granules += other.words.arena_granules
             job.others[job.n_others] = &other.words
             job.n_others += 1
-        n_short, n_long = estimate_distinct_words([table, *others])
-        table.reserve(n_short, n_long, min(n_granules, <size_t>MAX_GRANULES))
+        n_short_words, n_long_words = estimate_distinct_words([table, *others])
+        table.reserve(n_short_words, n_long_words, min(n_granules, <size_t>MAX_GRANULES))
         with nogil:
             team.share(team.size, merge_parts, &job)
             for thread in range(team.size):
@@ -116,16 +116,16 @@ cdef int merge_short(Words* words, const Words* other, size_t part, LateWords* l
             slot = find_slot(words, word.key, word_hash, target.stop)
         if slot == NULL:
             late.short_words = <Slot*>grow_array(
-                late.short_words, &late.short_capacity, late.n_short + 1, sizeof(Slot)
+                late.short_words, &late.short_capacity, late.n_short_words + 1, sizeof(Slot)
             )
-            late.short_words[late.n_short] = word[0]
-            late.n_short += 1
+            late.short_words[late.n_short_words] = word[0]
+            late.n_short_words += 1
         elif slot.key.hi != 0:
             add_to_slot(slot, word.count, word.first_position)
         else:
             slot[0] = word[0]
             n_new += 1
-    fetch_add(&words.n_short, n_new)
+    fetch_add(&words.n_short_words, n_new)
     return 0
 
 
@@ -170,10 +170,10 @@ cdef int enter_long_words(Words* words, LongKey* batch, size_t n, size_t part, L
             add_to_long_word(<LongWord*>(words.arena + slot.granule - 1), batch[i].count, batch[i].corpus_position)
         elif slot == NULL or not write_long_word(words, slot, &batch[i]):
             late.long_words = <LongKey*>grow_array(
-                late.long_words, &late.long_capacity, late.n_long + 1, sizeof(LongKey)
+                late.long_words, &late.long_capacity, late.n_long_words + 1, sizeof(LongKey)
             )
-            late.long_words[late.n_long] = batch[i]
-            late.n_long += 1
+            late.long_words[late.n_long_words] = batch[i]
+            late.n_long_words += 1
     return 0
 
 
@@ -195,42 +195,43 @@ cdef int enter_late_words(WordTable table, const LateWords* late) except -1 nogi
     """Enter the words that a thread could not enter."""
     cdef size_t i
     cdef const Slot* word
-    for i in range(late.n_short):
+    for i in range(late.n_short_words):
         word = &late.short_words[i]
         table.insert_short(word.key, hash_key(word.key), word.count, word.first_position)
-    return table.insert_long_words(late.long_words, <Py_ssize_t>late.n_long)
+    return table.insert_long_words(late.long_words, <Py_ssize_t>late.n_long_words)
 
 
 cdef tuple estimate_distinct_words(list tables):
     """Estimate how many different short and long words some tables have together, by those of one part."""
     cdef WordTable table
-    cdef size_t n_short = 0, n_long = 0
+    cdef size_t n_short_words = 0, n_long_words = 0
     short_samples, long_samples = [], []
     for table in tables:
-        n_short += table.words.n_short
-        n_long += table.words.n_long_words
-    if n_short + n_long <= FEW_WORDS:
-        return n_short, n_long
+        n_short_words += table.words.n_short_words
+        n_long_words += table.words.n_long_words
+    if n_short_words + n_long_words <= FEW_WORDS:
+        return n_short_words, n_long_words
     for table in tables:
         short_sample, long_sample = sample_hashes(&table.words)
         short_samples.append(short_sample)
         long_samples.append(long_sample)
-    n_short = min(<size_t>len(np.unique(np.concatenate(short_samples))) * N_PARTS, n_short)
-    n_long = min(<size_t>len(np.unique(np.concatenate(long_samples))) * N_PARTS, n_long)
-    return n_short, n_long
+    n_short_words = min(<size_t>len(np.unique(np.concatenate(short_samples))) * N_PARTS, n_short_words)
+    n_long_words = min(<size_t>len(np.unique(np.concatenate(long_samples))) * N_PARTS, n_long_words)
+    return n_short_words, n_long_words
 
 
 cdef tuple sample_hashes(const Words* words):
     """The hashes of a table's words in part 0: (of short words, of long ones)."""
-    cdef size_t i, n_short = 0, n_long = 0, n_slots = words.n_slots // N_PARTS, n_index = words.n_index // N_PARTS
+    cdef size_t i, n_short_words = 0, n_long_words = 0
+    cdef size_t n_slots = words.n_slots // N_PARTS, n_index = words.n_index // N_PARTS
     short_hashes, long_hashes = np.empty(n_slots, dtype=np.uint64), np.empty(n_index, dtype=np.uint64)
     cdef uint64_t[::1] short_words = short_hashes, long_words = long_hashes
     for i in range(n_slots):
         if words.slots[i].key.hi != 0:
-            short_words[n_short] = hash_key(words.slots[i].key)
-            n_short += 1
+            short_words[n_short_words] = hash_key(words.slots[i].key)
+            n_short_words += 1
     for i in range(n_index):
         if words.index[i].granule != 0:
-            long_words[n_long] = words.index[i].word_hash
-            n_long += 1
-    return short_hashes[:n_short], long_hashes[:n_long]
+            long_words[n_long_words] = words.index[i].word_hash
+            n_long_words += 1
+    return short_hashes[:n_short_words], long_hashes[:n_long_words]

@@ -18,7 +18,7 @@ cdef enum:
     GRANULE_BYTES = 8         # bytes of a granule of the arena
     MAX_GRANULES = 0xFFFFFFFF  # of an arena
 
-cdef struct Batch:            # pretokens that are about to be counted
+cdef struct PretokenBatch:    # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
     Py_ssize_t readable       # bytes from `text` on that may be read
     uint64_t corpus_position  # of `text` in the corpus
@@ -52,7 +52,7 @@ cdef struct Words:            # all distinct words
     Slot* slots               # `n_slots`, a power of two, at most 5 of 8 used
     size_t n_slots
     int shift                 # a word's first slot is its hash >> shift
-    size_t n_short
+    size_t n_short_words
     LongSlot* index           # `n_index`, a power of two, at most half of them used
     size_t n_index
     int index_shift           # a long word's first entry is its word_hash >> index_shift
@@ -71,21 +71,21 @@ cdef class WordTable:
     cdef FileBlock block           # of the file that is counted
 
     cdef int count_text(
-        self, Batch* batch, int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
+        self, PretokenBatch* batch, int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
         uint64_t corpus_position,
     ) except -1 nogil
     cdef int count_scanned_singly(self, Cursor* cursor, Py_ssize_t size, uint64_t corpus_position) except -1 nogil
-    cdef int count_batch(self, Batch* batch) except -1 nogil
+    cdef int count_batch(self, PretokenBatch* batch) except -1 nogil
     cdef Py_ssize_t hash_batch(
-        self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, LongKey* long_keys
+        self, const PretokenBatch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, LongKey* long_keys
     ) noexcept nogil
     cdef int insert(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count,
         uint64_t corpus_position,
     ) except -1 nogil
-    cdef bint count_more(self, count_t count) noexcept nogil
+    cdef bint add_to_total(self, count_t count) noexcept nogil
     cdef int insert_short(self, Key key, uint64_t word_hash, count_t count, uint64_t corpus_position) except -1 nogil
-    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_granules) except -1 nogil
+    cdef int reserve(self, size_t n_short_words, size_t n_long_words, size_t n_granules) except -1 nogil
     cdef int grow_slots(self, int doublings) except -1 nogil
     cdef int insert_long_words(self, const LongKey* words, Py_ssize_t n) except -1 nogil
     cdef int insert_long(self, const LongKey* word) except -1 nogil

@@ -31,7 +31,7 @@ cdef double call_seconds = 0.1  # of a call that counts a file: each end waits u
 cdef const char* SLOTS_NAME = b"slots of a table of word counts"
 
 
-cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
+cdef inline Py_ssize_t scan_into(PretokenBatch* batch, Cursor* cursor) noexcept nogil:
     """Add the next pretokens that a scanner finds, if they have no gaps and fit; returns their number."""
     cdef uint32_t bounds[BATCH_WORDS + 1]
     cdef uint32_t batch_offset = <uint32_t>(cursor.text + cursor.pos - batch.text)
@@ -80,7 +80,7 @@ cdef class WordTable:
         release(self.words.arena, self.words.arena_capacity * GRANULE_BYTES)
 
     def __len__(self):
-        return self.words.n_short + self.words.n_long_words
+        return self.words.n_short_words + self.words.n_long_words
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ cdef class WordTable:
 
         The spans may be in any order, and overlap.
         """
-        cdef Batch batch
+        cdef PretokenBatch batch
         cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size)
         if size == 0:
@@ -117,7 +117,7 @@ cdef class WordTable:
             FormatError: for the first block of the file that must be UTF-8 and is not.
 
         """
-        cdef Batch batch
+        cdef PretokenBatch batch
         cdef Py_ssize_t i, start, n_read = 0
         cdef FileBlock block = self.block
         cdef double end_time = read_clock() + call_seconds
@@ -141,7 +141,7 @@ cdef class WordTable:
         return n_read
 
     cdef int count_text(
-        self, Batch* batch, int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
+        self, PretokenBatch* batch, int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
         uint64_t corpus_position,
     ) except -1 nogil:
         """Add the pretokens of `text[start:end]` to a batch, which is counted when it is full.
@@ -202,7 +202,7 @@ cdef class WordTable:
                 self.insert(&blob[0], offsets[i], offsets[i + 1] - offsets[i], size, counts[i], positions[i])
         self.check_overflow()
 
-    cdef int count_batch(self, Batch* batch) except -1 nogil:
+    cdef int count_batch(self, PretokenBatch* batch) except -1 nogil:
         """Count the pretokens of a batch and empty it.
 
         The slots of all of them are prefetched before the first is looked up.
@@ -216,7 +216,7 @@ cdef class WordTable:
         cdef Slot* slot
         cdef bint in_order
         batch.n = 0
-        if n == 0 or not self.count_more(n):
+        if n == 0 or not self.add_to_total(n):
             return 0
         n_long_keys = self.hash_batch(batch, n, keys, hashes, long_keys)
         in_order = batch.corpus_position + batch.start[0] >= self.counted_until
@@ -233,7 +233,7 @@ cdef class WordTable:
         return self.insert_long_words(long_keys, n_long_keys)
 
     cdef inline Py_ssize_t hash_batch(
-        self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, LongKey* long_keys
+        self, const PretokenBatch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, LongKey* long_keys
     ) noexcept nogil:
         """Compute the keys and hashes of n pretokens, and prefetch their slots; lists the long words in `long_keys`.
 
@@ -266,7 +266,7 @@ cdef class WordTable:
     ) except -1 nogil:
         cdef Key key
         cdef LongKey word
-        if size <= 0 or not self.count_more(count):        # the key of an empty word means an empty slot
+        if size <= 0 or not self.add_to_total(count):        # the key of an empty word means an empty slot
             return 0
         self.counted_until = max(self.counted_until, corpus_position + 1)
         if size <= INLINE_BYTES:
@@ -275,7 +275,7 @@ cdef class WordTable:
         word = make_long_key(text + start, size, count, corpus_position)
         return self.insert_long_words(&word, 1)
 
-    cdef inline bint count_more(self, count_t count) noexcept nogil:
+    cdef inline bint add_to_total(self, count_t count) noexcept nogil:
         """Add to the total; False, without adding, if it would exceed 2**63 - 1."""
         cdef long long total
         if add_overflows(self.total, count, &total):
@@ -290,20 +290,20 @@ cdef class WordTable:
             add_to_slot(slot, count, corpus_position)
             return 0
         slot[0] = Slot(key, count, corpus_position)
-        self.words.n_short += 1
-        if self.words.n_short * 8 > self.words.n_slots * 5:
+        self.words.n_short_words += 1
+        if self.words.n_short_words * 8 > self.words.n_slots * 5:
             self.grow_slots(1)
         return 0
 
-    cdef int reserve(self, size_t n_short, size_t n_long, size_t n_granules) except -1 nogil:
+    cdef int reserve(self, size_t n_short_words, size_t n_long_words, size_t n_granules) except -1 nogil:
         """Make room for this many words in all, and for `n_granules` granules of long words."""
         cdef int doublings = 0
-        while n_short * 8 > (self.words.n_slots << doublings) * 5:
+        while n_short_words * 8 > (self.words.n_slots << doublings) * 5:
             doublings += 1
         if doublings:
             self.grow_slots(doublings)
         doublings = 0
-        while n_long * 2 > self.words.n_index << doublings:
+        while n_long_words * 2 > self.words.n_index << doublings:
             doublings += 1
         if doublings:
             self.grow_index(doublings)
