@@ -151,15 +151,16 @@ def describe(value: object) -> str:
     return "None" if value is None else f"{short_repr(value)}, {with_article(value)}"
 
 
-def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
-    """Return `value` as an int from `least` to `most`; otherwise raise TypeError or ValueError naming the argument."""
+def check_int(name: str, value: object, min_value: int, max_value: int = COUNT_LIMIT) -> int:
+    """Return `value` as an int from `min_value` to `max_value`; else raise TypeError or ValueError with the name."""
     number: int | None = None
     with suppress(TypeError):
         number = operator.index(value)  # type: ignore[arg-type]
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{name} is {describe(value)}; it must be an int of at least {least}")
-    if not least <= number <= most:
-        limit = f"at least {least}" if most == COUNT_LIMIT and number < least else f"from {least} to {most}"
+        raise TypeError(f"{name} is {describe(value)}; it must be an int of at least {min_value}")
+    if not min_value <= number <= max_value:
+        is_too_small = max_value == COUNT_LIMIT and number < min_value
+        limit = f"at least {min_value}" if is_too_small else f"from {min_value} to {max_value}"
         raise ValueError(f"{name} is {number}; it must be {limit}")
     return number
 

@@ -118,11 +118,11 @@ class Tokenizer:
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
         self._spec, self._engine = spec, engine
-        for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unreachable):
+        for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unmerged):
             if array is not None:
                 array.flags.writeable = False
         #: For the fast paths of `bpe/encode/_fast_path.pyx`: the kernel, or None where it cannot take texts unchanged.
-        self._fast_kernel = engine.fast_kernel
+        self._fast_encoder = engine.fast_encoder
 
     # Encoding one text ------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from bpe.compat._rows import CallFields, PlanFields, make_call, make_rows
 from bpe.compat.core import Core
 from bpe.compat.encoding import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
 from bpe.errors import FormatError, short_repr
-from bpe.vocab.after_encoding import Direction, Padding, Strategy, Truncation
+from bpe.vocab.output_steps import Direction, Padding, Strategy, Truncation
 
 #: The strategies of `enable_truncation`, and their names in a tokenizer.json.
 STRATEGIES: dict[str, Strategy] = {
@@ -282,7 +282,7 @@ class Plan(PlanFields):
         self.max_ids = max_ids
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.make_plain_encoder(as_text)
-        self.kernel = None if core.native is None else core.native._engine.fast_kernel
+        self.encoder = None if core.native is None else core.native._engine.fast_encoder
 
     def encode_ids(self, text: str) -> NDArray[np.uint32]:
         """Encode a text to ids, without those of the template."""

@@ -39,7 +39,7 @@ class TokenDecoder:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        from bpe.vocab.after_encoding import DecodeByteLevel
+        from bpe.vocab.output_steps import DecodeByteLevel
         from bpe.vocab.special_names import find_decoded_bytes, find_special_ids
 
         self._spec = spec

@@ -6,9 +6,9 @@ For tokenizers whose kernel takes text unchanged, and special tokens that one se
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._chunk cimport Fragment
-from bpe.encode._chunk_filler cimport feed_fragments
+from bpe.encode._chunk_filler cimport begin_feed
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_feed_without_gil
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
@@ -41,7 +41,7 @@ cdef class SpecialEncoder:
         cdef bint is_ascii = False
         cdef Py_ssize_t n_readable
         if isinstance(text, str):
-            units = units_of(text)
+            units = get_code_units(text)
             is_ascii = units.width == 0
             if is_ascii:
                 pass
@@ -76,14 +76,14 @@ cdef class SpecialEncoder:
         try:
             if size > SHORT_TEXT:
                 with nogil:
-                    self.finder.leftmost_longest(text, 0, size, &matches)
+                    self.finder.find_leftmost_longest(text, 0, size, &matches)
             elif size:
-                self.finder.leftmost_longest(text, 0, size, &matches)
+                self.finder.find_leftmost_longest(text, 0, size, &matches)
             n = 2 * matches.n + 1
             if n > FEW_FRAGMENTS:
                 fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
             n = self.divide(text, size, &matches, fragments)
-            feed_fragments(work.feed, fragments, n, self.encoder.scanner)
+            begin_feed(work.feed, fragments, n, self.encoder.scanner)
             work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + n_readable, is_ascii
             if size > SHORT_TEXT:
                 encode_feed_without_gil(self.encoder, work, size)

@@ -101,7 +101,7 @@ cdef class SharedWordTable:
     """The words of one tokenizer, shared by its threads until it is replaced by another table."""
 
     cdef Words words
-    cdef Words earlier_parts  # parts of words, except last ones, if ends of words are marked
+    cdef Words inner_parts  # parts of words, except last ones, if ends of words are marked
     cdef int state
     cdef int size             # log2 of the number of lines
     cdef int max_size         # `size` at most, by the memory given

@@ -50,7 +50,7 @@ def explain(engine: Engine, text: TextLike) -> str:
     if engine.parts.events is None:
         check_supported(engine.spec, "explain", allow_across_words=False)
     items, spec = engine.pretokens_and_specials(text, engine.specials.always_names), engine.spec
-    events, ranks = engine.parts.events, engine.words.ranks
+    events, ranks = engine.parts.events, engine.word_model.ranks
     paragraphs = []
     for item in items:
         if isinstance(item, int):
@@ -75,7 +75,7 @@ def list_merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tup
     """
     spec = engine.spec
     check_supported(spec, "show_merges", allow_across_words=False)
-    ranks, items = engine.words.ranks, list(engine.pretokens_and_specials(text, engine.specials.always_names))
+    ranks, items = engine.word_model.ranks, list(engine.pretokens_and_specials(text, engine.specials.always_names))
     symbols_of_items = [
         [(spec.vocabulary[item], item)] if isinstance(item, int) else engine.name_symbols(item) for item in items
     ]

@@ -214,9 +214,9 @@ class ClipRows:
         }
         flags = {name: spec.token_flags[name] for name in ordinary_tokens}
         self._start_and_end_ids = spec.clip or (0, 0)
-        whole_words = [(spec.vocabulary[token_id], token_id) for token_id in self._start_and_end_ids]
+        unmerged_words = [(spec.vocabulary[token_id], token_id) for token_id in self._start_and_end_ids]
         self._engine = Engine(
-            replace(spec, special_tokens=ordinary_tokens, token_flags=flags), whole_words, cache_memory
+            replace(spec, special_tokens=ordinary_tokens, token_flags=flags), unmerged_words, cache_memory
         )
 
     def rows(

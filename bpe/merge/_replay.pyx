@@ -123,11 +123,11 @@ cdef class EventMerger(Merger):
         return False
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_inner, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
+        cdef const SymbolTokens* symbol_tokens = &self.inner_symbol_tokens if is_inner else &self.symbol_tokens
         cdef Py_ssize_t unknown_offset = -1, position
-        cdef Py_ssize_t n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
+        cdef Py_ssize_t n = write_symbols(symbol_tokens, piece, size, scratch, &unknown_offset)
         cdef uint64_t entry
         cdef token_t* begins
         cdef token_t* ends

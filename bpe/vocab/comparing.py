@@ -16,14 +16,14 @@ import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, fields
 from bpe.errors import pluralize, short_repr
-from bpe.vocab.after_encoding import step_to_json
 from bpe.vocab.events import are_equal_events
+from bpe.vocab.output_steps import step_to_json
 from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
 #: The fields of a spec that have a function here, that follow from the others, or, the last five, that change no id.
 _OTHER_FIELDS = {
-    "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
+    "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unmerged",
     "post_processor", "truncation", "padding", "training", "roles",
 }  # fmt: skip
 #: How many tokens a line names.

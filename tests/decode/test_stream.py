@@ -14,7 +14,7 @@ from decoded import TEXT, byte_model, marked, with_steps
 
 import bpe
 from bpe.decode import IncrementalDecoder
-from bpe.vocab.after_encoding import (
+from bpe.vocab.output_steps import (
     ByteFallback,
     DecodeReplace,
     DecodeStrip,

@@ -481,6 +481,6 @@ def test_a_large_unit_after_many_small_ones_keeps_their_ids() -> None:
     )
     data = b"By the 12 " * 256 + b"By the way, he said. " * 60_000
     starts = np.arange(257) * 10
-    ids, known = tok._engine.kernel.encode_pretokens(data, starts, np.append(starts[1:], len(data)))
+    ids, known = tok._engine.encoder.encode_pretokens(data, starts, np.append(starts[1:], len(data)))
     assert known
     assert tok.decode_bytes(ids) == data

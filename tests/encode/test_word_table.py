@@ -106,7 +106,7 @@ def test_tables_that_overflow_give_the_same_ids(seed: int, hooks: Any) -> None:
             if text not in known:
                 known[text] = [i for piece in pieces(tok, text) for i in piece]
             assert engine.encode(text).tolist() == known[text]
-    state = hooks.cache_state(engine.kernel)
+    state = hooks.cache_state(engine.encoder)
     assert state["words"] <= state["room"]
     assert state["words"] > 100
 
