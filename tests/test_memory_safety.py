@@ -26,7 +26,7 @@ import bpe
 from bpe.base._aho_corasick import Finder
 from bpe.base._slices import copy_slices
 from bpe.base._team import Team
-from bpe.batch import id_array
+from bpe.batch import as_id_array
 from bpe.corpus import blocks as documents
 from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable
@@ -258,7 +258,7 @@ def test_ids_at_odd_addresses(tok: bpe.Tokenizer, tmp_path: Any) -> None:
     ids = tok.encode(TEXT)
     odd = odd_address(ids)
     assert not odd.flags.aligned
-    assert id_array(odd).flags.aligned
+    assert as_id_array(odd).flags.aligned
     batch = bpe.TokenBatch(odd, int64s(0, 3, len(ids)))
     assert batch.ids.flags.aligned
     assert tok.decode(odd) == "".join(tok.decode_batch(batch)) == tok.decode(stochastok(tok, odd, 0.5, seed=1)) == TEXT

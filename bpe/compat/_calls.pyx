@@ -13,7 +13,7 @@ from bpe.base._types cimport token_t
 from bpe.compat._rows cimport (
     CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_object, new_rows,
 )
-from bpe.encode._encoder cimport SHORT_TEXT
+from bpe.encode._encoder cimport MAX_SHORT_TEXT
 from bpe.encode._fast_path cimport append_short_text
 from bpe.encode._workspace cimport Workspace
 from cpython.dict cimport PyDict_GetItem
@@ -391,7 +391,9 @@ cdef class RowLayout:
     cdef object encode_plain(self, tokenizer, str text, pair):
         """Encode a short text or pair without special tokens to a result; NotImplemented for any other."""
         cdef Workspace work
-        if self.plan.encoder is None or PyUnicode_GET_LENGTH(text) > SHORT_TEXT or not has_no_special(self.plan, text):
+        if self.plan.encoder is None or PyUnicode_GET_LENGTH(text) > MAX_SHORT_TEXT:
+            return NotImplemented
+        if not has_no_special(self.plan, text):
             return NotImplemented
         if pair is not None and not has_no_special(self.plan, <str>pair):
             return NotImplemented

@@ -256,7 +256,7 @@ class Plan(PlanFields):
         must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
         is_lazy: whether rows stay unresolved until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
-        kernel: encodes a short text without special tokens faster, or None.
+        encoder: encodes a short text without special tokens faster, or None.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """

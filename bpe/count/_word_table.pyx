@@ -54,7 +54,7 @@ cdef inline size_t measure_words(const Words* words) noexcept nogil:
     return words.n_slots * sizeof(Slot) + words.n_index * sizeof(LongSlot) + words.arena_granules * GRANULE_BYTES
 
 
-cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_block_end(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     return find_last_pretoken_split((<int*>scanner)[0], text, low, end)
 
 
@@ -125,7 +125,7 @@ cdef class WordTable:
             block = self.block = FileBlock()
         batch.n = 0
         with nogil:
-            while reader.take_block(block, find_last_cut, <void*>&scanner):
+            while reader.take_block(block, find_block_end, <void*>&scanner):
                 block.split(reader)
                 for i in range(block.n_documents):
                     start = block.starts[i]

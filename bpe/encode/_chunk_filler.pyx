@@ -13,7 +13,8 @@ from bpe.encode._chunk cimport INNER, MAX_PIECES, Chunk, Feed, Fragment, Fragmen
 from bpe.encode._piece_splitter cimport split_pieces
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, LONG_WORD, SHORT_WORD, Cache, Line, prefetch_line, find_front, hash_word, is_keyed, load_short_key,
+    EMPTY_KEY, MAX_LONG_WORD, MAX_SHORT_WORD, Cache, Line, find_front, hash_word, is_keyed, load_short_key,
+    prefetch_line,
 )
 from bpe.pretokenize._piece_scanner cimport find_piece_end, scan_pieces, find_pretoken_end
 from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
@@ -177,7 +178,7 @@ cdef inline void move_pieces(
     if feed.is_splitting:
         n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.roles[chunk.n])
         if inner_cache == cache:
-            add_any(chunk, feed, feed.part_start, feed.part_end, n, cache)
+            add_pieces_at(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, inner_cache)
         return
@@ -188,11 +189,11 @@ cdef inline void move_pieces(
             chunk, feed, feed.cursor.text + feed.base, &feed.bounds[feed.next], &feed.bounds[feed.next + 1], n, cache
         )
     else:
-        add_any(chunk, feed, &feed.start[feed.next], &feed.end[feed.next], n, cache)
+        add_pieces_at(chunk, feed, &feed.start[feed.next], &feed.end[feed.next], n, cache)
     feed.next += n
 
 
-cdef void add_any(
+cdef void add_pieces_at(
     Chunk* chunk, Feed* feed, const Py_ssize_t* start, const Py_ssize_t* end, Py_ssize_t n, const Cache* cache
 ) noexcept nogil:
     """Add n pieces, for which there is room, and look them up in the front table."""
@@ -242,7 +243,7 @@ cdef inline void add_pieces(
         result.missed, result.missed_keys, result.n_missed = chunk.missed, chunk.missed_keys, n_missed
         bpe_look_up(&run, cache.front, cache.front_shift, &result)
         for i in range(n_missed, result.n_missed):
-            prefetch_line(cache.words, hash_word(chunk.missed_keys[i], EMPTY_KEY))
+            prefetch_line(cache.table, hash_word(chunk.missed_keys[i], EMPTY_KEY))
         for i in range(n_longer, result.n_longer):
             k = chunk.longer[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
@@ -260,7 +261,7 @@ cdef void add_piece(
     cdef uint64_t key
     chunk.n += 1
     chunk.values[n] = 0
-    if size > SHORT_WORD or word[size - 1] == 0xFF:
+    if size > MAX_SHORT_WORD or word[size - 1] == 0xFF:
         chunk.longer[chunk.n_longer] = <uint16_t>n
         set_keys(chunk, chunk.n_longer, word, size, readable, cache)
         chunk.n_longer += 1
@@ -271,7 +272,7 @@ cdef void add_piece(
         chunk.missed[chunk.n_missed] = <uint16_t>n
         chunk.missed_keys[chunk.n_missed] = key
         chunk.n_missed += 1
-        prefetch_line(cache.words, hash_word(key, EMPTY_KEY))
+        prefetch_line(cache.table, hash_word(key, EMPTY_KEY))
 
 
 cdef inline void set_keys(
@@ -280,14 +281,14 @@ cdef inline void set_keys(
     """Set the address and the keys of a word without a key of 64 bits."""
     cdef uint64_t lo, hi
     chunk.words[i], chunk.sizes[i] = word, size
-    if size > SHORT_WORD and is_keyed(word, size):
+    if size > MAX_SHORT_WORD and is_keyed(word, size):
         memcpy(&lo, word, 8)
         hi = load_short_key(word + 8, size - 8, readable)
         chunk.keys[2 * i], chunk.keys[2 * i + 1], chunk.hashes[i] = lo, hi, hash_word(lo, hi)
-        prefetch_line(cache.words, chunk.hashes[i])
+        prefetch_line(cache.table, chunk.hashes[i])
         return
     chunk.keys[2 * i] = chunk.keys[2 * i + 1] = EMPTY_KEY    # no word of 9 to 16 bytes has them
     chunk.hashes[i] = 0
-    if size <= LONG_WORD:
+    if size <= MAX_LONG_WORD:
         chunk.hashes[i] = hash_bytes(word, size)
-        prefetch(&cache.words.long_words[chunk.hashes[i] & cache.words.long_words_mask])
+        prefetch(&cache.table.long_words[chunk.hashes[i] & cache.table.long_words_mask])

@@ -15,7 +15,7 @@ from bpe.pretokenize._piece_scanner cimport PieceRules
 from libc.stdint cimport int64_t
 
 cdef enum:
-    SHORT_TEXT = 4096         # bytes: releasing the GIL does not pay for less
+    MAX_SHORT_TEXT = 4096     # bytes: releasing the GIL does not pay for less
 
 
 cdef class Encoder:

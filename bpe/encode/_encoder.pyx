@@ -101,7 +101,7 @@ cdef class Encoder:
         if not even_if_merged:
             with nogil:
                 for i in range(n):
-                    if tree.ordered:
+                    if tree.is_ordered:
                         keep[i] = not tree.merges_to_itself[ids[i]]
                         continue
                     work.out.n = 0
@@ -126,7 +126,7 @@ cdef class Encoder:
     def select_unmerged(self, const uint8_t[::1] candidates):
         """Select the candidates (by id) that merging their own bytes does not give: int32; None if unknown."""
         cdef TokenTree tree = self.piece_encoder.merger.tree
-        if not tree.ordered or not tree.limit or <size_t>candidates.shape[0] != tree.limit:
+        if not tree.is_ordered or not tree.limit or <size_t>candidates.shape[0] != tree.limit:
             return None
         merges_to_itself = np.asarray(<const byte_t[: tree.limit]>tree.merges_to_itself)
         return np.flatnonzero(np.asarray(candidates) > merges_to_itself).astype(np.int32)
@@ -154,7 +154,7 @@ cdef class Encoder:
         cdef Chunk* chunk = work.chunk
         cdef Feed* feed = work.feed
         cdef Py_ssize_t i, piece = 0
-        if get_state(work.cache.words) != CURRENT:
+        if get_state(work.cache.table) != CURRENT:
             replace_table(self, work)
         fill_chunk(chunk, feed, &self.split_filter.tables, &work.cache, select_cache(self.piece_encoder, work, INNER))
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
@@ -372,7 +372,7 @@ cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end)
     while True:
         reserve(&work.out, MAX_EMITTED_IDS * (end - start) + 16)
         out = work.out.data + work.out.n
-        start += emit_values(values + start, end - start, work.cache.words.spilled, &out)
+        start += emit_values(values + start, end - start, work.cache.table.spilled, &out)
         work.out.n = out - work.out.data
         if start >= end:
             return 0
@@ -446,7 +446,7 @@ cdef int emit_low_tokens(Encoder encoder, Workspace work, Py_ssize_t start, Py_s
 cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1:
     """Write the ids of one text."""
     begin_feed(work.feed, fragment, 1, encoder.scanner)
-    if fragment.size < SHORT_TEXT:
+    if fragment.size < MAX_SHORT_TEXT:
         return encoder.encode_feed(work, NULL)
     return encode_feed_without_gil(encoder, work, fragment.size)
 
@@ -513,10 +513,10 @@ cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
 
 cdef int replace_table(Encoder encoder, Workspace work) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(work.cache.words, EXHAUSTED, REPLACING):
+    if change_state(work.cache.table, EXHAUSTED, REPLACING):
         with gil:
             install_table(encoder, work.table)
-    if get_state(work.cache.words) == REPLACED:
+    if get_state(work.cache.table) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
                 work.use(encoder.table)

@@ -15,11 +15,11 @@ from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_unit, get_code_units
 from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, pays_to_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, begin_feed
-from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_fragment
-from bpe.encode._piece_splitter cimport split_each
+from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_fragment
+from bpe.encode._piece_splitter cimport split_singly
 from bpe.encode._special_encoder cimport SpecialEncoder
 from bpe.encode._word_cache cimport (
-    CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
+    CURRENT, EMPTY_KEY, MAX_MIDDLE_WORD, MAX_SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
     find_word, fetch_shared_short, has_ids, hash_word, load_near_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
@@ -275,13 +275,15 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
 cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
-    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
+    cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
     cdef CodeUnits units
     if type(text) is str:
         units = get_code_units(text)
         if units.width == 0:
             return append_copied(encoder, work, units.data, units.n, True)
-        return max_utf8_size(&units) <= SHORT_TEXT and append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
+        if max_utf8_size(&units) > MAX_SHORT_TEXT:
+            return False
+        return append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
     if type(text) is bytes and not encoder.piece_encoder.merger.symbol_tokens.is_char_model:
         return append_copied(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
     return False
@@ -290,9 +292,9 @@ cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1:
 cdef bint append_copied(
     Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
-    """Append the ids of a short UTF-8 text, which is copied first to memory with room after it."""
-    cdef byte_t padded[SHORT_TEXT + UTF8_PADDING]
-    if size > SHORT_TEXT:
+    """Append the ids of a short UTF-8 text, copied to memory with room after it; False as `append_short_text`."""
+    cdef byte_t padded[MAX_SHORT_TEXT + UTF8_PADDING]
+    if size > MAX_SHORT_TEXT:
         return False
     memcpy(padded, text, size)
     return append_padded(encoder, work, padded, size, is_ascii)
@@ -317,10 +319,10 @@ cdef bint view_long_text(Encoder encoder, text, Fragment* fragment) except -1:
     if type(text) is str:
         units = get_code_units(text)
         fragment.text, fragment.size = units.data, units.n
-        return units.width == 0 and units.n > SHORT_TEXT
+        return units.width == 0 and units.n > MAX_SHORT_TEXT
     if type(text) is bytes and not encoder.piece_encoder.merger.symbol_tokens.is_char_model:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
-        return fragment.size > SHORT_TEXT
+        return fragment.size > MAX_SHORT_TEXT
     return False
 
 
@@ -343,7 +345,7 @@ cdef bint append_tiny(
     cdef uint64_t value
     cdef Py_ssize_t n, i, length, first = 0
     cdef bint is_splitting = pays_to_split(&encoder.split_filter.tables, three_byte_chars, size)
-    if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.words) != CURRENT:
+    if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
@@ -359,24 +361,24 @@ cdef bint append_tiny(
             feed.start[i], feed.end[i] = feed.bounds[i], feed.bounds[i + 1]
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
-        n = split_each(feed, &encoder.split_filter.tables, MAX_PIECES, work.chunk.roles)
+        n = split_singly(feed, &encoder.split_filter.tables, MAX_PIECES, work.chunk.roles)
         start, end = feed.part_start, feed.part_end
     for i in range(first, n):                              # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])
     for i in range(first, n):
         values[i] = 0
-        if end[i] - start[i] <= SHORT_WORD:
+        if end[i] - start[i] <= MAX_SHORT_WORD:
             values[i] = find_front(cache, lo[i])
             if values[i] == 0:
-                prefetch_line(cache.words, hash_word(lo[i], EMPTY_KEY))
+                prefetch_line(cache.table, hash_word(lo[i], EMPTY_KEY))
     for i in range(first, n):
         value = values[i]
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
-            if length <= SHORT_WORD:
+            if length <= MAX_SHORT_WORD:
                 value = fetch_shared_short(cache, lo[i])
             else:
-                value = find_shared(cache.words, word, length, lo[i], hi[i])
+                value = find_shared(cache.table, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.piece_encoder.merge_and_cache(
                     work, word, length, work.chunk.roles[i] if is_splitting else WHOLE, lo[i], hi[i], &value
@@ -401,12 +403,12 @@ cdef inline Py_ssize_t append_cached(
     out = work.out.data + work.out.n
     for i in range(n):
         word, length = text + bounds[i], bounds[i + 1] - bounds[i]
-        if length <= SHORT_WORD:
+        if length <= MAX_SHORT_WORD:
             value = find_front(cache, load_near_key(word, length))
-        elif length <= MIDDLE_WORD:
+        elif length <= MAX_MIDDLE_WORD:
             memcpy(&lo, word, 8)
             hi = load_near_key(word + 8, length - 8)
-            value = find_word(cache.words, lo, hi, hash_word(lo, hi))
+            value = find_word(cache.table, lo, hi, hash_word(lo, hi))
         else:
             n = i
             break
@@ -424,16 +426,16 @@ cdef inline void compute_keys(
 ) noexcept nogil:
     """Set the keys of a word, and prefetch the first line where it may be; 8 bytes can be read from any of its bytes.
 
-    For a word of more than MIDDLE_WORD bytes, `lo` is its hash.
+    For a word of more than MAX_MIDDLE_WORD bytes, `lo` is its hash.
     """
     hi[0] = EMPTY_KEY
-    if length <= SHORT_WORD:
+    if length <= MAX_SHORT_WORD:
         lo[0] = load_near_key(word, length)
         prefetch_front(cache, lo[0])
-    elif length <= MIDDLE_WORD:
+    elif length <= MAX_MIDDLE_WORD:
         memcpy(lo, word, 8)
         hi[0] = load_near_key(word + 8, length - 8)
-        prefetch_line(cache.words, hash_word(lo[0], hi[0]))
+        prefetch_line(cache.table, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
 

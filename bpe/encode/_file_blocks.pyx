@@ -67,7 +67,7 @@ cdef struct RecordedBlock:
     const uint64_t* hashes    # of their contents, or NULL
 
 
-cdef Py_ssize_t find_last_cut(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_block_end(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
     return (<Encoder>encoder).find_last_split_in(text, start, end)
 
 
@@ -298,7 +298,7 @@ cdef class BlockJob(EncodeJob):
         if self.output is not None and self.output.target is not None and load(&self.output.target.full):
             return False
         buffers.number = self.take_part()
-        while self.reader is None or not self.reader.give_out(buffers.text, find_last_cut, <void*>self.encoder):
+        while self.reader is None or not self.reader.give_out(buffers.text, find_block_end, <void*>self.encoder):
             with gil:
                 if not self.take_from_iterator(buffers):
                     return False

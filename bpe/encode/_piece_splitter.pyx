@@ -38,7 +38,7 @@ cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t c
     `role` gets WHOLE, LAST or INNER for each; up to 64 more elements may be written after `capacity`.
     """
     cdef Py_ssize_t n = split_slice(feed, splits, capacity, role) if feed.is_gapless else 0
-    return n if n else split_each(feed, splits, capacity, role)
+    return n if n else split_singly(feed, splits, capacity, role)
 
 
 cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
@@ -74,7 +74,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
     return parts.n
 
 
-cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
+cdef Py_ssize_t split_singly(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
     """Split found pieces one by one while there is room; the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < capacity:
@@ -84,7 +84,7 @@ cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t cap
             role[n] = WHOLE
             n += 1
         else:
-            n = split_one(feed, splits, start, end, n, capacity, role)
+            n = split_piece(feed, splits, start, end, n, capacity, role)
             if feed.n_bytes_taken:                         # no room for all of it
                 return n
         feed.next += 1
@@ -98,7 +98,7 @@ cdef inline Py_ssize_t measure_char(byte_t lead) noexcept nogil:
     return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
-cdef inline Py_ssize_t split_one(
+cdef inline Py_ssize_t split_piece(
     Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t capacity,
     byte_t* role,
 ) noexcept nogil:

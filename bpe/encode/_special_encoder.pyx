@@ -9,7 +9,7 @@ from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport begin_feed
-from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_feed_without_gil
+from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_feed_without_gil
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
@@ -35,7 +35,7 @@ cdef class SpecialEncoder:
 
     cdef bint append(self, Workspace work, text) except -1:
         """Append the ids of a text; False, and any ids, where `encode` is None."""
-        cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
+        cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
         cdef CodeUnits units
         cdef bytes data                                    # keeps the memory of `units`
         cdef bint is_ascii = False
@@ -45,7 +45,7 @@ cdef class SpecialEncoder:
             is_ascii = units.width == 0
             if is_ascii:
                 pass
-            elif max_utf8_size(&units) <= SHORT_TEXT:
+            elif max_utf8_size(&units) <= MAX_SHORT_TEXT:
                 units.n, units.data = to_utf8(&units, utf8), utf8
             else:
                 try:
@@ -57,7 +57,7 @@ cdef class SpecialEncoder:
             data = text
             units.data, units.n = data, len(data)
         n_readable = units.n
-        if units.n <= SHORT_TEXT:                          # the scanner reads vectors of the text
+        if units.n <= MAX_SHORT_TEXT:                      # the scanner reads vectors of the text
             if units.data != utf8:
                 memcpy(utf8, units.data, units.n)
             memset(utf8 + units.n, 0, UTF8_PADDING)
@@ -74,7 +74,7 @@ cdef class SpecialEncoder:
         cdef const byte_t* text = units.data
         cdef Py_ssize_t n, size = units.n
         try:
-            if size > SHORT_TEXT:
+            if size > MAX_SHORT_TEXT:
                 with nogil:
                     self.finder.find_leftmost_longest(text, 0, size, &matches)
             elif size:
@@ -85,7 +85,7 @@ cdef class SpecialEncoder:
             n = self.divide(text, size, &matches, fragments)
             begin_feed(work.feed, fragments, n, self.encoder.scanner)
             work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + n_readable, is_ascii
-            if size > SHORT_TEXT:
+            if size > MAX_SHORT_TEXT:
                 encode_feed_without_gil(self.encoder, work, size)
             else:
                 self.encoder.encode_feed(work, NULL)

@@ -43,7 +43,7 @@ cdef class SharedWordTable:
         free(self.words.long_words)
         free(self.inner_parts.long_words)
 
-    cdef int open(self, Words* words, int n) except -1:
+    cdef int open(self, WordTable* words, int n) except -1:
         """Allocate empty tables: lines take half of the memory, long words most of the rest.
 
         A word of 17 bytes and more takes 80 to 120 bytes. In scripts without spaces, words are phrases, and long

@@ -36,7 +36,7 @@ cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil
 
 cdef inline int emit_spilled(Workspace work, uint64_t value) except -1 nogil:
     """Write the spilled ids of a value."""
-    cdef const token_t* spilled = work.cache.words.spilled + (value >> 32)
+    cdef const token_t* spilled = work.cache.table.spilled + (value >> 32)
     return append_ids(&work.out, spilled + 1, spilled[0])
 
 

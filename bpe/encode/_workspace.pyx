@@ -47,7 +47,7 @@ cdef class Workspace:
         """Look words up in this table from now on; forget the values of another one."""
         if table is not self.table:
             self.table = table
-            self.cache.words, self.inner_cache.words = &table.words, &table.inner_parts
+            self.cache.table, self.inner_cache.table = &table.words, &table.inner_parts
             empty_front(&self.cache)
             if self.inner_cache.front != NULL:
                 empty_front(&self.inner_cache)

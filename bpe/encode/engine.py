@@ -307,7 +307,7 @@ class Engine:
 
     def raise_for_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
-        for item in self.pretokens_and_specials(text, self.specials.always_names):
+        for item in self.iterate_pretokens(text, self.specials.always_names):
             if isinstance(item, int):
                 continue
             for symbol, token_id in self.name_symbols(item):
@@ -458,7 +458,7 @@ class Engine:
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
-    def pretokens_and_specials(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
+    def iterate_pretokens(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
         """Yield the pretokens of a text, and the ids of special tokens between them."""
         for segment in self.prepare(text, allowed):
             if segment.token_id is not None:

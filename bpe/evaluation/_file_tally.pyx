@@ -9,7 +9,7 @@ from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, is_utf8, max_utf8_size, to_
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport visit_spans
 from bpe.encode._encoder cimport Encoder
-from bpe.evaluation._common_cuts cimport CommonCuts, find_last_cut
+from bpe.evaluation._common_cuts cimport CommonCuts, find_block_end
 from bpe.evaluation._tally cimport TokenTally
 from libc.string cimport memcpy
 
@@ -40,7 +40,7 @@ def tally_blocks(
     blocks = []
     while len(blocks) < n:
         with nogil:
-            has_block = reader.take_block(block, find_last_cut, &cuts.encoders)
+            has_block = reader.take_block(block, find_block_end, &cuts.encoders)
             if has_block:
                 block.split(reader)
         if not has_block:

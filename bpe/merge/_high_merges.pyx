@@ -9,7 +9,7 @@ neighbouring low tokens that no high merge joins in this way stay apart, so the 
     tokens       By the way|, he| said|.
 
 A run is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
-merge makes a low token; the constructor refuses other merges (`TokenTree.ordered`).
+merge makes a low token; the constructor refuses other merges (`TokenTree.is_ordered`).
 
 Cost: one look-up in a bucket's Bloom filter for each pair of low tokens, one in a slot for each that is joined, and as
 many again for what merging makes new neighbours. So a block of tokens takes each step together, and sixteen runs
@@ -106,7 +106,7 @@ cdef class HighMerges:
             raise ValueError("the tokens of the second stage are not in the order of its merges, or there are too many")
         self.merges = MergeTable(high.pairs, high.results, high.ranks, high.limit)
         self.tree = TokenTree(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
-        if not self.tree.ordered:
+        if not self.tree.is_ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")
         self.n_merges = len(high.ranks)
         build_table(self, list_entries(high.pairs, high.results, high.limit))

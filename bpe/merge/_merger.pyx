@@ -86,7 +86,7 @@ cdef class Merger:
         self.tree = TokenTree(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
         self.merges_unknown = has_merges_of_unknown(merges, symbols)
         if self.merges_unknown or self.prefix:             # merging can go on from symbols that are in no text, or
-            self.tree.ordered = False                      # a token does not spell its text
+            self.tree.is_ordered = False                   # a token does not spell its text
         all_bytes_known = symbols.byte_ids is not None and not np.any(symbols.byte_ids == NO_TOKEN)
         depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.byte_ids is not None
         self.can_split = not self.prefix and not self.merges_unknown and (all_bytes_known or not depends_on_neighbours)
@@ -130,16 +130,16 @@ cdef class Merger:
             else:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return merge_and_append_row(&self.table.merges, &row, out)
-        if text != NULL and self.tree.ordered and memcmp(text, text + 1, n - 1) == 0:
+        if text != NULL and self.tree.is_ordered and memcmp(text, text + 1, n - 1) == 0:
             if merge_repeated(&self.table.merges, symbol_tokens.inner.tokens[text[0]], n, out):
                 return 0
-        if self.ranks_fit_row and self.tree.ordered and merge_windows(
+        if self.ranks_fit_row and self.tree.is_ordered and merge_windows(
             &self.table.merges, self.tree, text, symbol_tokens.inner.tokens, n, scratch, out
         ):
             return 0
         if text != NULL:
             n = write_symbols(symbol_tokens, piece, size, scratch, &unknown_offset)
-        if self.ranks_fit_row and self.tree.ordered:
+        if self.ranks_fit_row and self.tree.is_ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)
 

@@ -26,7 +26,7 @@ cdef class TokenTree:
             symbols: the tokens of single symbols.
             merges: a `MergeList`; with `unmerged` None, these tokens are found here.
 
-        `ordered` is whether merges have different ranks and results, and each ranks worse than those that made its
+        `is_ordered` is whether merges have different ranks and results, and each ranks worse than those that made its
         parts; if not, nothing is known of tokens.
 
         """
@@ -46,34 +46,34 @@ cdef class TokenTree:
             for i in range(symbols.shape[0]):
                 self.merges_to_itself[symbols[i]] = 1
                 self.parts[symbols[i]].size = 1
-            self.ordered = True
+            self.is_ordered = True
             for i in range(n):
-                if not self.ordered:
+                if not self.is_ordered:
                     break
                 left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
                 is_known = self.parts[result].rank_plus_one != 0 or self.merges_to_itself[result]
                 if is_known or (i and ranks[i] <= ranks[i - 1]):
-                    self.ordered = False                   # two merges make it, or it is a symbol too; or ranks tie
+                    self.is_ordered = False                # two merges make it, or it is a symbol too; or ranks tie
                 self.parts[result] = TokenParts(
                     left=left_token, right=right_token, rank_plus_one=<uint32_t>ranks[i] + 1, size=0
                 )
             for i in range(n):
-                if not self.ordered:
+                if not self.is_ordered:
                     break
                 left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
                 if self.parts[result].rank_plus_one <= max(
                     self.parts[left_token].rank_plus_one, self.parts[right_token].rank_plus_one
                 ):
-                    self.ordered = False
+                    self.is_ordered = False
                 if <uint64_t>self.parts[left_token].size + self.parts[right_token].size > MAX_SIZE:
-                    self.ordered = False
+                    self.is_ordered = False
                     break
                 self.parts[result].size = self.parts[left_token].size + self.parts[right_token].size
                 self.merges_to_itself[result] = has_unmerged or (
                     self.merges_to_itself[left_token] and self.merges_to_itself[right_token]
                     and is_valid_pair(&table.merges, self.parts, left_token, right_token, <uint64_t>ranks[i])
                 )
-        if has_unmerged and self.ordered:
+        if has_unmerged and self.is_ordered:
             unmerged = merges.unmerged
             for i in range(unmerged.shape[0]):
                 if <size_t>unmerged[i] < self.limit:

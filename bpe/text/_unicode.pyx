@@ -10,6 +10,6 @@ def find_new(str text, Py_ssize_t start):
     if units.width < 2:                                    # no character below U+0100 is NEW
         return -1
     with nogil:
-        while index < units.n and not class_of_code(get_code_unit(&units, index)) & NEW:
+        while index < units.n and not get_class_of_code(get_code_unit(&units, index)) & NEW:
             index += 1
     return index if index < units.n else -1

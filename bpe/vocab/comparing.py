@@ -30,7 +30,7 @@ _OTHER_FIELDS = {
 _MAX_LISTED_TOKENS = 5
 
 
-def fingerprint(spec: TokenizerSpec) -> str:
+def compute_fingerprint(spec: TokenizerSpec) -> str:
     """Compute the SHA-256, in hex, of everything that determines the ids. It is the same on every machine."""
     digest = hashlib.sha256()
     settings: dict[str, object] = {
@@ -119,8 +119,10 @@ def compare(
 
     """
     differences = [*_compare_vocabulary(a, b, names), *_compare_merges(a, b, names), *_compare_settings(a, b, names)]
-    if not differences and fingerprint(a) != fingerprint(b):
-        differences.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
+    if not differences and compute_fingerprint(a) != compute_fingerprint(b):
+        differences.append(
+            Difference("settings", "fingerprint", f"{compute_fingerprint(a)} and {compute_fingerprint(b)}")
+        )
     return differences
 
 

@@ -86,7 +86,7 @@ class _Plan:
         self.normalized_names = names.intersection(normalized_spellings)
         self._first_names = names - self.normalized_names
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.one_search = not self.normalized_names and flags.keys().isdisjoint(names)
+        self.needs_one_search = not self.normalized_names and flags.keys().isdisjoint(names)
         #: All names if there are at most `_MAX_SUBSTRING_NAMES`, else None.
         self.few_names = tuple(names) if len(names) <= _MAX_SUBSTRING_NAMES else None
 
@@ -237,7 +237,7 @@ class SpecialTokens:
 
     def need_one_search(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
-        return self._get_plan(names).one_search
+        return self._get_plan(names).needs_one_search
 
     def may_occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""

@@ -524,8 +524,8 @@ def test_parts_of_split_words_have_no_mark_except_the_last(
     )  # fmt: skip
     text = " ".join(random_.choices(words, k=6000))
     plain = Engine(tok.spec)
-    ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.pretokens_and_specials(text, frozenset()))}
-    expected = [token_id for piece in plain.pretokens_and_specials(text, frozenset()) for token_id in ids[piece]]
+    ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.iterate_pretokens(text, frozenset()))}
+    expected = [token_id for piece in plain.iterate_pretokens(text, frozenset()) for token_id in ids[piece]]
     try:
         for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
             set_vector_level(LEVELS[level])
