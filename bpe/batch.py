@@ -56,7 +56,7 @@ class TokenBatch:
             )
         _check_offsets(offsets, len(ids))
         offsets.flags.writeable = False
-        self.ids, self.offsets = aligned(ids), offsets
+        self.ids, self.offsets = align_array(ids), offsets
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int] | NDArray[Any]]) -> TokenBatch:
@@ -73,7 +73,7 @@ class TokenBatch:
 
         """
         check_iterable("rows", rows, "an iterable of sequences of int")
-        arrays = [id_array(row) for row in rows]
+        arrays = [as_id_array(row) for row in rows]
         offsets = compute_offsets([len(row) for row in arrays])
         ids = np.concatenate(arrays).astype(np.uint32, copy=False) if arrays else np.empty(0, dtype=np.uint32)
         return cls(ids, offsets)
@@ -232,7 +232,7 @@ def _check_offsets(offsets: NDArray[np.int64], n: int) -> None:
         raise ValueError(f"offsets {short_repr(offsets)} must rise from 0 to the number of ids, {n}")
 
 
-def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
+def as_id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """Return a sequence of ids as a 1-D array of an integer type.
 
     Raises:
@@ -266,10 +266,10 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     if array.dtype not in (np.uint32, np.uint16, np.uint8) and (array.min() < 0 or array.max() > 0xFFFFFFFF):
         invalid_id = array[(array < 0) | (array > 0xFFFFFFFF)][0]
         raise ValueError(f"token id {invalid_id} is out of range; ids are from 0 to 2**32 - 1")
-    return aligned(array)
+    return align_array(array)
 
 
-def aligned(array: NDArray[Any]) -> NDArray[Any]:
+def align_array(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array, or a copy if its numbers do not lie at addresses that kernels may read them from."""
     return array if array.flags.aligned else array.copy()
 

@@ -15,7 +15,7 @@ from bpe.encode.explain import list_tokens
 from bpe.errors import check_int
 from bpe.show.html import DrawnToken, Html, format_separately, make_card
 from bpe.show.views import TokenView
-from bpe.vocab.comparing import fingerprint
+from bpe.vocab.comparing import compute_fingerprint
 from bpe.vocab.spec import describe_merges, describe_model
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import SPECIAL
@@ -67,7 +67,7 @@ def draw_card(tokenizer: Tokenizer) -> str:
         "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
         "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),
         "longest tokens": Html(format_separately(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
-        "fingerprint": fingerprint(spec)[:12],
+        "fingerprint": compute_fingerprint(spec)[:12],
     }
     return make_card("bpe.Tokenizer", properties)
 

@@ -30,10 +30,10 @@ _UNPRINTABLE = (
 )
 
 
-def printable(text: str, keep: str = "") -> str:
+def escape_unprintable(text: str, keep: str = "") -> str:
     r"""Spell the characters of a text that terminals and logs obey or hide as in Python, but those in `keep`.
 
-    >>> print(printable("a\x1b[2Jb\u202e\n"), printable("a\tb\x00", keep="\t"))
+    >>> print(escape_unprintable("a\x1b[2Jb\u202e\n"), escape_unprintable("a\tb\x00", keep="\t"))
     a\x1b[2Jb\u202e\x0a a	b\x00
     """
     if text.isprintable():
@@ -52,7 +52,7 @@ def _escape(code: int) -> str:
 def _make_printable(record: logging.LogRecord) -> bool:
     """Spell the unprintable characters of a record of the log; those that are printable stay as they are."""
     text = record.getMessage()
-    if not text.isprintable() and (spelled := printable(text, keep="\n")) != text:
+    if not text.isprintable() and (spelled := escape_unprintable(text, keep="\n")) != text:
         record.msg, record.args = spelled, None
     return True
 
@@ -82,7 +82,7 @@ class FormatError(ValueError):
         self.path = None if path is None else os.fspath(path)
         self.where = where
         location = ", ".join(part for part in (self.path, where) if part)
-        super().__init__(printable(f"{location}: {message}" if location else message, keep="\n"))
+        super().__init__(escape_unprintable(f"{location}: {message}" if location else message, keep="\n"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_format_error, (self.message, self.path, self.where)
@@ -119,7 +119,7 @@ def short_repr(value: object, limit: int = 60) -> str:
     >>> short_repr("a" * 100, limit=10)
     "'aaaaaaaa…"
     """
-    text = printable(repr(value))
+    text = escape_unprintable(repr(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -151,15 +151,16 @@ def describe(value: object) -> str:
     return "None" if value is None else f"{short_repr(value)}, {with_article(value)}"
 
 
-def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
-    """Return `value` as an int from `least` to `most`; otherwise raise TypeError or ValueError naming the argument."""
+def check_int(name: str, value: object, min_value: int, max_value: int = COUNT_LIMIT) -> int:
+    """Return `value` as an int from `min_value` to `max_value`; else raise TypeError or ValueError with the name."""
     number: int | None = None
     with suppress(TypeError):
         number = operator.index(value)  # type: ignore[arg-type]
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{name} is {describe(value)}; it must be an int of at least {least}")
-    if not least <= number <= most:
-        limit = f"at least {least}" if most == COUNT_LIMIT and number < least else f"from {least} to {most}"
+        raise TypeError(f"{name} is {describe(value)}; it must be an int of at least {min_value}")
+    if not min_value <= number <= max_value:
+        is_too_small = max_value == COUNT_LIMIT and number < min_value
+        limit = f"at least {min_value}" if is_too_small else f"from {min_value} to {max_value}"
         raise ValueError(f"{name} is {number}; it must be {limit}")
     return number
 

@@ -1,7 +1,7 @@
 """Prompts that begin as earlier ones did, such as the turns of a conversation: only what is new is encoded.
 
 A cache holds the texts that it has encoded as a tree of blocks. A block ends where a text may be cut whatever follows
-(`make_cut_finder`), so its ids depend on nothing after its window, which is all the text that the cut was found
+(`make_split_finder`), so its ids depend on nothing after its window, which is all the text that the cut was found
 in. A text takes the ids of the blocks whose windows it has, one after the other, and they are those of a fresh call.
 """
 
@@ -92,7 +92,7 @@ class PromptCache:
         self.max_bytes = parse_byte_count("max_bytes", max_bytes, 0)
         self._engine = tokenizer._engine
         self._allowed = self._engine.specials.resolve_allowed(allowed_special)
-        self._find_cut = make_cut_finder(self._engine, self._allowed)
+        self._find_split = make_split_finder(self._engine, self._allowed)
         template_ids = tokenizer.spec.template if template else None
         self._prepended, self._appended = (np.array(part, dtype=np.uint32) for part in template_ids or ((), ()))
         settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": self._allowed, "template": template}
@@ -173,7 +173,7 @@ class PromptCache:
         start, size, n_ids, begins_text = 0, MIN_WINDOW_BYTES, last.n_ids, last is self._root
         while start + size <= len(data) and start < self.max_bytes:
             window = data[start : start + size]
-            cut = self._find_cut(window)
+            cut = self._find_split(window)
             if cut:
                 ids = _own(self._engine.encode(window[:cut], self._allowed, begins_text))
                 n_ids += len(ids)
@@ -262,7 +262,7 @@ def _measure(block: Block) -> int:
 # token.
 
 
-def make_cut_finder(engine: Engine, names: frozenset[str]) -> Callable[[bytes], int]:
+def make_split_finder(engine: Engine, names: frozenset[str]) -> Callable[[bytes], int]:
     """Make a function that finds the last position where a text may be cut, whatever follows it; 0 if none.
 
     The special tokens in `names` are found in the text. The second part must be encoded with `begins_text=False`.
@@ -275,11 +275,11 @@ def make_cut_finder(engine: Engine, names: frozenset[str]) -> Callable[[bytes], 
         find_last = None if get_scanner(engine.spec.pretokenizer) is None else _NormalizedSplits(engine).find_last
     find_end = None if find_last is None else make_safe_end_finder(find_last, strings)
 
-    def find_cut(data: bytes) -> int:
+    def find_split(data: bytes) -> int:
         end = None if find_end is None else find_end(bytearray(data), 0, len(data))
         return end[0] if end is not None else engine.specials.find_last_end(data, names)
 
-    return find_cut
+    return find_split
 
 
 class _NormalizedSplits:

@@ -23,7 +23,7 @@ from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.engine import Engine
 from bpe.encode.texts import (
-    ClipRows,
+    ClipEncoder,
     add_template,
     check_dropout,
     check_out,
@@ -114,15 +114,15 @@ class Tokenizer:
         check_spec(spec)
         if timeout is not None:
             spec = limit_time(spec, timeout)
-        self._set(spec, Engine(spec, cache_memory=_cache_bytes(cache_memory)))
+        self._set(spec, Engine(spec, cache_memory=_resolve_cache_memory(cache_memory)))
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
         self._spec, self._engine = spec, engine
-        for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unreachable):
+        for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unmerged):
             if array is not None:
                 array.flags.writeable = False
         #: For the fast paths of `bpe/encode/_fast_path.pyx`: the kernel, or None where it cannot take texts unchanged.
-        self._fast_kernel = engine.fast_kernel
+        self._fast_encoder = engine.fast_encoder
 
     # Encoding one text ------------------------------------------------------------------------------------------------
 
@@ -1142,11 +1142,11 @@ class Tokenizer:
             raise TypeError(
                 "this tokenizer is not CLIP's; clip_rows is for one made by Tokenizer.from_clip: use encode_batch"
             )
-        return self._clip_encoder.rows([texts] if isinstance(texts, str) else texts, context_length, truncate)
+        return self._clip_encoder.encode([texts] if isinstance(texts, str) else texts, context_length, truncate)
 
     @cached_property
-    def _clip_encoder(self) -> ClipRows:
-        return ClipRows(self._spec, self.cache_memory)
+    def _clip_encoder(self) -> ClipEncoder:
+        return ClipEncoder(self._spec, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -1215,7 +1215,7 @@ class Tokenizer:
         spec = load_spec(path, format)
         if timeout is not None:
             spec = limit_time(spec, timeout)
-        memory = _cache_bytes(cache_memory)
+        memory = _resolve_cache_memory(cache_memory)
         with as_format_error(os.fspath(path)):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
 
@@ -1405,9 +1405,9 @@ class Tokenizer:
         >>> tok.fingerprint == bpe.train(texts=["b a"], vocab_size=256).fingerprint, len(tok.fingerprint)
         (True, 64)
         """
-        from bpe.vocab.comparing import fingerprint
+        from bpe.vocab.comparing import compute_fingerprint
 
-        return fingerprint(self._spec)
+        return compute_fingerprint(self._spec)
 
     def __eq__(self, other: object) -> bool:
         return self.fingerprint == other.fingerprint if isinstance(other, Tokenizer) else NotImplemented
@@ -1452,7 +1452,7 @@ def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     return extended
 
 
-def _cache_bytes(cache_memory: int | str | None) -> int:
+def _resolve_cache_memory(cache_memory: int | str | None) -> int:
     """Convert the argument `cache_memory` to bytes."""
     from bpe.base.memory_limits import parse_byte_count
 

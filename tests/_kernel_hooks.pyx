@@ -7,7 +7,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._memory cimport INLINE_BYTES, hash_bytes, hash_key, load_key
 from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._batch cimport EncodeJob
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, filter_allows_split
@@ -31,8 +31,8 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
         uint64_t* values
-        uint16_t* without_short_key
-        size_t n_without_short_key
+        uint16_t* longer
+        size_t n_longer
         uint16_t* missed
         uint64_t* missed_keys
         size_t n_missed
@@ -126,12 +126,12 @@ def pieces_without_key(bytes text, list sizes):
     cdef uint32_t start[RUN]
     cdef uint32_t end[RUN]
     cdef uint64_t value[RUN + 8]
-    cdef uint16_t without_short_key[RUN + 8]
+    cdef uint16_t longer[RUN + 8]
     cdef uint16_t missed[RUN + 8]
     cdef uint64_t missed_keys[RUN + 8]
     cdef PieceRun run = PieceRun(text=text, start=&start[0], end=&end[0], n=len(sizes))
     cdef LookupResult found = LookupResult(
-        first=0, values=&value[0], without_short_key=&without_short_key[0], n_without_short_key=0,
+        first=0, values=&value[0], longer=&longer[0], n_longer=0,
         missed=&missed[0], missed_keys=&missed_keys[0],
         n_missed=0,
     )
@@ -144,7 +144,7 @@ def pieces_without_key(bytes text, list sizes):
     open_front(&cache, 0)
     bpe_look_up(&run, cache.front, cache.front_shift, &found)
     free(cache.front)
-    return [without_short_key[i] for i in range(found.n_without_short_key)]
+    return [longer[i] for i in range(found.n_longer)]
 
 
 def split_points(SplitFilter split not None, const byte_t[::1] text):
@@ -183,7 +183,7 @@ def work_alternated(EncodeJob job, int n):
 
 def utf8(str text):
     """The UTF-8 of a str that is not ASCII."""
-    cdef CodeUnits units = units_of(text)
+    cdef CodeUnits units = get_code_units(text)
     cdef bytearray out = bytearray(max_utf8_size(&units) + UTF8_PADDING)
     return bytes(out[: to_utf8(&units, out)])
 
@@ -203,6 +203,6 @@ def cache_state(Encoder encoder):
         "kept": table.words.n_long_bytes,
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
-        "parts": table.earlier_parts.n_entries + table.earlier_parts.n_long_words,
+        "parts": table.inner_parts.n_entries + table.inner_parts.n_long_words,
         "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.size,
     }

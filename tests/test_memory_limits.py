@@ -153,7 +153,7 @@ for _ in range(8):
     tok.encode(text)
     del text, words
 gc.collect()
-print(measure_memory() - before, cache_state(tok._engine.kernel)["bytes"])
+print(measure_memory() - before, cache_state(tok._engine.encoder)["bytes"])
 """
 
 

@@ -26,7 +26,7 @@ import bpe
 from bpe.base._aho_corasick import Finder
 from bpe.base._slices import copy_slices
 from bpe.base._team import Team
-from bpe.batch import id_array
+from bpe.batch import as_id_array
 from bpe.corpus import blocks as documents
 from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable
@@ -258,7 +258,7 @@ def test_ids_at_odd_addresses(tok: bpe.Tokenizer, tmp_path: Any) -> None:
     ids = tok.encode(TEXT)
     odd = odd_address(ids)
     assert not odd.flags.aligned
-    assert id_array(odd).flags.aligned
+    assert as_id_array(odd).flags.aligned
     batch = bpe.TokenBatch(odd, int64s(0, 3, len(ids)))
     assert batch.ids.flags.aligned
     assert tok.decode(odd) == "".join(tok.decode_batch(batch)) == tok.decode(stochastok(tok, odd, 0.5, seed=1)) == TEXT
@@ -299,7 +299,7 @@ def test_a_list_that_shrinks_while_its_texts_are_checked(tok: bpe.Tokenizer) -> 
         texts.clear()
         return text
 
-    job = EncodeJob(tok._engine.kernel, 1)
+    job = EncodeJob(tok._engine.encoder, 1)
     job.add_texts(texts, checked)
     job.prepare()
     job.work()
@@ -338,7 +338,7 @@ def specs() -> dict[str, TokenizerSpec]:
     return {
         "byte": plain,
         "ignore_merges": replace(plain, ignore_merges=True),
-        "unreachable": replace(plain, ignore_merges=True, unreachable=np.array([260], dtype=np.int32)),
+        "unmerged": replace(plain, ignore_merges=True, unmerged=np.array([260], dtype=np.int32)),
         "ranks": replace(plain, merge_ranks=np.arange(12, dtype=np.int32) // 2),
         "char": train(counts=WORDS, num_merges=12, model="char", unk_token="<unk>", special_tokens=["<s>"]).spec,
         "mark": train(counts=WORDS, num_merges=12, **mark).spec,
@@ -367,7 +367,7 @@ def forged_array(random_: random.Random, array: Any) -> Any:
 
 
 def forged(random_: random.Random, spec: TokenizerSpec) -> TokenizerSpec:
-    names = ["merges", "merge_results", "merge_ranks", "ends_word", "unreachable", "offsets", "kinds", "blob", "others"]
+    names = ["merges", "merge_results", "merge_ranks", "ends_word", "unmerged", "offsets", "kinds", "blob", "others"]
     name = random_.choice(names)
     old = spec.vocabulary
     if name == "others":
@@ -399,7 +399,7 @@ def forged(random_: random.Random, spec: TokenizerSpec) -> TokenizerSpec:
     value = getattr(spec, name)
     limit = old.limit
     if value is None:
-        sizes = {"merge_ranks": len(spec.merges), "ends_word": limit, "unreachable": 3}
+        sizes = {"merge_ranks": len(spec.merges), "ends_word": limit, "unmerged": 3}
         value = np.zeros(sizes[name], dtype=np.bool_ if name == "ends_word" else np.int32)
     return replace(spec, **{name: forged_array(random_, value)})
 
@@ -483,13 +483,13 @@ def test_changing_the_arrays_of_a_spec_does_not_affect_a_tokenizer() -> None:
             vocabulary=Vocabulary.from_arrays(
                 spec.vocabulary.blob, spec.vocabulary.offsets.copy(), spec.vocabulary.kinds.copy()
             ),
-            unreachable=None if spec.unreachable is None else spec.unreachable.copy(),
+            unmerged=None if spec.unmerged is None else spec.unmerged.copy(),
             ends_word=None if spec.ends_word is None else spec.ends_word.copy(),
         )
         right = bpe.Tokenizer(spec, cache_memory=0)
         tok = bpe.Tokenizer(copied, cache_memory=0)
         tok.decode([0])  # so that the decoder builds its tables
-        arrays = (copied.merges, copied.merge_results, copied.vocabulary.offsets, copied.unreachable, copied.ends_word)
+        arrays = (copied.merges, copied.merge_results, copied.vocabulary.offsets, copied.unmerged, copied.ends_word)
         for array in arrays:
             if array is not None:
                 array.flags.writeable = True
@@ -510,7 +510,7 @@ def int64s(*numbers: int) -> Any:
 def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     text = b"low lower"
     starts, ends = int64s(0, start), int64s(3, end)
-    core = tok._engine.kernel
+    core = tok._engine.encoder
     message = r"within|span 1"
     with pytest.raises(ValueError, match=message):
         documents.split_spans(text, starts, ends, [b"x"])
@@ -535,7 +535,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
 def test_spans_out_of_order(tok: bpe.Tokenizer, start: int, end: int) -> None:
     """The second span begins before the first one ends."""
     text, starts, ends = b"low lower", int64s(4, start), int64s(7, end)
-    core = tok._engine.kernel
+    core = tok._engine.encoder
     with pytest.raises(ValueError, match=r"span 1 .*(in the order of the text|not empty)"):
         core.encode_pretokens(text, starts, ends)
 
@@ -575,7 +575,7 @@ def test_ranges_outside_their_buffers() -> None:
             _json_tokens.read_vocab(b"{}", start, None)
         with pytest.raises(ValueError, match=f"start is {start}; it must be in the 2 bytes"):
             _json_tokens.find_value_end(b"{}", start)
-    assert safe_points.find_last(1, b"a", -5) == safe_points.find_last(1, b"", -5) == 0
+    assert safe_points.find_last_safe_point(1, b"a", -5) == safe_points.find_last_safe_point(1, b"", -5) == 0
     assert documents.find_last_string(b"a<|b|>", -5, 99, b"<|") == 1
     assert documents.find_last_string(b"", 0, 0, b"<|") == documents.find_last_string(b"<|", 1, 2, b"<|") == -1
 
@@ -588,7 +588,7 @@ def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
         WordTable().add_arrays(blob, offsets, counts, places)
     if wrong != [1, 1, 1]:
         with pytest.raises(ValueError, match="offset"):
-            tok._engine.kernel.set_whole_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
+            tok._engine.encoder.set_unmerged_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
         if len(wrong) == 3:
             with pytest.raises(ValueError, match="offset"):
                 decoder.TokenTable(blob, offsets)
@@ -666,7 +666,7 @@ def test_an_object_of_a_kernel_that_was_not_made_by_its_constructor() -> None:
 def test_a_kernels_object_is_not_made_anew(tok: bpe.Tokenizer) -> None:
     """A second `__init__` would free the tables that a call on another thread reads, and a pickle could hold any."""
     engine = tok._engine
-    for made in (engine.kernel, engine.merger, decoder.TokenTable(b"ab", int64s(0, 1, 2))):
+    for made in (engine.encoder, engine.merger, decoder.TokenTable(b"ab", int64s(0, 1, 2))):
         with suppress(TypeError):
             made.__init__()  # type: ignore[misc]
         for copied in (copy.copy, copy.deepcopy, pickle.dumps):

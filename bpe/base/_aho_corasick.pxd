@@ -32,7 +32,7 @@ cdef class Finder:
     cdef readonly Py_ssize_t longest       # bytes of the longest string
     cdef object arrays                                     # keeps the memory of the pointers in `tree` alive
 
-    cdef int leftmost_longest(
+    cdef int find_leftmost_longest(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, MatchList* matches
     ) except -1 nogil
     cdef bint crosses_in(self, const byte_t* text, Py_ssize_t at, Py_ssize_t end) except -1 nogil

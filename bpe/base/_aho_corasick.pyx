@@ -200,7 +200,7 @@ cdef class Finder:
         try:
             if self.longest and start < view.len:
                 with nogil:
-                    self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &matches)
+                    self.find_leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &matches)
             return tuple(np.ascontiguousarray(copy_rows(&matches).T)) if matches.n else None
         finally:
             free(matches.rows)
@@ -222,13 +222,13 @@ cdef class Finder:
         try:
             with nogil:
                 for i in range(starts.shape[0] if self.longest else 0):
-                    self.leftmost_longest(data, starts[i], ends[i], &matches)
+                    self.find_leftmost_longest(data, starts[i], ends[i], &matches)
                     count[i] = matches.n
             return copy_rows(&matches), counts
         finally:
             free(matches.rows)
 
-    def last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
+    def find_last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
         """Find the last position in `text[start:end]` where one of the strings is; -1 if there is none."""
         start, end = max(start, <Py_ssize_t>0), min(end, text.shape[0])
         if start >= end:
@@ -248,7 +248,7 @@ cdef class Finder:
         finally:
             free(hits)
 
-    cdef int leftmost_longest(
+    cdef int find_leftmost_longest(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, MatchList* matches
     ) except -1 nogil:
         """Append the occurrences of `find`."""

@@ -65,7 +65,7 @@ cdef int follow_vector_level(use_level_t use_level) except -1:
     return 0
 
 
-def vector_level():
+def get_vector_level():
     """Return the level that all kernels run at."""
     return level
 

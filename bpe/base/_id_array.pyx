@@ -8,7 +8,7 @@ cimport cython
 cimport numpy as cnp
 
 from bpe.base._ids cimport Ids
-from bpe.base._result_pool cimport Block, ResultPool
+from bpe.base._result_pool cimport MemoryBlock, ResultPool
 from bpe.base._types cimport token_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -21,7 +21,7 @@ cdef class Memory:
     """The owner of an array's memory, which is freed or given back to its pool with the array."""
 
     cdef void* data           # memory from malloc, or NULL
-    cdef Block block          # memory of the pool, or `block.data` NULL
+    cdef MemoryBlock block    # memory of the pool, or `block.data` NULL
     cdef ResultPool pool
 
     def __dealloc__(self):
@@ -30,7 +30,7 @@ cdef class Memory:
             self.pool.take_back(self.block)
 
 
-cdef void reserve_large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexcept nogil:
+cdef void reserve_large_output(Ids* ids, ResultPool pool, MemoryBlock* block, size_t n) noexcept nogil:
     """Give an empty output a pool's memory with room for `n` ids; without such memory it stays as it is."""
     block[0] = pool.lend(n * sizeof(token_t))
     if block.data != NULL:
@@ -38,7 +38,7 @@ cdef void reserve_large_output(Ids* ids, ResultPool pool, Block* block, size_t n
         ids[0] = Ids(data=<token_t*>block.data, n=0, capacity=block.size // sizeof(token_t), lent=True)
 
 
-cdef object as_array(Ids* ids, ResultPool pool=None, Block* block=NULL):
+cdef object as_array(Ids* ids, ResultPool pool=None, MemoryBlock* block=NULL):
     """Return the ids as an array: a copy of at most MIN_LARGE_IDS, else their memory, and `ids` becomes empty."""
     cdef Memory memory
     cdef void* data

@@ -54,7 +54,7 @@ cdef inline Key load_key(const byte_t* text, Py_ssize_t start, Py_ssize_t size, 
     cdef Key key
     cdef uint64_t words[2]
     if start + 16 <= end:
-        return near_key(text + start, size)
+        return load_near_key(text + start, size)
     words[0] = words[1] = 0
     memcpy(words, text + start, size)
     key.lo = words[0]
@@ -62,7 +62,7 @@ cdef inline Key load_key(const byte_t* text, Py_ssize_t start, Py_ssize_t size, 
     return key
 
 
-cdef inline Key near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
+cdef inline Key load_near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
     """Load the key of a word, 1 <= size <= 15, in memory that has 16 bytes from its start on; no branch."""
     cdef Key key
     memcpy(&key, word, 16)

@@ -3,7 +3,7 @@
 cimport cython
 
 from bpe.base._ids cimport Ids
-from bpe.base._result_pool cimport Block, ResultPool
+from bpe.base._result_pool cimport MemoryBlock, ResultPool
 from bpe.base._types cimport token_t
 
 cdef struct Part:             # the ids of one part, until they are copied
@@ -37,7 +37,7 @@ cdef class OrderedIds:
     cdef Ids ids              # of the array; `n` counts those of all parts that have a place in it
     cdef size_t max_ids       # the ids that memory of the pool is to be taken for; 0 if it is not, or has been
     cdef ResultPool pool
-    cdef Block block          # the pool's memory that `ids` points into, if the result is large
+    cdef MemoryBlock block    # the pool's memory that `ids` points into, if the result is large
     cdef IdTarget target      # or None
     cdef object out           # the caller's array that the ids are written to, or None
     cdef char* out_data

@@ -2,7 +2,7 @@
 
 from cpython.pythread cimport PyThread_type_lock
 
-cdef struct Block:
+cdef struct MemoryBlock:
     void* data                # NULL: no memory
     size_t size               # in bytes
 
@@ -11,8 +11,8 @@ cdef class ResultPool:
     """Lend memory for results, and keep one freed block."""
 
     cdef PyThread_type_lock lock  # protects `block`
-    cdef Block block          # the kept block, which no result uses
+    cdef MemoryBlock block    # the kept block, which no result uses
     cdef size_t max_bytes     # limit of the memory that `block` takes, in bytes
 
-    cdef Block lend(self, size_t size) noexcept nogil
-    cdef void take_back(self, Block block) noexcept nogil
+    cdef MemoryBlock lend(self, size_t size) noexcept nogil
+    cdef void take_back(self, MemoryBlock block) noexcept nogil

@@ -41,9 +41,9 @@ cdef class ResultPool:
         """An upper bound of the memory that the kept block takes, in bytes."""
         return min(self.block.size, self.max_bytes)
 
-    cdef Block lend(self, size_t size) noexcept nogil:
+    cdef MemoryBlock lend(self, size_t size) noexcept nogil:
         """Return memory of at least `size` bytes: the kept block if it fits, else new pages; NULL without memory."""
-        cdef Block block = Block(data=NULL, size=size)
+        cdef MemoryBlock block = MemoryBlock(data=NULL, size=size)
         if PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             if size <= self.block.size <= size * MAX_SIZE_RATIO:
                 block, self.block = self.block, block
@@ -53,9 +53,9 @@ cdef class ResultPool:
             block.data = allocate_zeroed(size)
         return block
 
-    cdef void take_back(self, Block block) noexcept nogil:
+    cdef void take_back(self, MemoryBlock block) noexcept nogil:
         """Keep a freed block if it is larger than the kept one, and release the other of the two."""
-        cdef Block released = block
+        cdef MemoryBlock released = block
         if PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             if block.size > self.block.size and drop_pages(block.data, self.max_bytes, block.size):
                 self.block, released = block, self.block

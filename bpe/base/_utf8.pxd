@@ -12,8 +12,8 @@ cdef struct CodeUnits:        # the characters of a str
     int width                 # bytes of a unit: 1, 2 or 4; 0 for ASCII, whose units are its UTF-8
 
 
-cdef CodeUnits units_of(text)
-cdef CodeUnits units_of_item(item) except *
+cdef CodeUnits get_code_units(text)
+cdef CodeUnits get_code_units_of_item(item) except *
 
 cdef inline Py_ssize_t max_utf8_size(const CodeUnits* units) noexcept nogil:
     """Return an upper bound of the size of the UTF-8 in bytes."""
@@ -25,7 +25,7 @@ cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_write_character(byte_t* out, uint32_t code)  # returns the position after its UTF-8
 
 
-cdef inline uint32_t unit_at(const CodeUnits* units, Py_ssize_t at) noexcept nogil:
+cdef inline uint32_t get_code_unit(const CodeUnits* units, Py_ssize_t at) noexcept nogil:
     """Return a code point of a str that is not ASCII."""
     return bpe_unit(units.data, units.width, at)
 

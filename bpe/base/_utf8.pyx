@@ -34,7 +34,7 @@ cdef void use_level(int level) noexcept:
 follow_vector_level(use_level)
 
 
-cdef CodeUnits units_of(text):
+cdef CodeUnits get_code_units(text):
     """Return the characters of a str; the str must outlive the result."""
     cdef int width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
     return CodeUnits(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)
@@ -50,10 +50,10 @@ cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:
     return bpe_bad_utf8(text, n) >= n
 
 
-cdef CodeUnits units_of_item(item) except *:
+cdef CodeUnits get_code_units_of_item(item) except *:
     """Return the characters of a str, or bytes as if they were ASCII."""
     if isinstance(item, str):
-        return units_of(item)
+        return get_code_units(item)
     return CodeUnits(data=<const byte_t*><char*><bytes?>item, n=len(<bytes>item), width=0)
 
 
@@ -68,12 +68,12 @@ def join_utf8(list texts):
     cdef byte_t[::1] out
     cdef int64_t[::1] ends
     for text in texts:
-        units = units_of_item(text)
+        units = get_code_units_of_item(text)
         capacity += max_utf8_size(&units)
     joined, offsets = np.empty(capacity, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64)
     out, ends = joined, offsets
     for text in texts:
-        units = units_of_item(text)
+        units = get_code_units_of_item(text)
         if i == n or max_utf8_size(&units) > capacity - UTF8_PADDING - at:
             raise ValueError("the list of texts was changed while it was read; give each thread a list of its own")
         if units.width:

@@ -18,7 +18,7 @@ import bpe
 from bpe.base.utf8 import MAX_FILE_BYTES, check_device
 from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_line
 from bpe.corpus.sources import Sources
-from bpe.errors import FormatError, get_log, pluralize, printable
+from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.evaluation import table
 from bpe.evaluation.sanity import has_failure
 from bpe.formats.loading import detect_folder_format
@@ -229,12 +229,12 @@ def name_paths(paths: Iterable[str]) -> dict[str, str]:
     paths_by_name: dict[str, str] = {}
     for argument in paths:
         label, path = split_name(argument)
-        label = None if label is None else printable(label)
+        label = None if label is None else escape_unprintable(label)
         file = Path(path)
         name = file.name.split(".")[0] or file.name
         if name in _COMMON_NAMES and file.parent.name:
             name = file.parent.name
-        name = printable(label or name or path)
+        name = escape_unprintable(label or name or path)
         if label and label in paths_by_name:
             raise ValueError(
                 f"two of PATHS are named {label}: {paths_by_name[label]} and {path}; give each a name of its own"

@@ -42,7 +42,7 @@ from bpe.decode.decoder import TokenDecoder
 from bpe.decode.incremental import ByteDecoder
 from bpe.encode.blocks import BlockIds, encode_blocks
 from bpe.encode.engine import BosEos
-from bpe.errors import FormatError, get_log, pluralize, printable
+from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
 
@@ -265,7 +265,7 @@ def count(args: argparse.Namespace) -> None:
         rows.append((sum(token_counts), sum(byte_counts), "total"))
     for n_tokens, n_bytes, name in rows:
         ratio = f"{n_bytes / n_tokens:.3f}" if n_tokens else "-"
-        print_line(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {printable(name)}")
+        print_line(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {escape_unprintable(name)}")
     log_skipped(sources)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
 from bpe.cli.parsing import replace_with_flags
-from bpe.errors import FormatError, get_log, pluralize, printable
+from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 
 if TYPE_CHECKING:
     from bpe.base.progress import Advance, Stage
@@ -228,7 +228,7 @@ def print_line(line: str, *, flush: bool = False, styled: bool = False) -> None:
 
     """
     output = Stdout()
-    text = line if styled else printable(line, keep="\n\t")
+    text = line if styled else escape_unprintable(line, keep="\n\t")
     output.write(text.encode("utf-8", "backslashreplace") + b"\n")
     if flush or sys.stdout.isatty():
         output.flush()
@@ -261,7 +261,7 @@ def replace_closed_streams() -> None:
 def print_error(message: str) -> None:
     """Print a line to stderr, or nothing if stderr is closed or full."""
     with suppress(OSError):
-        sys.stderr.write(printable(message) + "\n")
+        sys.stderr.write(escape_unprintable(message) + "\n")
 
 
 def flush_stderr() -> None:

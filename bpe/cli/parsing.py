@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.errors import printable
+from bpe.errors import escape_unprintable
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -113,7 +113,7 @@ class Parser(argparse.ArgumentParser):
         """Print one line, without the usage, and exit with status 2."""
         message = replace_with_flags(message, self)
         message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
-        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help", keep="\n") + "\n")
+        self.exit(2, escape_unprintable(f"{self.prog}: error: {message}; see {self.prog} --help", keep="\n") + "\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help to stdout, whose errors argparse ignores, or an error to stderr."""

@@ -14,7 +14,7 @@ import numpy as np
 import bpe
 from bpe.cli.files import check_files, check_inputs, check_output, is_counts_file, log_skipped, open_sources, print_line
 from bpe.converting import spec_with, text_difference
-from bpe.errors import FormatError, get_log, pluralize, printable
+from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.formats.loading import FORMATS, is_rank_file
 from bpe.formats.saving import check_name_has_format, choose_format, compare_all
 
@@ -33,7 +33,7 @@ def info(args: argparse.Namespace) -> None:
         return
     properties = _describe_counts(args.file) if is_counts_file(args.file) else _describe_tokenizer(args.file)
     for name, value in properties.items():
-        print_line(f"{name + ':':<18}{printable(str(value))}")
+        print_line(f"{name + ':':<18}{escape_unprintable(str(value))}")
 
 
 def _plot(path: str) -> None:

@@ -13,8 +13,8 @@ from bpe.base._types cimport token_t
 from bpe.compat._rows cimport (
     CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_object, new_rows,
 )
-from bpe.encode._encoder cimport SHORT_TEXT
-from bpe.encode._fast_path cimport encode_short
+from bpe.encode._encoder cimport MAX_SHORT_TEXT
+from bpe.encode._fast_path cimport append_short_text
 from bpe.encode._workspace cimport Workspace
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
@@ -391,30 +391,32 @@ cdef class RowLayout:
     cdef object encode_plain(self, tokenizer, str text, pair):
         """Encode a short text or pair without special tokens to a result; NotImplemented for any other."""
         cdef Workspace work
-        if self.plan.kernel is None or PyUnicode_GET_LENGTH(text) > SHORT_TEXT or not has_no_special(self.plan, text):
+        if self.plan.encoder is None or PyUnicode_GET_LENGTH(text) > MAX_SHORT_TEXT:
+            return NotImplemented
+        if not has_no_special(self.plan, text):
             return NotImplemented
         if pair is not None and not has_no_special(self.plan, <str>pair):
             return NotImplemented
-        work = self.plan.kernel.take_workspace()
+        work = self.plan.encoder.take_workspace()
         try:
             result = self.encode_in(work, tokenizer, text, pair)
         except MemoryError:                                # the workspace may be inconsistent: drop it
             raise
         except BaseException:
-            self.plan.kernel.give_back(work)
+            self.plan.encoder.give_back(work)
             raise
-        self.plan.kernel.give_back(work)
+        self.plan.encoder.give_back(work)
         return result
 
     cdef object encode_in(self, Workspace work, tokenizer, str text, pair):
         cdef int64_t bounds[3]
         cdef Row row
         bounds[0] = 0
-        if not encode_short(self.plan.kernel, work, text):
+        if not append_short_text(self.plan.encoder, work, text):
             return NotImplemented
         bounds[1] = <int64_t>work.out.n
         if pair is not None:
-            if not encode_short(self.plan.kernel, work, pair):
+            if not append_short_text(self.plan.encoder, work, pair):
                 return NotImplemented
             bounds[2] = <int64_t>work.out.n
         rows = None

@@ -20,7 +20,7 @@ cdef class PlanFields:
     cdef public str prefix
     cdef public object pair_template_ids
     cdef public object encode
-    cdef public Encoder kernel
+    cdef public Encoder encoder
 
 
 cdef class StateFields:

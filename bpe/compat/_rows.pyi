@@ -14,7 +14,7 @@ class PlanFields:
     prefix: str
     pair_template_ids: tuple[list[int], ...] | None
     encode: Callable[[str], NDArray[np.uint32]]
-    kernel: Encoder | None
+    encoder: Encoder | None
 
 class StateFields:
     def get_plan(self, template: bool) -> Any: ...

@@ -257,5 +257,5 @@ cdef bint has_no_special(PlanFields plan, str text) except -1:
 
 cdef object encode_ids(PlanFields plan, str text):
     """Encode a text without special tokens; ValueError for a symbol that the vocabulary lacks."""
-    ids = None if plan.kernel is None else encode_to_array(plan.kernel, text)
+    ids = None if plan.encoder is None else encode_to_array(plan.encoder, text)
     return plan.encode(text) if ids is None else ids

@@ -36,7 +36,7 @@ from bpe.formats import huggingface
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.text.letters import read_letters_or_utf8
 from bpe.tokenizer import Tokenizer, with_specials
-from bpe.vocab.after_encoding import DecodeByteLevel
+from bpe.vocab.output_steps import DecodeByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 

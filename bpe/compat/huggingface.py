@@ -52,7 +52,7 @@ from bpe.compat.stream_texts import StreamTexts
 from bpe.errors import as_format_error, check_int, describe, short_repr
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
-from bpe.vocab.after_encoding import Padding, Truncation
+from bpe.vocab.output_steps import Padding, Truncation
 
 #: Held while the configuration of a tokenizer changes: one lock for all, since that takes no time.
 _lock = make_lock(sys.modules[__name__])

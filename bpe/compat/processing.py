@@ -18,7 +18,7 @@ from bpe.compat._rows import CallFields, PlanFields, make_call, make_rows
 from bpe.compat.core import Core
 from bpe.compat.encoding import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
 from bpe.errors import FormatError, short_repr
-from bpe.vocab.after_encoding import Direction, Padding, Strategy, Truncation
+from bpe.vocab.output_steps import Direction, Padding, Strategy, Truncation
 
 #: The strategies of `enable_truncation`, and their names in a tokenizer.json.
 STRATEGIES: dict[str, Strategy] = {
@@ -256,7 +256,7 @@ class Plan(PlanFields):
         must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
         is_lazy: whether rows stay unresolved until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
-        kernel: encodes a short text without special tokens faster, or None.
+        encoder: encodes a short text without special tokens faster, or None.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """
@@ -282,7 +282,7 @@ class Plan(PlanFields):
         self.max_ids = max_ids
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.make_plain_encoder(as_text)
-        self.kernel = None if core.native is None else core.native._engine.fast_kernel
+        self.encoder = None if core.native is None else core.native._engine.fast_encoder
 
     def encode_ids(self, text: str) -> NDArray[np.uint32]:
         """Encode a text to ids, without those of the template."""

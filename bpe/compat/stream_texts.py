@@ -11,7 +11,7 @@ from bpe.decode._decoder import TokenTable
 from bpe.decode.step_decoder import find_byte, is_additive
 from bpe.errors import FormatError
 from bpe.formats.huggingface.steps import read_decoder
-from bpe.vocab.after_encoding import DecoderStep, DecodeStrip
+from bpe.vocab.output_steps import DecoderStep, DecodeStrip
 from bpe.vocab.spec import TokenizerSpec
 
 #: Ids of a prompt that are not shortened.

@@ -56,7 +56,7 @@ class Completer:
     @cached_property
     def _merging_engine(self) -> Engine:
         """An engine for bytes that are not split into words, which does not look the bytes up as a token."""
-        spec = replace(self._engine.spec, pretokenizer=None, ignore_merges=False, unreachable=None)
+        spec = replace(self._engine.spec, pretokenizer=None, ignore_merges=False, unmerged=None)
         return Engine(spec, cache_memory=0)
 
     def encode_bytes(self, data: bytes) -> list[int]:

@@ -81,7 +81,7 @@ cdef class FileBlock:
         self.n_documents = 0
         self.matches.n = 0
         if reader.separator_finder is not None:
-            reader.separator_finder.leftmost_longest(self.data, 0, self.n, &self.matches)
+            reader.separator_finder.find_leftmost_longest(self.data, 0, self.n, &self.matches)
         for i in range(self.matches.n):
             self.add_document(start, self.matches.rows[i].end if keep_separator else self.matches.rows[i].start)
             start = self.matches.rows[i].end
@@ -683,7 +683,7 @@ cdef Py_ssize_t find_last_document(
         start = reader.separator_finder.find_last_in(text, low, end)
         return 0 if start < 0 else start + reader.separator_finder.longest
     reader.matches.n = 0
-    reader.separator_finder.leftmost_longest(text, 0, end, &reader.matches)
+    reader.separator_finder.find_leftmost_longest(text, 0, end, &reader.matches)
     return reader.matches.rows[reader.matches.n - 1].end if reader.matches.n else 0
 
 

@@ -280,7 +280,7 @@ def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
 
     `bytearray.rfind` reads byte by byte for two bytes or more, and holds the GIL.
     """
-    return _make_finder((string,)).last(text, start, end)
+    return _make_finder((string,)).find_last(text, start, end)
 
 
 # Where blocks may end -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ Measured, English from a file, one thread: 384 MB/s at first, 733 with keys in s
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._clock cimport read_clock
 from bpe.base._memory cimport (
-    INLINE_BYTES, Key, add_overflows, check_allocated, hash_bytes, hash_key, load_key, near_key, prefetch,
+    INLINE_BYTES, Key, add_overflows, check_allocated, hash_bytes, hash_key, load_key, load_near_key, prefetch,
 )
 from bpe.base._pages cimport grow_zeroed, release, trim_heap, allocate_zeroed
 from bpe.base._types cimport byte_t, count_t
@@ -54,7 +54,7 @@ cdef inline size_t measure_words(const Words* words) noexcept nogil:
     return words.n_slots * sizeof(Slot) + words.n_index * sizeof(LongSlot) + words.arena_granules * GRANULE_BYTES
 
 
-cdef Py_ssize_t find_last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_block_end(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     return find_last_pretoken_split((<int*>scanner)[0], text, low, end)
 
 
@@ -125,7 +125,7 @@ cdef class WordTable:
             block = self.block = FileBlock()
         batch.n = 0
         with nogil:
-            while reader.take_block(block, find_last_cut, <void*>&scanner):
+            while reader.take_block(block, find_block_end, <void*>&scanner):
                 block.split(reader)
                 for i in range(block.n_documents):
                     start = block.starts[i]
@@ -253,7 +253,7 @@ cdef class WordTable:
                 keys[i].hi = hashes[i] = 0
                 continue
             if can_overread:
-                keys[i] = near_key(batch.text + batch.start[i], batch.size[i])
+                keys[i] = load_near_key(batch.text + batch.start[i], batch.size[i])
             else:
                 keys[i] = load_key(batch.text, batch.start[i], batch.size[i], batch.readable)
             hashes[i] = hash_key(keys[i])

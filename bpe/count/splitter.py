@@ -11,8 +11,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import Bytes
 from bpe.count._word_table import WordTable
-from bpe.pretokenize._safe_points import find_last as find_last_safe_point
-from bpe.pretokenize._safe_points import find_next as find_next_safe_point
+from bpe.pretokenize._safe_points import find_last_safe_point, find_next_safe_point
 from bpe.pretokenize.patterns import WHOLE_TEXT
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, get_scanner

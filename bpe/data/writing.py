@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.offsets import compute_offsets
-from bpe.batch import TokenBatch, id_array
+from bpe.batch import TokenBatch, as_id_array
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
@@ -255,7 +255,7 @@ def _read_documents(documents: DocumentsLike, masks: bool) -> Iterator[tuple[NDA
         if masks:
             if not isinstance(document, tuple) or len(document) != 2:
                 raise TypeError(f"document {index} is {short_repr(document)}; with masks=True it must be (ids, mask)")
-            ids, mask = id_array(document[0]), np.asarray(document[1])
+            ids, mask = as_id_array(document[0]), np.asarray(document[1])
             if mask.shape != ids.shape or (
                 mask.size and (mask.dtype.kind not in "iub" or mask.min() < 0 or mask.max() > 255)
             ):
@@ -266,7 +266,7 @@ def _read_documents(documents: DocumentsLike, masks: bool) -> Iterator[tuple[NDA
             for ids in document:
                 yield ids, None
         else:
-            yield id_array(document), None
+            yield as_id_array(document), None
 
 
 def _gather_batches(documents: DocumentsLike, masks: bool) -> Iterator[DocumentBatch]:

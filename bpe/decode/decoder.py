@@ -10,7 +10,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.batch import TokenBatch, id_array
+from bpe.batch import TokenBatch, as_id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
@@ -39,7 +39,7 @@ class TokenDecoder:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        from bpe.vocab.after_encoding import DecodeByteLevel
+        from bpe.vocab.output_steps import DecodeByteLevel
         from bpe.vocab.special_names import find_decoded_bytes, find_special_ids
 
         self._spec = spec
@@ -75,7 +75,7 @@ class TokenDecoder:
             TypeError, ValueError: as `decode_bytes`.
 
         """
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
             self.check(array)
         return array[~self._is_special.take(array, mode="clip")]  # another thread may change the array now
@@ -95,7 +95,7 @@ class TokenDecoder:
         """
         array = np.asarray(ids)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            array = id_array(ids)  # an empty list, or an error
+            array = as_id_array(ids)  # an empty list, or an error
         ids_in_range: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
         valid_ids: NDArray[np.uint32] = ids_in_range[self._is_token.take(ids_in_range, mode="clip")]
         return valid_ids
@@ -114,7 +114,7 @@ class TokenDecoder:
             ValueError: for an id without a token.
 
         """
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
         if self.step_decoder is not None:
             self.check(array)
             return self.step_decoder.decode_bytes(array)
@@ -127,7 +127,7 @@ class TokenDecoder:
         """Decode a sequence of ids to text; raises the errors of `decode_bytes`, and of `bytes.decode`."""
         if self.step_decoder is None or errors != "replace":
             return self.decode_bytes(ids).decode("utf-8", errors)
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
         self.check(array)
         return self.step_decoder.decode_text(array)
 
@@ -166,7 +166,7 @@ class TokenDecoder:
     def spell(self, ids: Ids, n_before: int) -> list[str]:
         """Spell ids, in which `n_before` ids precede, for the decoder steps; errors are those of `decode_bytes`."""
         assert self.step_decoder is not None
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
         self.check(array, n_before)
         return [self.step_decoder.get_string(token_id) or "" for token_id in array.tolist()]
 

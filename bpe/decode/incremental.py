@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bpe.batch import id_array
+from bpe.batch import as_id_array
 from bpe.decode import _stream
 from bpe.decode.decoder import Ids, TokenDecoder
 from bpe.errors import describe, pluralize
@@ -47,7 +47,7 @@ class ByteDecoder:
 
     def push(self, ids: Ids) -> bytes:
         """Decode the next ids of the text; errors are those of `decode_bytes`."""
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+        array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
         if not len(array):
             return b""
         if self.stream is not None:
@@ -182,7 +182,7 @@ class IncrementalDecoder(_stream.TokenStream):
 
     def _begin_after(self, prompt: Ids) -> None:
         """Take the state after a prompt. Only its last ids are decoded, and with decoder steps the first ones."""
-        ids: Ids = prompt if isinstance(prompt, (list, np.ndarray)) else id_array(prompt)
+        ids: Ids = prompt if isinstance(prompt, (list, np.ndarray)) else as_id_array(prompt)
         decoder, n_ids, n_last = self._bytes, len(ids), _MAX_CHARACTER_BYTES
         drops_ids = self._skip_invalid or self._skip_special
         if decoder.stream is not None:
@@ -203,7 +203,7 @@ class IncrementalDecoder(_stream.TokenStream):
         """Select the ids to decode; raises the errors of `push`."""
         if self._skip_invalid:
             return self._tokens.select_ids(ids, self._skip_special, True)
-        self._tokens.check(np.ascontiguousarray(id_array(ids), dtype=np.uint32), n_before)
+        self._tokens.check(np.ascontiguousarray(as_id_array(ids), dtype=np.uint32), n_before)
         return self._tokens.drop_special_ids(ids) if self._skip_special else ids
 
     def _load_bytes(self) -> ByteDecoder:
@@ -225,7 +225,7 @@ class IncrementalDecoder(_stream.TokenStream):
 
 
 def _list_ids(ids: Ids) -> list[int]:
-    return ids if type(ids) is list else np.asarray(ids if isinstance(ids, np.ndarray) else id_array(ids)).tolist()
+    return ids if type(ids) is list else np.asarray(ids if isinstance(ids, np.ndarray) else as_id_array(ids)).tolist()
 
 
 def _restore(

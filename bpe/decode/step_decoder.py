@@ -23,7 +23,7 @@ from bpe.decode._decoder import TokenTable
 from bpe.text import normalizers
 from bpe.text.letters import read_letters_or_utf8, spell_token_in_letters
 from bpe.text.oniguruma import translate
-from bpe.vocab.after_encoding import (
+from bpe.vocab.output_steps import (
     ByteFallback,
     DecodeByteLevel,
     DecodeMetaspace,

@@ -17,10 +17,10 @@ from bpe.base._interrupts cimport begin_watch
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of_item
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units_of_item
 from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
-from bpe.encode._chunk_filler cimport feed_fragments
+from bpe.encode._chunk_filler cimport begin_feed
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
 from cpython.exc cimport PyErr_CheckSignals
@@ -341,7 +341,7 @@ cdef int add_id(EncodeJob job, token_t token) except -1:
 
 cdef int add_item(EncodeJob job, item) except -1:
     if isinstance(item, (str, bytes)):
-        return add_text(job, units_of_item(item))
+        return add_text(job, get_code_units_of_item(item))
     return add_id(job, <token_t>item)
 
 
@@ -376,7 +376,7 @@ cdef Py_ssize_t feed_items(
         n += 1
         text += 1
         fragment += 1
-    feed_fragments(work.feed, buffers.fragments, n, job.encoder.scanner)
+    begin_feed(work.feed, buffers.fragments, n, job.encoder.scanner)
     if copied or job.buffer_end != NULL:
         work.feed.in_one_buffer = True
         work.feed.readable = job.buffer_end
@@ -447,7 +447,7 @@ cdef Py_ssize_t visit_texts(
         n_given = min(n - n_done, <Py_ssize_t>VISIT_TEXTS)
         for i in range(n_given):
             fragments[i].text, fragments[i].size = text + starts[n_done + i], sizes[n_done + i]
-        feed_fragments(work.feed, fragments, n_given, encoder.scanner)
+        begin_feed(work.feed, fragments, n_given, encoder.scanner)
         work.feed.in_one_buffer, work.feed.readable = True, text + size
         fragment_start, n_visited, more = 0, 0, True
         while more:

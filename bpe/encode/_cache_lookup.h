@@ -34,14 +34,14 @@ typedef struct {
 /* The results, in the arrays of a chunk; the first piece of the run is number `first` of the chunk.
  *
  * `values` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_keys` their keys;
- * `without_short_key` gets the numbers of words of more than 8 bytes, which have no key. All arrays have
+ * `longer` gets the numbers of words of more than 8 bytes, which have no key. All arrays have
  * room for 8 more elements.
  */
 typedef struct {
     size_t first;
     uint64_t *values;
-    uint16_t *without_short_key;
-    size_t n_without_short_key;
+    uint16_t *longer;
+    size_t n_longer;
     uint16_t *missed;
     uint64_t *missed_keys;
     size_t n_missed;
@@ -81,7 +81,7 @@ enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is
 
 /* No branch depends on the words, since it would be mispredicted for half of them. */
 static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
-    size_t n_missed = out->n_missed, n_without_short_key = out->n_without_short_key;
+    size_t n_missed = out->n_missed, n_longer = out->n_longer;
     uint64_t keys[BPE_AHEAD];
     const bpe_line *line_of[BPE_AHEAD];
     for (size_t i = 0; i < run->n; i += BPE_AHEAD) {
@@ -94,8 +94,8 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
             keys[k] = key | (is_short - 1);
             line_of[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];
             __builtin_prefetch(line_of[k]);
-            out->without_short_key[n_without_short_key] = (uint16_t)(first + k);
-            n_without_short_key += is_short ^ 1;
+            out->longer[n_longer] = (uint16_t)(first + k);
+            n_longer += is_short ^ 1;
         }
         for (size_t k = 0; k < m; k++) {
             uint64_t key = keys[k], found = 0, is_short = key != ~(uint64_t)0;
@@ -108,7 +108,7 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
         }
     }
     out->n_missed = n_missed;
-    out->n_without_short_key = n_without_short_key;
+    out->n_longer = n_longer;
 }
 
 static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
@@ -258,7 +258,7 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
             unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.values + number, &low);
             zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.values + number + 4, &high) << 4;
             low |= high << 4;
-            bpe_append_indexes(found.without_short_key, &found.n_without_short_key, number, low & any);
+            bpe_append_indexes(found.longer, &found.n_longer, number, low & any);
             for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
                 unsigned bit = (unsigned)__builtin_ctz(missed);
                 found.missed[found.n_missed] = (uint16_t)(number + bit);
@@ -267,7 +267,7 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
         }
     }
     out->n_missed = found.n_missed;
-    out->n_without_short_key = found.n_without_short_key;
+    out->n_longer = found.n_longer;
 }
 
 /* Four values with one permutation; in a group with spilled ids, the values between those. */
@@ -350,10 +350,10 @@ BPE_TARGET_AVX512 static inline void bpe_find_eight(
     __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
     _mm512_storeu_si512((void *)(out->values + number), value);
     _mm_storeu_si128(
-        (__m128i *)(out->without_short_key + out->n_without_short_key), _mm_maskz_compress_epi16(other, numbers));
+        (__m128i *)(out->longer + out->n_longer), _mm_maskz_compress_epi16(other, numbers));
     _mm_storeu_si128((__m128i *)(out->missed + out->n_missed), _mm_maskz_compress_epi16(missed, numbers));
     _mm512_storeu_si512((void *)(out->missed_keys + out->n_missed), missed_keys);
-    out->n_without_short_key += (size_t)__builtin_popcount(other);
+    out->n_longer += (size_t)__builtin_popcount(other);
     out->n_missed += (size_t)__builtin_popcount(missed);
 }
 
@@ -375,7 +375,7 @@ BPE_TARGET_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_l
         }
     }
     out->n_missed = found.n_missed;
-    out->n_without_short_key = found.n_without_short_key;
+    out->n_longer = found.n_longer;
 }
 #endif
 

@@ -1,7 +1,7 @@
 """Words that are tokens, which every word table has from the start."""
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._whole_words cimport WholeWords
+from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport SharedWordTable
 from libc.stdint cimport int64_t, uint8_t
 
@@ -17,5 +17,5 @@ cdef class CacheSeeds:
     cdef bint marks_word_ends
     cdef Py_ssize_t mark_size
 
-    cdef int leave_out(self, WholeWords words) noexcept
+    cdef int leave_out(self, UnmergedWords words) noexcept
     cdef int sow(self, SharedWordTable table) noexcept nogil

@@ -8,9 +8,9 @@ without it goes to the table of parts that do not end a word.
 import numpy as np
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.encode._whole_words cimport WholeWords
+from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, SHORT_WORD, Words, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
+    EMPTY_KEY, MAX_SHORT_WORD, WordTable, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint64_t
@@ -31,11 +31,11 @@ cdef class CacheSeeds:
         self.ends, self.mark_size = tokens.ends_word, tokens.mark_size
         self.marks_word_ends = tokens.ends_word is not None
         kinds = np.zeros(tree.limit, dtype=np.uint8)
-        if tree.ordered and self.blob.shape[0]:
-            kinds = classify_seeds(merges, tokens, np.asarray(<const byte_t[: tree.limit]>tree.reachable))
+        if tree.is_ordered and self.blob.shape[0]:
+            kinds = classify_seeds(merges, tokens, np.asarray(<const byte_t[: tree.limit]>tree.merges_to_itself))
         self.kinds, self.n_seeds = kinds, np.count_nonzero(kinds)
 
-    cdef int leave_out(self, WholeWords words) noexcept:
+    cdef int leave_out(self, UnmergedWords words) noexcept:
         """Drop the seeds that are whole words with tokens of their own."""
         cdef Py_ssize_t token, size
         for token in range(self.kinds.shape[0]):
@@ -49,7 +49,7 @@ cdef class CacheSeeds:
         """Enter the seeds into an empty table; none if they would take more than three quarters of it."""
         cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
         cdef const byte_t* word
-        cdef Words* words[PREFETCH_AHEAD]
+        cdef WordTable* words[PREFETCH_AHEAD]
         cdef uint64_t lo[PREFETCH_AHEAD]
         cdef uint64_t hi[PREFETCH_AHEAD]
         cdef uint64_t hashed[PREFETCH_AHEAD]
@@ -62,10 +62,10 @@ cdef class CacheSeeds:
         for token in range(limit):
             if self.kinds[token] != NO_SEED:
                 word, size = get_word(self, token), measure_word(self, token)
-                words[n] = &table.words if self.kinds[token] == SEED else &table.earlier_parts
-                lo[n], hi[n] = load_short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
-                if size > SHORT_WORD:
-                    hi[n] = load_short_key(word + SHORT_WORD, size - SHORT_WORD, end)
+                words[n] = &table.words if self.kinds[token] == SEED else &table.inner_parts
+                lo[n], hi[n] = load_short_key(word, min(size, MAX_SHORT_WORD), end), EMPTY_KEY
+                if size > MAX_SHORT_WORD:
+                    hi[n] = load_short_key(word + MAX_SHORT_WORD, size - MAX_SHORT_WORD, end)
                 hashed[n], tokens[n] = hash_word(lo[n], hi[n]), token
                 prefetch_line(words[n], hashed[n])
                 n += 1

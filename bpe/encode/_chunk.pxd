@@ -3,8 +3,8 @@
     fragments        the texts to encode, and the ids of special tokens between them
        |  pretokenize/_scanner.pyx finds pieces (pretokens), as bounds or as starts and ends
     Feed             up to 512 pieces; in scripts without spaces they are split into parts
-       |  fill (_chunk_filler.pyx) looks each up in the front table of the word cache
-    Chunk            a value for each; `missed` and `without_short_key` list the pieces that are not in the front table
+       |  fill_chunk (_chunk_filler.pyx) looks each up in the front table of the word cache
+    Chunk            a value for each; `missed` and `longer` list the pieces that are not in the front table
        |  _piece_ids.pyx looks those up in the shared tables, and merges new ones
     ids              emit_values writes them
 
@@ -14,7 +14,7 @@ next reads it. For "the theory of everything", if the front table has " the" and
     piece       0 "the"   1 " theory"   2 " of"   3 " everything"
     value       0         0             ids       0
     missed      0, 1                                                 short words: at most 8 bytes
-    without_short_key                             3                  longer words, with two keys or a hash
+    longer                             3                  longer words, with two keys or a hash
 
 A `FragmentEnd` marks where a fragment ends in a chunk: before piece 4 here.
 """
@@ -22,7 +22,7 @@ A `FragmentEnd` marks where a fragment ends in a chunk: before piece 4 here.
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._split_filter cimport SplitTables
 from bpe.pretokenize._char_masks cimport Cursor
-from bpe.pretokenize._piece_scanner cimport ByteCuts, UnitRules, UnitState
+from bpe.pretokenize._piece_scanner cimport ByteCuts, PretokenRules, PretokenState
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
@@ -33,7 +33,7 @@ cdef enum:
 cdef enum:                    # the role of a piece in the chunk; _split_filter.h has the same numbers
     WHOLE = 0                 # the whole piece
     LAST = 1                  # the last of several parts
-    EARLIER = 2               # a part before the last: with an end-of-word mark, its ids may differ from a whole word's
+    INNER = 2                 # a part before the last: with an end-of-word mark, its ids may differ from a whole word's
 
 cdef struct Fragment:         # a text, or an id between texts
     const byte_t* text
@@ -52,10 +52,10 @@ cdef struct Feed:             # the source of pieces
     const int64_t* given_starts  # the `n_given` pieces of the only fragment, if the caller found them
     const int64_t* given_ends
     Py_ssize_t n_given
-    # Of a superword vocabulary, where text is divided into units and pieces whatever the scanner; else NULL.
+    # Of a superword vocabulary, where text is divided into pretokens and pieces whatever the scanner; else NULL.
     const ByteCuts* cuts
-    const UnitRules* units
-    UnitState unit            # the one that the next piece is in
+    const PretokenRules* pretoken_rules
+    PretokenState pretoken    # the one that the next piece is in
     bint is_open              # the scanner is inside a fragment
     # Pieces found and not yet in a chunk: numbers `next` to `n_found`.
     bint has_bounds           # piece i is from `base + bounds[i]` to `base + bounds[i + 1]`; else see `start`
@@ -80,25 +80,25 @@ cdef struct FragmentEnd:      # the end of a fragment in a chunk
 
 cdef struct Chunk:
     Py_ssize_t n              # pieces in it
-    byte_t roles[MAX_PIECES + 64]  # of each: WHOLE, LAST or EARLIER
+    byte_t roles[MAX_PIECES + 64]  # of each: WHOLE, LAST or INNER
     uint64_t values[MAX_PIECES + 8]  # of each: its ids as the word cache has them, or 0
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[MAX_PIECES + 8]  # which pieces they are, in order
     uint64_t missed_keys[MAX_PIECES + 8]  # and their keys
-    size_t n_without_short_key  # words without a key of 64 bits: longer ones, and those that end in 0xFF
-    uint16_t without_short_key[MAX_PIECES + 8]  # which pieces they are, in order, as in the arrays below
+    size_t n_longer  # words without a key of 64 bits: longer ones, and those that end in 0xFF
+    uint16_t longer[MAX_PIECES + 8]  # which pieces they are, in order, as in the arrays below
     const byte_t* words[MAX_PIECES]
     Py_ssize_t sizes[MAX_PIECES]  # in bytes
     uint64_t keys[2 * MAX_PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hashes[MAX_PIECES]  # of the two keys, or of the bytes of a long word
-    uint64_t shared_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `without_short_key`; or 0
-    Py_ssize_t units[MAX_PIECES]  # of a superword vocabulary: the first pieces of units, in order
-    Py_ssize_t n_units
-    Py_ssize_t next_unit      # the first one that is not written
+    uint64_t shared_values[MAX_PIECES + 8]  # of the shared table, for `missed`, then for `longer`; or 0
+    Py_ssize_t pretokens[MAX_PIECES]  # of a superword vocabulary: the first piece of each pretoken, in order
+    Py_ssize_t n_pretokens
+    Py_ssize_t next_pretoken  # the first one that is not written
     Py_ssize_t n_fragment_ends
     FragmentEnd fragment_ends[MAX_PIECES]
 
 
-cdef inline bint is_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:
+cdef inline bint pays_to_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:
     """Whether to split pieces of n bytes together, of which `three_byte_chars` characters have three bytes."""
     return splits.bits != NULL and three_byte_chars * MAX_BYTES_PER_WIDE_CHAR >= n

@@ -6,11 +6,11 @@ from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport Cache
 from libc.stdint cimport uint64_t
 
-cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
+cdef void begin_feed(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
 
-cdef void fill(
+cdef void fill_chunk(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache,
-    const Cache* earlier_cache,  # for parts before the last of their piece; may be `cache`
+    const Cache* inner_cache,  # for parts before the last of their piece; may be `cache`
 ) noexcept nogil
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled, token_t** out) noexcept nogil

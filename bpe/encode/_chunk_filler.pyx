@@ -1,4 +1,4 @@
-"""Filling a chunk: pieces from the scanner, split where that is safe (`_pieces.pyx`), looked up in the front table.
+"""Filling a chunk: pieces from the scanner, split where safe (`_piece_splitter.pyx`), looked up in the front table.
 
 For a piece that is not in the front table, its line of the shared table is prefetched here, long before it is read. A
 chunk may contain several texts, so that a list of short texts is as fast as one long text.
@@ -9,13 +9,14 @@ Measured, English, warm: 370 MB/s with one look-up after each piece, 475 with al
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport hash_bytes, prefetch
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._chunk cimport EARLIER, MAX_PIECES, Chunk, Feed, Fragment, FragmentEnd, is_split
-from bpe.encode._pieces cimport split_pieces
+from bpe.encode._chunk cimport INNER, MAX_PIECES, Chunk, Feed, Fragment, FragmentEnd, pays_to_split
+from bpe.encode._piece_splitter cimport split_pieces
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, LONG_WORD, SHORT_WORD, Cache, Line, prefetch_line, find_front, hash_word, is_keyed, load_short_key,
+    EMPTY_KEY, MAX_LONG_WORD, MAX_SHORT_WORD, Cache, Line, find_front, hash_word, is_keyed, load_short_key,
+    prefetch_line,
 )
-from bpe.pretokenize._piece_scanner cimport find_piece_end, scan_pieces, find_unit_end
+from bpe.pretokenize._piece_scanner cimport find_piece_end, scan_pieces, find_pretoken_end
 from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -30,8 +31,8 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
         uint64_t* values
-        uint16_t* without_short_key
-        size_t n_without_short_key
+        uint16_t* longer
+        size_t n_longer
         uint16_t* missed
         uint64_t* missed_keys
         size_t n_missed
@@ -63,8 +64,8 @@ cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled,
     return bpe_emit(value, n, spilled, out)
 
 
-cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:
-    """Point the feed at n fragments; no piece is found yet."""
+cdef void begin_feed(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil:
+    """Point the feed at n fragments, of which no piece is found yet."""
     feed.fragments = fragments
     feed.n_fragments = n
     feed.n_done = 0
@@ -74,18 +75,18 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
     feed.n_found = feed.next = feed.n_bytes_taken = 0
 
 
-cdef void fill(
-    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier_cache
+cdef void fill_chunk(
+    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* inner_cache
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
-    chunk.n = chunk.n_fragment_ends = chunk.n_units = chunk.next_unit = 0
-    chunk.n_missed = chunk.n_without_short_key = 0
+    chunk.n = chunk.n_fragment_ends = chunk.n_pretokens = chunk.next_pretoken = 0
+    chunk.n_missed = chunk.n_longer = 0
     while chunk.n < MIN_FREE_PIECES and chunk.n_fragment_ends < MAX_PIECES:
         if feed.next == feed.n_found:
             if not feed.is_open and not open_fragment(chunk, feed):
                 return
             find_pieces(chunk, feed, splits, MAX_PIECES - chunk.n)
-        move_pieces(chunk, feed, splits, cache, earlier_cache)
+        move_pieces(chunk, feed, splits, cache, inner_cache)
         if feed.next == feed.n_found and not feed.is_open:
             chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
             chunk.n_fragment_ends += 1
@@ -103,7 +104,7 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
                 feed.readable = fragment.text + fragment.size
             feed.cursor.can_read_on = feed.readable - fragment.text - fragment.size >= 64
             feed.is_open = True
-            feed.unit.end = feed.unit.digits_start = 0
+            feed.pretoken.end = feed.pretoken.digits_start = 0
             return True
         chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
         chunk.n_fragment_ends += 1
@@ -118,7 +119,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
     feed.next = 0
     feed.base = feed.cursor.pos
     if feed.cuts != NULL:
-        n = find_pieces_of_unit(chunk, feed, limit)
+        n = find_pieces_of_pretoken(chunk, feed, limit)
     elif feed.given_starts == NULL:
         n = scan_bounds(&feed.cursor, feed.bounds, limit)
         feed.n_found = n if n else scan(&feed.cursor, feed.start, feed.end, limit)
@@ -141,7 +142,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
     three_byte_chars = 0 if feed.is_ascii else bpe_count_three_byte_chars(feed.cursor.text + start, size)
     feed.contains_0xFF = three_byte_chars > <size_t>size
-    feed.is_splitting = is_split(splits, three_byte_chars, size)
+    feed.is_splitting = pays_to_split(splits, three_byte_chars, size)
     if feed.is_splitting:
         feed.is_gapless = True
         for i in range(n):
@@ -151,14 +152,16 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
             feed.is_gapless &= feed.end[i] == feed.start[i + 1]
 
 
-cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) noexcept nogil:
-    """Find pieces of the next unit, or of the rest of one; the number of bounds, 0 if a piece is too long for them."""
+cdef Py_ssize_t find_pieces_of_pretoken(Chunk* chunk, Feed* feed, Py_ssize_t limit) noexcept nogil:
+    """Find pieces of the next pretoken, or of the rest of one; the number of bounds, 0 for a very long piece."""
     cdef Py_ssize_t end = feed.fragments[feed.n_done].size, n
-    if feed.cursor.pos >= feed.unit.end and feed.cursor.pos < end:
-        chunk.units[chunk.n_units] = chunk.n
-        chunk.n_units += 1
-        feed.unit.end = find_unit_end(feed.units, &feed.unit, feed.cursor.text, feed.cursor.pos, end)
-    feed.cursor.end = feed.unit.end
+    if feed.cursor.pos >= feed.pretoken.end and feed.cursor.pos < end:
+        chunk.pretokens[chunk.n_pretokens] = chunk.n
+        chunk.n_pretokens += 1
+        feed.pretoken.end = find_pretoken_end(
+            feed.pretoken_rules, &feed.pretoken, feed.cursor.text, feed.cursor.pos, end
+        )
+    feed.cursor.end = feed.pretoken.end
     n = feed.n_found = scan_pieces(&feed.cursor, feed.cuts, feed.bounds, limit) if feed.cursor.pos < end else 0
     if n == 0 and feed.cursor.pos < end:
         feed.start[0], feed.end[0], feed.n_found = feed.base, find_piece_end(&feed.cursor, feed.cuts), 1
@@ -168,16 +171,16 @@ cdef Py_ssize_t find_pieces_of_unit(Chunk* chunk, Feed* feed, Py_ssize_t limit) 
 
 
 cdef inline void move_pieces(
-    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier_cache
+    Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* inner_cache
 ) noexcept nogil:
     """Move found pieces to the chunk while there is room."""
     cdef Py_ssize_t n
     if feed.is_splitting:
         n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.roles[chunk.n])
-        if earlier_cache == cache:
-            add_any(chunk, feed, feed.part_start, feed.part_end, n, cache)
+        if inner_cache == cache:
+            add_pieces_at(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
-            add_parts(chunk, feed, n, cache, earlier_cache)
+            add_parts(chunk, feed, n, cache, inner_cache)
         return
     n = min(feed.n_found - feed.next, MAX_PIECES - chunk.n)
     memset(&chunk.roles[chunk.n], 0, n)
@@ -186,11 +189,11 @@ cdef inline void move_pieces(
             chunk, feed, feed.cursor.text + feed.base, &feed.bounds[feed.next], &feed.bounds[feed.next + 1], n, cache
         )
     else:
-        add_any(chunk, feed, &feed.start[feed.next], &feed.end[feed.next], n, cache)
+        add_pieces_at(chunk, feed, &feed.start[feed.next], &feed.end[feed.next], n, cache)
     feed.next += n
 
 
-cdef void add_any(
+cdef void add_pieces_at(
     Chunk* chunk, Feed* feed, const Py_ssize_t* start, const Py_ssize_t* end, Py_ssize_t n, const Cache* cache
 ) noexcept nogil:
     """Add n pieces, for which there is room, and look them up in the front table."""
@@ -209,7 +212,7 @@ cdef void add_any(
 
 
 cdef void add_parts(
-    Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* earlier_cache
+    Chunk* chunk, Feed* feed, Py_ssize_t n, const Cache* cache, const Cache* inner_cache
 ) noexcept nogil:
     """Add n parts of split pieces, where those before the last have a cache of their own."""
     cdef const byte_t* role = &chunk.roles[chunk.n]
@@ -218,7 +221,7 @@ cdef void add_parts(
         start = feed.part_start[i]
         add_piece(
             chunk, feed.cursor.text + start, feed.part_end[i] - start, feed.readable,
-            earlier_cache if role[i] == EARLIER else cache,
+            inner_cache if role[i] == INNER else cache,
         )
 
 
@@ -228,7 +231,7 @@ cdef inline void add_pieces(
 ) noexcept nogil:
     """Add n pieces within 4 GiB: piece i is from `text + start[i]` to `text + end[i]`."""
     cdef Py_ssize_t n_near = n                             # from here on, 8 bytes from a start are not all readable
-    cdef size_t i, k, n_missed = chunk.n_missed, n_without_short_key = chunk.n_without_short_key
+    cdef size_t i, k, n_missed = chunk.n_missed, n_longer = chunk.n_longer
     cdef PieceRun run
     cdef LookupResult result
     while n_near > 0 and (feed.contains_0xFF or feed.readable - text - start[n_near - 1] < 8):
@@ -236,16 +239,16 @@ cdef inline void add_pieces(
     if n_near:
         run.text, run.start, run.end, run.n = text, start, end, n_near
         result.first, result.values = chunk.n, chunk.values
-        result.without_short_key, result.n_without_short_key = chunk.without_short_key, n_without_short_key
+        result.longer, result.n_longer = chunk.longer, n_longer
         result.missed, result.missed_keys, result.n_missed = chunk.missed, chunk.missed_keys, n_missed
         bpe_look_up(&run, cache.front, cache.front_shift, &result)
         for i in range(n_missed, result.n_missed):
-            prefetch_line(cache.words, hash_word(chunk.missed_keys[i], EMPTY_KEY))
-        for i in range(n_without_short_key, result.n_without_short_key):
-            k = chunk.without_short_key[i] - chunk.n
+            prefetch_line(cache.table, hash_word(chunk.missed_keys[i], EMPTY_KEY))
+        for i in range(n_longer, result.n_longer):
+            k = chunk.longer[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
         chunk.n += n_near
-        chunk.n_missed, chunk.n_without_short_key = result.n_missed, result.n_without_short_key
+        chunk.n_missed, chunk.n_longer = result.n_missed, result.n_longer
     for n_near in range(n_near, n):
         add_piece(chunk, text + start[n_near], end[n_near] - start[n_near], feed.readable, cache)
 
@@ -258,10 +261,10 @@ cdef void add_piece(
     cdef uint64_t key
     chunk.n += 1
     chunk.values[n] = 0
-    if size > SHORT_WORD or word[size - 1] == 0xFF:
-        chunk.without_short_key[chunk.n_without_short_key] = <uint16_t>n
-        set_keys(chunk, chunk.n_without_short_key, word, size, readable, cache)
-        chunk.n_without_short_key += 1
+    if size > MAX_SHORT_WORD or word[size - 1] == 0xFF:
+        chunk.longer[chunk.n_longer] = <uint16_t>n
+        set_keys(chunk, chunk.n_longer, word, size, readable, cache)
+        chunk.n_longer += 1
         return
     key = load_short_key(word, size, readable)
     chunk.values[n] = find_front(cache, key)
@@ -269,7 +272,7 @@ cdef void add_piece(
         chunk.missed[chunk.n_missed] = <uint16_t>n
         chunk.missed_keys[chunk.n_missed] = key
         chunk.n_missed += 1
-        prefetch_line(cache.words, hash_word(key, EMPTY_KEY))
+        prefetch_line(cache.table, hash_word(key, EMPTY_KEY))
 
 
 cdef inline void set_keys(
@@ -278,14 +281,14 @@ cdef inline void set_keys(
     """Set the address and the keys of a word without a key of 64 bits."""
     cdef uint64_t lo, hi
     chunk.words[i], chunk.sizes[i] = word, size
-    if size > SHORT_WORD and is_keyed(word, size):
+    if size > MAX_SHORT_WORD and is_keyed(word, size):
         memcpy(&lo, word, 8)
         hi = load_short_key(word + 8, size - 8, readable)
         chunk.keys[2 * i], chunk.keys[2 * i + 1], chunk.hashes[i] = lo, hi, hash_word(lo, hi)
-        prefetch_line(cache.words, chunk.hashes[i])
+        prefetch_line(cache.table, chunk.hashes[i])
         return
     chunk.keys[2 * i] = chunk.keys[2 * i + 1] = EMPTY_KEY    # no word of 9 to 16 bytes has them
     chunk.hashes[i] = 0
-    if size <= LONG_WORD:
+    if size <= MAX_LONG_WORD:
         chunk.hashes[i] = hash_bytes(word, size)
-        prefetch(&cache.words.long_words[chunk.hashes[i] & cache.words.long_words_mask])
+        prefetch(&cache.table.long_words[chunk.hashes[i] & cache.table.long_words_mask])

@@ -15,7 +15,7 @@ from bpe.pretokenize._piece_scanner cimport PieceRules
 from libc.stdint cimport int64_t
 
 cdef enum:
-    SHORT_TEXT = 4096         # bytes: releasing the GIL does not pay for less
+    MAX_SHORT_TEXT = 4096     # bytes: releasing the GIL does not pay for less
 
 
 cdef class Encoder:
@@ -24,8 +24,8 @@ cdef class Encoder:
     cdef PieceEncoder piece_encoder
     cdef Merger full_merger   # all merges; `piece_encoder.merger` has the low ones if there are `high_merges`
     cdef readonly HighMerges high_merges  # the high merges of a superword vocabulary, or None
-    cdef PieceRules rules     # where the text of a superword vocabulary is cut into pieces, or None
-    cdef SplitFilter splits
+    cdef PieceRules piece_rules  # where the text of a superword vocabulary is cut into pieces, or None
+    cdef SplitFilter split_filter
     cdef CacheSeeds seeds
     cdef int scanner
     cdef size_t max_table_bytes  # bytes of the word table, at most

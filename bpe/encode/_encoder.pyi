@@ -6,8 +6,8 @@ from bpe.base._buffers import Buffer
 from bpe.base._result_pool import ResultPool
 from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
-from bpe.merge.superwords import Superwords
 from bpe.merge.tables import TokenBytes
+from bpe.merge.two_stages import TwoStageMerges
 
 CACHE_MEMORY: int
 
@@ -20,12 +20,12 @@ class Encoder:
         tokens: TokenBytes,
         scanner: int,
         memory: int = ...,
-        superwords: Superwords | None = None,
+        two_stages: TwoStageMerges | None = None,
     ) -> Self: ...
-    def set_whole_words(
-        self, blob: bytes, offsets: NDArray[np.int64], ids: NDArray[np.uint32], enter_all: bool
+    def set_unmerged_words(
+        self, blob: bytes, offsets: NDArray[np.int64], ids: NDArray[np.uint32], even_if_merged: bool
     ) -> None: ...
-    def select_unreachable(self, candidates: NDArray[np.uint8]) -> NDArray[np.int32] | None: ...
+    def select_unmerged(self, candidates: NDArray[np.uint8]) -> NDArray[np.int32] | None: ...
     def keep_pretokens_whole(self) -> None: ...
     def finish(self) -> None: ...
     def find_last_split(self, text: Buffer, start: int) -> int: ...

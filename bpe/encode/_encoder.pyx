@@ -26,16 +26,16 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
 from bpe.encode._cache_seeds cimport CacheSeeds
-from bpe.encode._chunk cimport EARLIER, MAX_EMITTED_IDS, WHOLE, Chunk, Feed, Fragment
-from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
+from bpe.encode._chunk cimport INNER, MAX_EMITTED_IDS, WHOLE, Chunk, Feed, Fragment
+from bpe.encode._chunk_filler cimport begin_feed, emit_values, fill_chunk
 from bpe.encode._piece_ids cimport PieceEncoder, select_cache, merge_piece
 from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_unjoined, find_last_unjoined
-from bpe.encode._whole_words cimport WholeWords
+from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport (
     CURRENT, EXHAUSTED, REPLACED, REPLACING, SharedWordTable, change_state, copy_words, measure_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
-from bpe.merge._high_merges cimport UNIT_BREAK
+from bpe.merge._high_merges cimport PRETOKEN_BREAK
 from bpe.merge._merger cimport Merger
 from bpe.merge._token_tree cimport TokenTree
 from bpe.pretokenize._safe_points cimport find_next_pretoken_split, find_last_pretoken_split
@@ -53,7 +53,7 @@ CACHE_MEMORY = 32 << 20
 
 cdef enum:
     POOL_MULTIPLE = 4         # the memory of a freed result that is kept for the next one is so many times the table's
-    UNITS_PER_CALL = 256      # that are encoded at once
+    PRETOKENS_PER_CALL = 256  # that are encoded at once
     SPLIT_SEARCH_BYTES = 256  # bytes in which the split filter looks for a split point
     CONVERT_CHARS = 1024      # characters of a str that are converted to find a split point
 
@@ -66,7 +66,7 @@ cdef class Encoder:
         tokens,                            # a TokenBytes (bpe/merge/tables.py)
         int scanner,                       # of bpe/pretokenize/_scanner; -1 if the caller finds the pretokens
         size_t memory=CACHE_MEMORY,        # of the word table, in bytes
-        superwords=None,                   # a Superwords (bpe/merge/superwords.py)
+        two_stages=None,                   # a TwoStageMerges (bpe/merge/two_stages.py)
     ):
         cdef Py_ssize_t limit = merger.tree.limit
         check_offsets(tokens.offsets, limit, len(tokens.blob))
@@ -75,19 +75,19 @@ cdef class Encoder:
         self.scanner, self.max_table_bytes = scanner, memory
         self.pool = ResultPool(POOL_MULTIPLE * memory)
         self.full_merger = merger
-        if superwords is not None:
-            merger, high, self.rules = superwords
+        if two_stages is not None:
+            merger, high, self.piece_rules = two_stages
             self.high_merges = high if high.n_merges else None
         self.piece_encoder = PieceEncoder(merger, tokens.ends_word is not None)
         self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
-        self.splits = SplitFilter(merger.can_split)
+        self.split_filter = SplitFilter(merger.can_split)
         if merger.can_split:
-            self.splits.add(list_merge_pairs(merger.merges.pairs, tokens.blob, tokens.offsets))
+            self.split_filter.add(list_merge_pairs(merger.merges.pairs, tokens.blob, tokens.offsets))
 
-    def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint enter_all):
+    def set_unmerged_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint even_if_merged):
         """Encode word i, `blob[offsets[i]:offsets[i + 1]]`, as the token `ids[i]`, without merging.
 
-        Unless `enter_all`, only words with other ids by merging are entered. Called once, before any encoding.
+        Unless `even_if_merged`, only words with other ids by merging are entered. Called once, before any encoding.
         """
         cdef Workspace work = Workspace(0)
         cdef TokenTree tree = self.piece_encoder.merger.tree
@@ -98,11 +98,11 @@ cdef class Encoder:
             raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {tree.limit}")
         is_kept = np.ones(n, dtype=np.uint8)
         cdef byte_t[::1] keep = is_kept
-        if not enter_all:
+        if not even_if_merged:
             with nogil:
                 for i in range(n):
-                    if tree.ordered:
-                        keep[i] = not tree.reachable[ids[i]]
+                    if tree.is_ordered:
+                        keep[i] = not tree.merges_to_itself[ids[i]]
                         continue
                     work.out.n = 0
                     merge_piece(self.piece_encoder, work, data + offsets[i], offsets[i + 1] - offsets[i], WHOLE)
@@ -110,30 +110,30 @@ cdef class Encoder:
         word_indices = np.flatnonzero(is_kept).astype(np.int64)  # intp is another type on some systems
         if not len(word_indices):
             return
-        self.piece_encoder.whole_words = WholeWords(blob, offsets, ids, word_indices)
-        self.seeds.leave_out(self.piece_encoder.whole_words)
-        if self.splits.bits_left:
-            self.splits.add(list_word_pairs(blob, np.asarray(offsets), word_indices))
+        self.piece_encoder.unmerged_words = UnmergedWords(blob, offsets, ids, word_indices)
+        self.seeds.leave_out(self.piece_encoder.unmerged_words)
+        if self.split_filter.n_free_bits:
+            self.split_filter.add(list_word_pairs(blob, np.asarray(offsets), word_indices))
 
     def keep_pretokens_whole(self):
         """Split no pretoken. For vocabularies in which most pretokens are whole words; call it before `finish`.
 
         Then the word cache has whole words, too: no part of a pretoken can have the key of one.
         """
-        self.splits = SplitFilter(False)
+        self.split_filter = SplitFilter(False)
         self.piece_encoder.keeps_pretokens_whole = True
 
-    def select_unreachable(self, const uint8_t[::1] candidates):
+    def select_unmerged(self, const uint8_t[::1] candidates):
         """Select the candidates (by id) that merging their own bytes does not give: int32; None if unknown."""
         cdef TokenTree tree = self.piece_encoder.merger.tree
-        if not tree.ordered or not tree.limit or <size_t>candidates.shape[0] != tree.limit:
+        if not tree.is_ordered or not tree.limit or <size_t>candidates.shape[0] != tree.limit:
             return None
-        reachable = np.asarray(<const byte_t[: tree.limit]>tree.reachable)
-        return np.flatnonzero(np.asarray(candidates) > reachable).astype(np.int32)
+        merges_to_itself = np.asarray(<const byte_t[: tree.limit]>tree.merges_to_itself)
+        return np.flatnonzero(np.asarray(candidates) > merges_to_itself).astype(np.int32)
 
     def finish(self):
         """Complete the tables when all words are set, and allocate a workspace; called once, before any encoding."""
-        self.splits.fold()
+        self.split_filter.fold()
         self.give_back(self.take_workspace())
 
     # Chunks -----------------------------------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ cdef class Encoder:
         cdef Chunk* chunk = work.chunk
         cdef Feed* feed = work.feed
         cdef Py_ssize_t i, piece = 0
-        if get_state(work.cache.words) != CURRENT:
+        if get_state(work.cache.table) != CURRENT:
             replace_table(self, work)
-        fill(chunk, feed, &self.splits.tables, &work.cache, select_cache(self.piece_encoder, work, EARLIER))
+        fill_chunk(chunk, feed, &self.split_filter.tables, &work.cache, select_cache(self.piece_encoder, work, INNER))
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
         poll_if_due(&work.scratch.watch, work.out.n)
@@ -180,14 +180,14 @@ cdef class Encoder:
         cdef Py_ssize_t n = 0
         cdef size_t fragment_start = 0
         cdef bint more = True
-        feed_fragments(work.feed, fragment, 1, self.scanner)
+        begin_feed(work.feed, fragment, 1, self.scanner)
         begin_watch(&work.scratch.watch)
         try:
             with nogil:
                 while more and not work.unknown:
                     more = self.encode_chunk(work, NULL, &fragment_start)
                     n += work.out.n
-                    # The output starts at 0 again, and so must the position of the next poll.
+                    # The output is emptied, and the position of the next poll counts from its start.
                     work.scratch.watch.next -= work.out.n
                     work.out.n = 0
         except MemoryError:                                # the workspace may be inconsistent: drop it
@@ -198,11 +198,10 @@ cdef class Encoder:
         return -1 if work.unknown else n
 
     cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1:
-        """Write ids of one text, without the GIL, until there are more than `max_ids`; True if the text ended.
-        """
+        """Write ids of one text, without the GIL, by chunks until there are more than `max_ids`; True at its end."""
         cdef size_t fragment_start = 0
         cdef bint more = True
-        feed_fragments(work.feed, fragment, 1, self.scanner)
+        begin_feed(work.feed, fragment, 1, self.scanner)
         begin_watch(&work.scratch.watch)
         try:
             with nogil:
@@ -220,7 +219,7 @@ cdef class Encoder:
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
         """Find a position at or after `pos` where a text may be split; its length if none is found.
 
-        Of a str, CONVERT_CHARS characters at a time are converted to UTF-8. All rules ask for two characters before a
+        A str is converted to UTF-8 CONVERT_CHARS characters at a time. All rules ask for two characters before a
         position and one after it.
         """
         cdef byte_t utf8[4 * CONVERT_CHARS + UTF8_PADDING]
@@ -250,7 +249,7 @@ cdef class Encoder:
 
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
-        cdef const SplitTables* splits = get_text_splits(self)
+        cdef const SplitTables* splits = get_text_split_tables(self)
         cdef Py_ssize_t search_end = min(pos + SPLIT_SEARCH_BYTES, end), split
         if splits != NULL:
             split = find_first_unjoined(splits, text, pos, search_end)
@@ -270,7 +269,7 @@ cdef class Encoder:
 
     cdef Py_ssize_t find_last_split_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
         """Find the last position after `start` where `text[:end]` may be split, whatever follows it; else `start`."""
-        cdef const SplitTables* splits = get_text_splits(self)
+        cdef const SplitTables* splits = get_text_split_tables(self)
         cdef Py_ssize_t search_start = max(start, end - SPLIT_SEARCH_BYTES), split
         if splits != NULL:
             split = find_last_unjoined(splits, text, search_start, end)
@@ -303,12 +302,12 @@ cdef class Encoder:
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)
         work = self.take_workspace()
-        if starts.shape[0] and self.rules is not None:
+        if starts.shape[0] and self.piece_rules is not None:
             prepare_output(work, text.shape[0])
-            encode_units(self, work, &text[0], starts, ends)
+            encode_long_pretokens(self, work, &text[0], starts, ends)
         elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            feed_fragments(work.feed, &fragment, 1, -1)
+            begin_feed(work.feed, &fragment, 1, -1)
             work.feed.given_starts, work.feed.given_ends, work.feed.n_given = &starts[0], &ends[0], starts.shape[0]
             encode_feed_without_gil(self, work, fragment.size)
         all_known = not work.unknown
@@ -319,8 +318,8 @@ cdef class Encoder:
         cdef Workspace work = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
-            if self.piece_encoder.whole_words is not None:
-                token = self.piece_encoder.whole_words.find(piece, len(piece))
+            if self.piece_encoder.unmerged_words is not None:
+                token = self.piece_encoder.unmerged_words.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
             self.full_merger.merge(piece, len(piece), False, &work.scratch, &work.out, &work.unknown)
@@ -339,8 +338,8 @@ cdef class Encoder:
                 return work
         work = Workspace(self.max_table_bytes, self.piece_encoder.marks_word_ends)
         work.pool = self.pool
-        if self.rules is not None:
-            work.feed.cuts, work.feed.units = &self.rules.cuts, &self.rules.units
+        if self.piece_rules is not None:
+            work.feed.cuts, work.feed.pretoken_rules = &self.piece_rules.cuts, &self.piece_rules.pretoken_rules
         with cython.critical_section(self):
             if self.table is None:
                 self.table = make_table(self, None)
@@ -367,13 +366,13 @@ cdef class Encoder:
 
 
 cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-    """Write the ids of pieces of the chunk, whatever units they are in."""
+    """Write the ids of pieces of the chunk, whatever pretokens they are in."""
     cdef const uint64_t* values = work.chunk.values
     cdef token_t* out
     while True:
         reserve(&work.out, MAX_EMITTED_IDS * (end - start) + 16)
         out = work.out.data + work.out.n
-        start += emit_values(values + start, end - start, work.cache.words.spilled, &out)
+        start += emit_values(values + start, end - start, work.cache.table.spilled, &out)
         work.out.n = out - work.out.data
         if start >= end:
             return 0
@@ -387,17 +386,17 @@ cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end)
 cdef int emit_uncached(Encoder encoder, Workspace work, Py_ssize_t piece) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
     cdef Chunk* chunk = work.chunk
-    cdef size_t index = lower_bound(chunk.without_short_key, chunk.n_without_short_key, <uint16_t>piece)
+    cdef size_t index = lower_bound(chunk.longer, chunk.n_longer, <uint16_t>piece)
     cdef const byte_t* word
     cdef Py_ssize_t size
     cdef token_t token = NO_TOKEN
-    if index < chunk.n_without_short_key and chunk.without_short_key[index] == piece:
+    if index < chunk.n_longer and chunk.longer[index] == piece:
         word, size = chunk.words[index], chunk.sizes[index]
     else:
         index = lower_bound(chunk.missed, chunk.n_missed, <uint16_t>piece)
         word, size = <const byte_t*>&chunk.missed_keys[index], measure_key(chunk.missed_keys[index])
-    if encoder.piece_encoder.whole_words is not None and chunk.roles[piece] == WHOLE:
-        token = encoder.piece_encoder.whole_words.find(word, size)
+    if encoder.piece_encoder.unmerged_words is not None and chunk.roles[piece] == WHOLE:
+        token = encoder.piece_encoder.unmerged_words.find(word, size)
     if token == NO_TOKEN:
         return merge_piece(encoder.piece_encoder, work, word, size, chunk.roles[piece])
     return append_id(&work.out, token)
@@ -415,7 +414,7 @@ cdef int emit_pieces(
         return emit(encoder, work, start, end)
     work.out, work.pending_low = work.pending_low, work.out
     try:
-        emit_units(encoder, work, start, end)
+        emit_low_tokens(encoder, work, start, end)
     finally:
         work.out, work.pending_low = work.pending_low, work.out
     n_merged = encoder.high_merges.merge(
@@ -427,17 +426,17 @@ cdef int emit_pieces(
     return 0
 
 
-cdef int emit_units(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-    """Write the low tokens of pieces, with a UNIT_BREAK between two units."""
+cdef int emit_low_tokens(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+    """Write the low tokens of pieces, with a PRETOKEN_BREAK between two pretokens."""
     cdef Chunk* chunk = work.chunk
-    cdef Py_ssize_t unit_start
-    while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
-        unit_start = chunk.units[chunk.next_unit]
-        chunk.next_unit += 1
-        emit(encoder, work, start, unit_start)
-        start = unit_start
+    cdef Py_ssize_t pretoken_start
+    while chunk.next_pretoken < chunk.n_pretokens and chunk.pretokens[chunk.next_pretoken] < end:
+        pretoken_start = chunk.pretokens[chunk.next_pretoken]
+        chunk.next_pretoken += 1
+        emit(encoder, work, start, pretoken_start)
+        start = pretoken_start
         if work.out.n:
-            append_id(&work.out, UNIT_BREAK)
+            append_id(&work.out, PRETOKEN_BREAK)
     return emit(encoder, work, start, end)
 
 
@@ -446,8 +445,8 @@ cdef int emit_units(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_
 
 cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1:
     """Write the ids of one text."""
-    feed_fragments(work.feed, fragment, 1, encoder.scanner)
-    if fragment.size < SHORT_TEXT:
+    begin_feed(work.feed, fragment, 1, encoder.scanner)
+    if fragment.size < MAX_SHORT_TEXT:
         return encoder.encode_feed(work, NULL)
     return encode_feed_without_gil(encoder, work, fragment.size)
 
@@ -467,29 +466,29 @@ cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t siz
     return 0
 
 
-cdef int encode_units(
+cdef int encode_long_pretokens(
     Encoder encoder, Workspace work, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
 ) except -1:
-    """Write the ids of units of a superword vocabulary: each is a text of its own."""
-    cdef Fragment units[UNITS_PER_CALL]
+    """Write the ids of the long pretokens of a superword vocabulary: each is a text of its own."""
+    cdef Fragment fragments[PRETOKENS_PER_CALL]
     cdef Py_ssize_t i, n, first = 0
     while first < starts.shape[0]:
-        n = min(<Py_ssize_t>UNITS_PER_CALL, starts.shape[0] - first)
+        n = min(<Py_ssize_t>PRETOKENS_PER_CALL, starts.shape[0] - first)
         for i in range(n):
-            units[i].text, units[i].size = text + starts[first + i], ends[first + i] - starts[first + i]
-        feed_fragments(work.feed, units, n, encoder.scanner)
+            fragments[i].text, fragments[i].size = text + starts[first + i], ends[first + i] - starts[first + i]
+        begin_feed(work.feed, fragments, n, encoder.scanner)
         encode_feed_without_gil(encoder, work, ends[first + n - 1] - starts[first])
         first += n
     return 0
 
 
-cdef const SplitTables* get_text_splits(Encoder encoder) noexcept nogil:
-    """Return the split filter; NULL if texts may not be split by it, because ids depend on where a word ends."""
+cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
+    """Return the split filter; NULL if texts may not be split by it: their ids depend on where a word ends."""
     if encoder.high_merges is not None:
         return NULL
-    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:
+    if encoder.scanner < 0 or encoder.split_filter.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:
         return NULL
-    return &encoder.splits.tables if encoder.piece_encoder.whole_words is None else NULL
+    return &encoder.split_filter.tables if encoder.piece_encoder.unmerged_words is None else NULL
 
 
 # The word table -------------------------------------------------------------------------------------------------------
@@ -508,16 +507,16 @@ cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
         else:
             copy_words(&table.words, &old.words)
             if marks_word_ends:
-                copy_words(&table.earlier_parts, &old.earlier_parts)
+                copy_words(&table.inner_parts, &old.inner_parts)
     return table
 
 
 cdef int replace_table(Encoder encoder, Workspace work) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(work.cache.words, EXHAUSTED, REPLACING):
+    if change_state(work.cache.table, EXHAUSTED, REPLACING):
         with gil:
             install_table(encoder, work.table)
-    if get_state(work.cache.words) == REPLACED:
+    if get_state(work.cache.table) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
                 work.use(encoder.table)

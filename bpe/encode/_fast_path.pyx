@@ -12,14 +12,14 @@ from bpe.base._id_lists cimport make_list
 from bpe.base._ids cimport reserve
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, unit_at, units_of
-from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, is_split
-from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
-from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_fragment
-from bpe.encode._pieces cimport split_each
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_unit, get_code_units
+from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, pays_to_split
+from bpe.encode._chunk_filler cimport count_three_byte_chars, begin_feed
+from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_fragment
+from bpe.encode._piece_splitter cimport split_singly
 from bpe.encode._special_encoder cimport SpecialEncoder
 from bpe.encode._word_cache cimport (
-    CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
+    CURRENT, EMPTY_KEY, MAX_MIDDLE_WORD, MAX_SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
     find_word, fetch_shared_short, has_ids, hash_word, load_near_key, get_state,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
@@ -51,7 +51,7 @@ cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed
 def with_fast_encode(method):
     """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
-    The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged; `_fast_specials` is a
+    The tokenizer's `_fast_encoder` is an `Encoder`, or None if it cannot take texts unchanged; `_fast_specials` is a
     `SpecialEncoder` for `allowed_special="all"`, or None.
     """
 
@@ -59,7 +59,7 @@ def with_fast_encode(method):
         cdef Encoder encoder
         cdef SpecialEncoder special_encoder
         if not options or need_no_check(options, False):
-            encoder = self._fast_kernel
+            encoder = self._fast_encoder
             if encoder is not None:
                 ids = encode_to_array(encoder, text)
                 if ids is not None:
@@ -91,7 +91,7 @@ def with_fast_batch(method, kind):
     def encode_batch(self, texts, **options):
         cdef Encoder encoder
         if type(texts) is list and (not options or need_no_check(options, True)):
-            encoder = self._fast_kernel
+            encoder = self._fast_encoder
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
                 if batch is not None:
@@ -107,7 +107,7 @@ def with_fast_count(method):
     def count_tokens(self, text, **options):
         cdef Encoder encoder
         if not options or need_no_check(options, True):
-            encoder = self._fast_kernel
+            encoder = self._fast_encoder
             if encoder is not None:
                 counted = count_short_texts(encoder, text) if type(text) is list else count_text(encoder, text)
                 if counted is not None:
@@ -122,9 +122,9 @@ cdef object count_text(Encoder encoder, text):
     cdef Workspace work = encoder.take_workspace()
     cdef Py_ssize_t n = -1
     cdef Fragment fragment
-    if encode_short(encoder, work, text):
+    if append_short_text(encoder, work, text):
         n = work.out.n
-    elif view_long(encoder, text, &fragment):
+    elif view_long_text(encoder, text, &fragment):
         n = encoder.count_ids(work, &fragment)
     encoder.give_back(work)
     return None if n < 0 else n
@@ -143,7 +143,7 @@ cdef object count_short_texts(Encoder encoder, list texts):
     work = encoder.take_workspace()
     for text in texts:
         work.out.n = 0
-        if i == n or not encode_short(encoder, work, text):
+        if i == n or not append_short_text(encoder, work, text):
             break
         count[i] = <int64_t>work.out.n
         i += 1
@@ -152,9 +152,9 @@ cdef object count_short_texts(Encoder encoder, list texts):
 
 
 cdef object encode_to_array(Encoder encoder, text):
-    """Encode a short text to an array; None if `encode_short` does not take it."""
+    """Encode a short text to an array; None if `append_short_text` does not take it."""
     cdef Workspace work = encoder.take_workspace()
-    if encode_short(encoder, work, text):
+    if append_short_text(encoder, work, text):
         return encoder.take_ids(work)
     encoder.give_back(work)
     return None
@@ -174,13 +174,13 @@ cdef class ListEncoder:
         self.encoder, self.prefix = encoder, prefix
 
     cdef list encode_to_list(self, str text):
-        """Encode a short text to a list; None if `encode_short` does not take it, or without an encoder."""
+        """Encode a short text to a list; None if `append_short_text` does not take it, or without an encoder."""
         cdef Workspace work
         cdef list ids = None
         if self.encoder is None:
             return None
         work = self.encoder.take_workspace()
-        if encode_short(self.encoder, work, text):
+        if append_short_text(self.encoder, work, text):
             ids = make_list(work.out.data, <Py_ssize_t>work.out.n)
         self.encoder.give_back(work)
         return ids
@@ -245,7 +245,7 @@ cdef bint are_short_together(list texts) except -1:
 
 
 cdef object encode_short_texts(Encoder encoder, list texts, kind):
-    """Encode a list of texts to a batch; None if they are long together, or `encode_short` does not take one of them.
+    """Encode a list of texts to a batch; None if they are long together, or `append_short_text` refuses one of them.
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
@@ -260,7 +260,7 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
     offsets[0] = 0
     work = encoder.take_workspace()
     for text in texts:
-        if i == n or not encode_short(encoder, work, text):
+        if i == n or not append_short_text(encoder, work, text):
             break
         i += 1
         offsets[i] = <int64_t>work.out.n
@@ -273,26 +273,28 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
     return batch
 
 
-cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
+cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
-    cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
+    cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
     cdef CodeUnits units
     if type(text) is str:
-        units = units_of(text)
+        units = get_code_units(text)
         if units.width == 0:
-            return append_short(encoder, work, units.data, units.n, True)
-        return max_utf8_size(&units) <= SHORT_TEXT and append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
-    if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
-        return append_short(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
+            return append_copied(encoder, work, units.data, units.n, True)
+        if max_utf8_size(&units) > MAX_SHORT_TEXT:
+            return False
+        return append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
+    if type(text) is bytes and not encoder.piece_encoder.merger.symbol_tokens.is_char_model:
+        return append_copied(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
     return False
 
 
-cdef bint append_short(
+cdef bint append_copied(
     Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
-    """Append the ids of a short UTF-8 text, which is copied first to memory with room after it."""
-    cdef byte_t padded[SHORT_TEXT + UTF8_PADDING]
-    if size > SHORT_TEXT:
+    """Append the ids of a short UTF-8 text, copied to memory with room after it; False as `append_short_text`."""
+    cdef byte_t padded[MAX_SHORT_TEXT + UTF8_PADDING]
+    if size > MAX_SHORT_TEXT:
         return False
     memcpy(padded, text, size)
     return append_padded(encoder, work, padded, size, is_ascii)
@@ -304,23 +306,23 @@ cdef bint append_padded(Encoder encoder, Workspace work, byte_t* text, Py_ssize_
     memset(text + size, 0, UTF8_PADDING)                   # the scanner and the keys read vectors of the text
     if size <= MAX_TINY_BYTES and append_tiny(encoder, work, text, size, is_ascii):
         return True
-    feed_fragments(work.feed, &fragment, 1, encoder.scanner)
+    begin_feed(work.feed, &fragment, 1, encoder.scanner)
     work.feed.in_one_buffer, work.feed.readable = True, text + size + UTF8_PADDING
     work.feed.is_ascii = is_ascii
     encoder.encode_feed(work, NULL)
     return not work.unknown
 
 
-cdef bint view_long(Encoder encoder, text, Fragment* fragment) except -1:
-    """Set a fragment to a text that is too long for `encode_short`; False if the kernel does not take it unchanged."""
+cdef bint view_long_text(Encoder encoder, text, Fragment* fragment) except -1:
+    """Set a fragment to a text too long for `append_short_text`; False if the encoder does not take it unchanged."""
     cdef CodeUnits units
     if type(text) is str:
-        units = units_of(text)
+        units = get_code_units(text)
         fragment.text, fragment.size = units.data, units.n
-        return units.width == 0 and units.n > SHORT_TEXT
-    if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
+        return units.width == 0 and units.n > MAX_SHORT_TEXT
+    if type(text) is bytes and not encoder.piece_encoder.merger.symbol_tokens.is_char_model:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
-        return fragment.size > SHORT_TEXT
+        return fragment.size > MAX_SHORT_TEXT
     return False
 
 
@@ -342,8 +344,8 @@ cdef bint append_tiny(
     cdef const byte_t* word
     cdef uint64_t value
     cdef Py_ssize_t n, i, length, first = 0
-    cdef bint is_splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
-    if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.words) != CURRENT:
+    cdef bint is_splitting = pays_to_split(&encoder.split_filter.tables, three_byte_chars, size)
+    if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
         return False
@@ -359,24 +361,24 @@ cdef bint append_tiny(
             feed.start[i], feed.end[i] = feed.bounds[i], feed.bounds[i + 1]
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
-        n = split_each(feed, &encoder.splits.tables, MAX_PIECES, work.chunk.roles)
+        n = split_singly(feed, &encoder.split_filter.tables, MAX_PIECES, work.chunk.roles)
         start, end = feed.part_start, feed.part_end
     for i in range(first, n):                              # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])
     for i in range(first, n):
         values[i] = 0
-        if end[i] - start[i] <= SHORT_WORD:
+        if end[i] - start[i] <= MAX_SHORT_WORD:
             values[i] = find_front(cache, lo[i])
             if values[i] == 0:
-                prefetch_line(cache.words, hash_word(lo[i], EMPTY_KEY))
+                prefetch_line(cache.table, hash_word(lo[i], EMPTY_KEY))
     for i in range(first, n):
         value = values[i]
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
-            if length <= SHORT_WORD:
+            if length <= MAX_SHORT_WORD:
                 value = fetch_shared_short(cache, lo[i])
             else:
-                value = find_shared(cache.words, word, length, lo[i], hi[i])
+                value = find_shared(cache.table, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.piece_encoder.merge_and_cache(
                     work, word, length, work.chunk.roles[i] if is_splitting else WHOLE, lo[i], hi[i], &value
@@ -401,12 +403,12 @@ cdef inline Py_ssize_t append_cached(
     out = work.out.data + work.out.n
     for i in range(n):
         word, length = text + bounds[i], bounds[i + 1] - bounds[i]
-        if length <= SHORT_WORD:
+        if length <= MAX_SHORT_WORD:
             value = find_front(cache, load_near_key(word, length))
-        elif length <= MIDDLE_WORD:
+        elif length <= MAX_MIDDLE_WORD:
             memcpy(&lo, word, 8)
             hi = load_near_key(word + 8, length - 8)
-            value = find_word(cache.words, lo, hi, hash_word(lo, hi))
+            value = find_word(cache.table, lo, hi, hash_word(lo, hi))
         else:
             n = i
             break
@@ -424,16 +426,16 @@ cdef inline void compute_keys(
 ) noexcept nogil:
     """Set the keys of a word, and prefetch the first line where it may be; 8 bytes can be read from any of its bytes.
 
-    For a word of more than MIDDLE_WORD bytes, `lo` is its hash.
+    For a word of more than MAX_MIDDLE_WORD bytes, `lo` is its hash.
     """
     hi[0] = EMPTY_KEY
-    if length <= SHORT_WORD:
+    if length <= MAX_SHORT_WORD:
         lo[0] = load_near_key(word, length)
         prefetch_front(cache, lo[0])
-    elif length <= MIDDLE_WORD:
+    elif length <= MAX_MIDDLE_WORD:
         memcpy(lo, word, 8)
         hi[0] = load_near_key(word + 8, length - 8)
-        prefetch_line(cache.words, hash_word(lo[0], hi[0]))
+        prefetch_line(cache.table, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
 
@@ -441,7 +443,7 @@ cdef inline void compute_keys(
 # Offsets --------------------------------------------------------------------------------------------------------------
 
 
-cdef class OffsetKernel:
+cdef class FastOffsetEncoder:
     """Encodes texts with offsets, for tokenizers whose tokens are parts of the text; `lengths` is their bytes by id."""
 
     cdef Encoder encoder
@@ -487,9 +489,9 @@ cdef class OffsetKernel:
                 return None
             fragment.text, fragment.size = data, len(data)
         else:
-            fragment.text, fragment.size = units_of(text).data, len(<str>text)
+            fragment.text, fragment.size = get_code_units(text).data, len(<str>text)
         work = encoder.take_workspace()
-        is_whole = append_short(encoder, work, fragment.text, fragment.size, data is None)
+        is_whole = append_copied(encoder, work, fragment.text, fragment.size, data is None)
         if not is_whole and not work.unknown:
             is_whole = encoder.encode_until(work, &fragment, max_tokens)
         if work.unknown:
@@ -521,17 +523,17 @@ cdef class OffsetKernel:
 def with_fast_offsets(method):
     """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls.
 
-    `self._offset_encoder.kernel` is an `OffsetKernel`, or None if tokens may differ from the text.
+    `self._offset_encoder.fast_encoder` is a `FastOffsetEncoder`, or None if tokens may differ from the text.
     """
 
     def encode_with_offsets(self, text, unit="char", **options):
-        cdef OffsetKernel kernel
+        cdef FastOffsetEncoder fast_encoder
         cdef bint in_chars
         if (not options or need_no_check(options, False)) and type(unit) is str:
             in_chars = unit == "char"
-            kernel = self._offset_encoder.kernel if in_chars or unit == "byte" else None
-            if kernel is not None and (type(text) is str or not in_chars):
-                encoded = kernel.encode(text, in_chars)
+            fast_encoder = self._offset_encoder.fast_encoder if in_chars or unit == "byte" else None
+            if fast_encoder is not None and (type(text) is str or not in_chars):
+                encoded = fast_encoder.encode(text, in_chars)
                 if encoded is not None:
                     return encoded
         return method(self, text, unit, **options)
@@ -543,11 +545,11 @@ def with_fast_truncate(method):
     """Wrap `Tokenizer.truncate` in the kernel likewise."""
 
     def truncate(self, text, max_tokens, **options):
-        cdef OffsetKernel kernel
+        cdef FastOffsetEncoder fast_encoder
         if not options and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
-            kernel = self._offset_encoder.kernel
-            if kernel is not None and kernel.are_adjacent and (type(text) is str or type(text) is bytes):
-                beginning = kernel.truncate(text, max_tokens)
+            fast_encoder = self._offset_encoder.fast_encoder
+            if fast_encoder is not None and fast_encoder.are_adjacent and (type(text) is str or type(text) is bytes):
+                beginning = fast_encoder.truncate(text, max_tokens)
                 if beginning is not None:
                     return beginning
         return method(self, text, max_tokens, **options)
@@ -560,7 +562,7 @@ cdef Py_ssize_t count_prefix(Encoder encoder, const Fragment* text, Py_ssize_t s
     cdef Workspace work = encoder.take_workspace()
     cdef Fragment fragment = Fragment(text=text.text, size=size, token=0)
     cdef Py_ssize_t n
-    if append_short(encoder, work, text.text, size, is_ascii):
+    if append_copied(encoder, work, text.text, size, is_ascii):
         n = work.out.n
     else:
         n = encoder.count_ids(work, &fragment)
@@ -572,12 +574,12 @@ cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) e
     """Write the ids of a text of any length, and set its characters; False if the kernel cannot."""
     cdef Fragment fragment
     if type(text) is str:
-        units[0] = units_of(text)
+        units[0] = get_code_units(text)
     elif type(text) is bytes:
         units[0] = CodeUnits(data=<const byte_t*><bytes>text, n=len(<bytes>text), width=0)
     else:
         return False
-    if encode_short(encoder, work, text):
+    if append_short_text(encoder, work, text):
         return True
     if work.unknown:
         return False
@@ -586,18 +588,18 @@ cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) e
             text = (<str>text).encode()
         except UnicodeEncodeError:
             return False
-    if not view_long(encoder, text, &fragment):
+    if not view_long_text(encoder, text, &fragment):
         return False
     encode_fragment(encoder, work, &fragment)
     return not work.unknown
 
 
 cdef bint locate_bytes(
-    OffsetKernel kernel, const token_t* ids, Py_ssize_t n, Py_ssize_t size, int64_t* span
+    FastOffsetEncoder fast_encoder, const token_t* ids, Py_ssize_t n, Py_ssize_t size, int64_t* span
 ) noexcept nogil:
     """Set the start and end of each of n tokens in bytes; whether they end at `size`."""
-    cdef const uint32_t* lengths = &kernel.lengths[0] if n else NULL
-    cdef size_t limit = kernel.lengths.shape[0]
+    cdef const uint32_t* lengths = &fast_encoder.lengths[0] if n else NULL
+    cdef size_t limit = fast_encoder.lengths.shape[0]
     cdef int64_t position = 0
     cdef Py_ssize_t i
     for i in range(n):
@@ -608,11 +610,12 @@ cdef bint locate_bytes(
 
 
 cdef bint locate_characters(
-    OffsetKernel kernel, const token_t* ids, Py_ssize_t n, const CodeUnits* text, bint in_chars, int64_t* span
+    FastOffsetEncoder fast_encoder, const token_t* ids, Py_ssize_t n, const CodeUnits* text, bint in_chars,
+    int64_t* span,
 ) noexcept nogil:
     """Set the spans of tokens of a text that is not ASCII; False if it has surrogates, or if they are not its bytes."""
-    cdef const uint32_t* lengths = &kernel.lengths[0] if n else NULL
-    cdef size_t limit = kernel.lengths.shape[0]
+    cdef const uint32_t* lengths = &fast_encoder.lengths[0] if n else NULL
+    cdef size_t limit = fast_encoder.lengths.shape[0]
     cdef int64_t position = 0, n_chars = 0, chars_end = 0  # characters that start before `position`, and their bytes
     cdef uint32_t code
     cdef Py_ssize_t i
@@ -622,7 +625,7 @@ cdef bint locate_characters(
         while chars_end < position:
             if n_chars == text.n:
                 return False
-            code = unit_at(text, n_chars)
+            code = get_code_unit(text, n_chars)
             if code - <uint32_t>0xD800 < 0x800:
                 return False
             chars_end += 1 + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000)

@@ -24,7 +24,7 @@ from bpe.corpus._content_hash cimport hash_content
 from bpe.corpus._file_reader cimport FILE_INDEX, FileBlock, FileReader
 from bpe.encode._batch cimport MAX_FRAGMENTS, EncodeJob, ThreadBuffers
 from bpe.encode._chunk cimport Fragment
-from bpe.encode._chunk_filler cimport feed_fragments
+from bpe.encode._chunk_filler cimport begin_feed
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t, uint64_t
@@ -67,7 +67,7 @@ cdef struct RecordedBlock:
     const uint64_t* hashes    # of their contents, or NULL
 
 
-cdef Py_ssize_t find_last_cut(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_block_end(void* encoder, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
     return (<Encoder>encoder).find_last_split_in(text, start, end)
 
 
@@ -182,7 +182,7 @@ cdef class SpecialItems:
         cdef Py_ssize_t i, text_start = start
         found.n = 0
         if self.allowed is not None:
-            self.allowed.leftmost_longest(buffers.text.data, start, end, found)
+            self.allowed.find_leftmost_longest(buffers.text.data, start, end, found)
         for i in range(found.n):
             if text_start < found.rows[i].start:
                 buffers.add_item(text_start, found.rows[i].start - text_start)
@@ -298,7 +298,7 @@ cdef class BlockJob(EncodeJob):
         if self.output is not None and self.output.target is not None and load(&self.output.target.full):
             return False
         buffers.number = self.take_part()
-        while self.reader is None or not self.reader.give_out(buffers.text, find_last_cut, <void*>self.encoder):
+        while self.reader is None or not self.reader.give_out(buffers.text, find_block_end, <void*>self.encoder):
             with gil:
                 if not self.take_from_iterator(buffers):
                     return False
@@ -420,7 +420,7 @@ cdef class BlockJob(EncodeJob):
                     fragments[i].text, fragments[i].token = NULL, <token_t>items.starts[first + i]
                 else:
                     fragments[i].text = items.text + items.starts[first + i]
-            feed_fragments(space.feed, fragments, n, self.encoder.scanner)
+            begin_feed(space.feed, fragments, n, self.encoder.scanner)
             space.feed.in_one_buffer, space.feed.readable = True, items.text + items.size
             self.encoder.encode_feed(space, items.lengths + first)
             if space.unknown_fragment >= 0:

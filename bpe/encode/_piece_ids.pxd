@@ -1,8 +1,8 @@
 """The values of pieces: from a cache, or by merging."""
 
 from bpe.base._types cimport byte_t
-from bpe.encode._chunk cimport EARLIER
-from bpe.encode._whole_words cimport WholeWords
+from bpe.encode._chunk cimport INNER
+from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport Cache
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
@@ -13,14 +13,14 @@ cdef struct NewWords:         # pieces of a chunk that no table has, which are m
     size_t n
     const byte_t* words[MAX_ROWS]
     Py_ssize_t sizes[MAX_ROWS]  # in bytes
-    Py_ssize_t pieces[MAX_ROWS]  # in the chunk
+    Py_ssize_t piece_numbers[MAX_ROWS]  # in the chunk
     uint64_t keys[MAX_ROWS][2]  # as for `merge_and_cache`
 
 cdef class PieceEncoder:
     """Computes the ids of pieces. Immutable once the whole words are set."""
 
     cdef Merger merger
-    cdef WholeWords whole_words  # or None
+    cdef UnmergedWords unmerged_words  # or None
     cdef bint marks_word_ends  # ends of words are marked, by a symbol or by a suffix
     cdef bint keeps_pretokens_whole  # no pretoken is split, so that the cache may have whole words
 
@@ -31,12 +31,12 @@ cdef class PieceEncoder:
 
 
 cdef inline int merge_piece(
-    PieceEncoder pieces, Workspace work, const byte_t* piece, Py_ssize_t size, int role
+    PieceEncoder piece_encoder, Workspace work, const byte_t* piece, Py_ssize_t size, int role
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
-    return pieces.merger.merge(piece, size, role == EARLIER, &work.scratch, &work.out, &work.unknown)
+    return piece_encoder.merger.merge(piece, size, role == INNER, &work.scratch, &work.out, &work.unknown)
 
 
-cdef inline Cache* select_cache(PieceEncoder pieces, Workspace work, int role) noexcept nogil:
-    """Select the cache for pieces, or for earlier parts of them if ends of words are marked."""
-    return &work.earlier_cache if pieces.marks_word_ends and role == EARLIER else &work.cache
+cdef inline Cache* select_cache(PieceEncoder piece_encoder, Workspace work, int role) noexcept nogil:
+    """Select the cache of pieces; that of inner parts has its own if ends of words are marked."""
+    return &work.inner_cache if piece_encoder.marks_word_ends and role == INNER else &work.cache

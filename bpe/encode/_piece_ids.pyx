@@ -6,11 +6,11 @@ mark and have a cache of their own.
 """
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.encode._chunk cimport EARLIER, WHOLE, Chunk
+from bpe.encode._chunk cimport INNER, WHOLE, Chunk
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, LONG_WORD, MIDDLE_WORD, SHORT_WORD, Cache, Words, enter_long, enter_word, prefetch_long_bytes,
-    prefetch_spilled, fetch_shared_short, find_middle_words, find_shared, find_short_words, has_capacity, hash_word,
-    is_keyed, measure_key, put_front, make_value,
+    EMPTY_KEY, MAX_LONG_WORD, MAX_MIDDLE_WORD, MAX_SHORT_WORD, Cache, WordTable, enter_long, enter_word,
+    fetch_shared_short, find_middle_words, find_shared, find_short_words, has_capacity, hash_word, is_keyed, make_value,
+    measure_key, prefetch_long_bytes, prefetch_spilled, put_front,
 )
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
@@ -28,38 +28,38 @@ cdef class PieceEncoder:
         """Find the values of the pieces of the chunk that the front table does not have; merge new ones."""
         cdef Chunk* chunk = work.chunk
         cdef Cache* cache = &work.cache
-        cdef Cache* earlier_cache = select_cache(self, work, EARLIER)
+        cdef Cache* inner_cache = select_cache(self, work, INNER)
         cdef NewWords new
         cdef size_t i
         cdef Py_ssize_t piece
         cdef uint64_t key, value
         new.n = 0
         memset(chunk.shared_values, 0, chunk.n_missed * sizeof(uint64_t))
-        if earlier_cache == cache:                         # else some pieces are in the other table
-            find_short_words(cache.words, chunk.missed_keys, chunk.n_missed, chunk.shared_values)
+        if inner_cache == cache:                           # else some pieces are in the other table
+            find_short_words(cache.table, chunk.missed_keys, chunk.n_missed, chunk.shared_values)
         for i in range(chunk.n_missed):
             key, piece, value = chunk.missed_keys[i], chunk.missed[i], chunk.shared_values[i]
             if value:
                 put_front(cache, key, value)
             else:
-                value = fetch_shared_short(earlier_cache if chunk.roles[piece] == EARLIER else cache, key)
+                value = fetch_shared_short(inner_cache if chunk.roles[piece] == INNER else cache, key)
             chunk.values[piece] = value
             if value == 0:
                 add_new_word(
                     self, work, &new, piece, <const byte_t*>&chunk.missed_keys[i], measure_key(key), key, EMPTY_KEY
                 )
             prefetch_spilled(cache, chunk.values[piece])
-        memset(chunk.shared_values, 0, chunk.n_without_short_key * sizeof(uint64_t))
-        if earlier_cache == cache:
-            find_middle_words(cache.words, chunk.keys, chunk.hashes, chunk.n_without_short_key, chunk.shared_values)
-        for i in range(chunk.n_without_short_key):
-            if chunk.sizes[i] > MIDDLE_WORD:
+        memset(chunk.shared_values, 0, chunk.n_longer * sizeof(uint64_t))
+        if inner_cache == cache:
+            find_middle_words(cache.table, chunk.keys, chunk.hashes, chunk.n_longer, chunk.shared_values)
+        for i in range(chunk.n_longer):
+            if chunk.sizes[i] > MAX_MIDDLE_WORD:
                 prefetch_long_bytes(cache, chunk.hashes[i])
-        for i in range(chunk.n_without_short_key):
-            piece = chunk.without_short_key[i]
+        for i in range(chunk.n_longer):
+            piece = chunk.longer[i]
             chunk.values[piece] = chunk.shared_values[i]
             if chunk.shared_values[i] == 0:
-                find_long_word(self, work, i, &new)
+                find_longer_word(self, work, i, &new)
             prefetch_spilled(cache, chunk.values[piece])
         merge_new_words(self, work, &new)
         return 0
@@ -78,74 +78,75 @@ cdef class PieceEncoder:
         cdef token_t token = NO_TOKEN
         if work.unknown:
             return 0
-        if self.whole_words is not None:
-            token = self.whole_words.find(word, size)
+        if self.unmerged_words is not None:
+            token = self.unmerged_words.find(word, size)
         if token != NO_TOKEN:
             value[0] = token + <uint64_t>1 if role == WHOLE else 0
             if not self.keeps_pretokens_whole:             # a part of a pretoken may have the same key
                 return 0
-        if not has_capacity(cache.words):
+        if not has_capacity(cache.table):
             return 0
         if token == NO_TOKEN:
             merge_piece(self, work, word, size, role)
             if not work.unknown:
-                value[0] = make_value(cache.words, work.out.data + n_before, work.out.n - n_before)
+                value[0] = make_value(cache.table, work.out.data + n_before, work.out.n - n_before)
             work.out.n = n_before
             work.unknown = False                          # set again when its ids are written
         enter(cache, word, size, lo, hi, value[0])
         return 0
 
 
-cdef int find_long_word(PieceEncoder pieces, Workspace work, size_t i, NewWords* new) except -1 nogil:
+cdef int find_longer_word(PieceEncoder piece_encoder, Workspace work, size_t i, NewWords* new) except -1 nogil:
     """Find the value of a word without a key of 64 bits, or add it to the new ones.
 
     A very long one is merged when its ids are written.
     """
     cdef Chunk* chunk = work.chunk
     cdef const byte_t* word = chunk.words[i]
-    cdef Py_ssize_t piece = chunk.without_short_key[i], size = chunk.sizes[i]
+    cdef Py_ssize_t piece = chunk.longer[i], size = chunk.sizes[i]
     cdef uint64_t lo = chunk.hashes[i], hi = 0
-    if size > LONG_WORD:
+    if size > MAX_LONG_WORD:
         return 0
     if is_keyed(word, size):
         lo, hi = chunk.keys[2 * i], chunk.keys[2 * i + 1]
-    chunk.values[piece] = find_shared(select_cache(pieces, work, chunk.roles[piece]).words, word, size, lo, hi)
-    return 0 if chunk.values[piece] else add_new_word(pieces, work, new, piece, word, size, lo, hi)
+    chunk.values[piece] = find_shared(select_cache(piece_encoder, work, chunk.roles[piece]).table, word, size, lo, hi)
+    return 0 if chunk.values[piece] else add_new_word(piece_encoder, work, new, piece, word, size, lo, hi)
 
 
 cdef int add_new_word(
-    PieceEncoder pieces, Workspace work, NewWords* new, Py_ssize_t piece, const byte_t* word, Py_ssize_t size,
+    PieceEncoder piece_encoder, Workspace work, NewWords* new, Py_ssize_t piece, const byte_t* word, Py_ssize_t size,
     uint64_t lo, uint64_t hi,
 ) except -1 nogil:
     """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
     cdef Chunk* chunk = work.chunk
-    if pieces.marks_word_ends or pieces.whole_words is not None or not pieces.merger.fits_row(word, size):
-        return pieces.merge_and_cache(work, word, size, chunk.roles[piece], lo, hi, &chunk.values[piece])
-    if not has_capacity(work.cache.words):
+    cdef bint depends_on_role = piece_encoder.marks_word_ends or piece_encoder.unmerged_words is not None
+    if depends_on_role or not piece_encoder.merger.fits_row(word, size):
+        return piece_encoder.merge_and_cache(work, word, size, chunk.roles[piece], lo, hi, &chunk.values[piece])
+    if not has_capacity(work.cache.table):
         return 0
-    new.words[new.n], new.sizes[new.n], new.pieces[new.n] = word, size, piece
+    new.words[new.n], new.sizes[new.n], new.piece_numbers[new.n] = word, size, piece
     new.keys[new.n][0], new.keys[new.n][1] = lo, hi
     new.n += 1
     if new.n == MAX_ROWS:
-        merge_new_words(pieces, work, new)
+        merge_new_words(piece_encoder, work, new)
     return 0
 
 
-cdef void merge_new_words(PieceEncoder pieces, Workspace work, NewWords* new) noexcept nogil:
+cdef void merge_new_words(PieceEncoder piece_encoder, Workspace work, NewWords* new) noexcept nogil:
     """Merge the words of the list together and enter them; the list is empty then."""
-    cdef const Words* words = work.cache.words
+    cdef const WordTable* words = work.cache.table
     cdef Row rows[MAX_ROWS]
     cdef token_t ids[MAX_ROW_SYMBOLS]
     cdef uint64_t lo, hi, value
     cdef size_t i
-    pieces.merger.merge_together(new.words, new.sizes, new.n, rows)
+    piece_encoder.merger.merge_together(new.words, new.sizes, new.n, rows)
     for i in range(new.n):
         lo, hi = new.keys[i][0], new.keys[i][1]
         value = find_shared(words, new.words[i], new.sizes[i], lo, hi)
         if value == 0:                                 # else the same word stood earlier in this list
-            value = make_value(work.cache.words, ids, copy_row_tokens(&rows[i], ids))
+            value = make_value(work.cache.table, ids, copy_row_tokens(&rows[i], ids))
             enter(&work.cache, new.words[i], new.sizes[i], lo, hi, value)
-        work.chunk.values[new.pieces[i]] = value
+        work.chunk.values[new.piece_numbers[i]] = value
     new.n = 0
 
 
@@ -156,8 +157,8 @@ cdef inline void enter(
     if value == 0:
         return
     if not is_keyed(word, size):
-        enter_long(cache.words, word, size, lo, value)
+        enter_long(cache.table, word, size, lo, value)
         return
-    enter_word(cache.words, lo, hi, hash_word(lo, hi), value, False)
-    if size <= SHORT_WORD:
+    enter_word(cache.table, lo, hi, hash_word(lo, hi), value, False)
+    if size <= MAX_SHORT_WORD:
         put_front(cache, lo, value)

@@ -6,10 +6,10 @@ For tokenizers whose kernel takes text unchanged, and special tokens that one se
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._chunk cimport Fragment
-from bpe.encode._chunk_filler cimport feed_fragments
-from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_feed_without_gil
+from bpe.encode._chunk_filler cimport begin_feed
+from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_feed_without_gil
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
@@ -35,17 +35,17 @@ cdef class SpecialEncoder:
 
     cdef bint append(self, Workspace work, text) except -1:
         """Append the ids of a text; False, and any ids, where `encode` is None."""
-        cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
+        cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
         cdef CodeUnits units
         cdef bytes data                                    # keeps the memory of `units`
         cdef bint is_ascii = False
         cdef Py_ssize_t n_readable
         if isinstance(text, str):
-            units = units_of(text)
+            units = get_code_units(text)
             is_ascii = units.width == 0
             if is_ascii:
                 pass
-            elif max_utf8_size(&units) <= SHORT_TEXT:
+            elif max_utf8_size(&units) <= MAX_SHORT_TEXT:
                 units.n, units.data = to_utf8(&units, utf8), utf8
             else:
                 try:
@@ -57,7 +57,7 @@ cdef class SpecialEncoder:
             data = text
             units.data, units.n = data, len(data)
         n_readable = units.n
-        if units.n <= SHORT_TEXT:                          # the scanner reads vectors of the text
+        if units.n <= MAX_SHORT_TEXT:                      # the scanner reads vectors of the text
             if units.data != utf8:
                 memcpy(utf8, units.data, units.n)
             memset(utf8 + units.n, 0, UTF8_PADDING)
@@ -74,18 +74,18 @@ cdef class SpecialEncoder:
         cdef const byte_t* text = units.data
         cdef Py_ssize_t n, size = units.n
         try:
-            if size > SHORT_TEXT:
+            if size > MAX_SHORT_TEXT:
                 with nogil:
-                    self.finder.leftmost_longest(text, 0, size, &matches)
+                    self.finder.find_leftmost_longest(text, 0, size, &matches)
             elif size:
-                self.finder.leftmost_longest(text, 0, size, &matches)
+                self.finder.find_leftmost_longest(text, 0, size, &matches)
             n = 2 * matches.n + 1
             if n > FEW_FRAGMENTS:
                 fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
             n = self.divide(text, size, &matches, fragments)
-            feed_fragments(work.feed, fragments, n, self.encoder.scanner)
+            begin_feed(work.feed, fragments, n, self.encoder.scanner)
             work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + n_readable, is_ascii
-            if size > SHORT_TEXT:
+            if size > MAX_SHORT_TEXT:
                 encode_feed_without_gil(self.encoder, work, size)
             else:
                 self.encoder.encode_feed(work, NULL)

@@ -94,7 +94,7 @@ static void bpe_find_splits_plain(const uint8_t *slice, size_t words, const bpe_
 typedef struct {
     ptrdiff_t *start;
     ptrdiff_t *end;
-    uint8_t *role;         /* of each: 0 for a whole piece, 1 for the last part of one, 2 for an earlier part */
+    uint8_t *role;         /* of each: 0 for a whole piece, 1 for the last part of one, 2 for an inner part */
     size_t capacity;
     ptrdiff_t at;          /* start of the next part */
     uint64_t starts_piece; /* 1 if a piece starts there too, else 0 */

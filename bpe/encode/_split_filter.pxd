@@ -34,4 +34,4 @@ cdef class SplitFilter:
 
     cdef SplitTables tables
     cdef uint32_t[::1] cells
-    cdef Py_ssize_t bits_left  # bits that may still be set; at 0 the filter is given up
+    cdef Py_ssize_t n_free_bits  # bits that may still be set; at 0 the filter is given up

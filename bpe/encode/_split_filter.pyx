@@ -51,7 +51,7 @@ cdef class SplitFilter:
         self.cells[1 << FULL_CELLS] = 0xFFFFFFFF
         self.tables.bits = &self.cells[0]
         self.tables.shift = 32 - FULL_CELLS
-        self.bits_left = MAX_BITS
+        self.n_free_bits = MAX_BITS
 
     def add(self, const byte_t[:, ::1] pairs):
         """Add pairs of adjacent characters that some token contains: uint8 (n, 6), from `tables.py`."""
@@ -77,8 +77,8 @@ cdef class SplitFilter:
         At most one bit in 64 is set then, so that few split points are lost. The upper bits of a hash are the index of
         its cell at any size, so folding halves is a bitwise or.
         """
-        cdef Py_ssize_t used = MAX_BITS - self.bits_left
-        self.bits_left = 0
+        cdef Py_ssize_t used = MAX_BITS - self.n_free_bits
+        self.n_free_bits = 0
         if self.tables.bits == NULL:
             self.cells = None
             return
@@ -99,10 +99,10 @@ cdef int set_bit(SplitFilter filter, const byte_t* pair) noexcept nogil:
     hashed = pair_filter_hash(last_and_three)
     bit = bit_whole(hashed, first_two) if pair[0] else bit_within(hashed)
     cell = hashed >> (32 - FULL_CELLS)
-    if filter.bits_left > 0 and not filter.cells[cell] & bit:
+    if filter.n_free_bits > 0 and not filter.cells[cell] & bit:
         filter.cells[cell] |= bit
-        filter.bits_left -= 1
-        if filter.bits_left == 0:
+        filter.n_free_bits -= 1
+        if filter.n_free_bits == 0:
             filter.tables.bits = NULL
     return 0
 

@@ -50,7 +50,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     ctypedef struct LongWord "bpe_long_word":
         uint32_t offset
 
-    ctypedef struct Words "bpe_words":
+    ctypedef struct WordTable "bpe_words":
         WordLine* lines
         int shift
         LongWord* long_words
@@ -74,34 +74,36 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     int REPLACING "BPE_REPLACING"
     int REPLACED "BPE_REPLACED"
     uint64_t hash_word "bpe_hash_two"(uint64_t lo, uint64_t hi)
-    uint64_t find_word "bpe_find_word"(const Words* words, uint64_t lo, uint64_t hi, uint64_t hashed)
-    void find_short_words "bpe_find_short_words"(const Words* words, const uint64_t* keys, size_t n, uint64_t* values)
+    uint64_t find_word "bpe_find_word"(const WordTable* words, uint64_t lo, uint64_t hi, uint64_t hashed)
+    void find_short_words "bpe_find_short_words"(
+        const WordTable* words, const uint64_t* keys, size_t n, uint64_t* values
+    )
     void find_middle_words "bpe_find_middle_words"(
-        const Words* words, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
+        const WordTable* words, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
     )
     void enter_word "bpe_enter_word"(
-        Words* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone
+        WordTable* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone
     )
-    const byte_t* first_long_bytes "bpe_first_long_bytes"(const Words* words, uint64_t hashed)
-    uint64_t find_long "bpe_find_long"(const Words* words, const byte_t* word, size_t size, uint64_t hashed)
-    void enter_long "bpe_enter_long"(Words* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
-    uint64_t make_value "bpe_make_value"(Words* words, const token_t* ids, size_t n)
-    void copy_words "bpe_copy_words"(Words* to, const Words* old)
-    bint has_capacity "bpe_has_capacity"(Words* words)
-    int get_state "bpe_get_state"(const Words* words)
-    bint change_state "bpe_change_state"(Words* words, int old, int new)
+    const byte_t* first_long_bytes "bpe_first_long_bytes"(const WordTable* words, uint64_t hashed)
+    uint64_t find_long "bpe_find_long"(const WordTable* words, const byte_t* word, size_t size, uint64_t hashed)
+    void enter_long "bpe_enter_long"(WordTable* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
+    uint64_t make_value "bpe_make_value"(WordTable* words, const token_t* ids, size_t n)
+    void copy_words "bpe_copy_words"(WordTable* to, const WordTable* old)
+    bint has_capacity "bpe_has_capacity"(WordTable* words)
+    int get_state "bpe_get_state"(const WordTable* words)
+    bint change_state "bpe_change_state"(WordTable* words, int old, int new)
 
 cdef enum:
-    SHORT_WORD = 8            # bytes of a word with one key, at most
-    MIDDLE_WORD = 16          # of a word with two keys
-    LONG_WORD = 256           # longer ones are not cached
+    MAX_SHORT_WORD = 8        # bytes of a word with one key, at most
+    MAX_MIDDLE_WORD = 16      # of a word with two keys
+    MAX_LONG_WORD = 256       # longer ones are not cached
 
 
 cdef class SharedWordTable:
     """The words of one tokenizer, shared by its threads until it is replaced by another table."""
 
-    cdef Words words
-    cdef Words earlier_parts  # parts of words, except last ones, if ends of words are marked
+    cdef WordTable words
+    cdef WordTable inner_parts  # parts of words, except last ones, if ends of words are marked
     cdef int state
     cdef int size             # log2 of the number of lines
     cdef int max_size         # `size` at most, by the memory given
@@ -110,13 +112,13 @@ cdef class SharedWordTable:
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
     cdef size_t block_size[2]
 
-    cdef int open(self, Words* words, int n) except -1
+    cdef int open(self, WordTable* words, int n) except -1
 
 
 cdef struct Cache:            # the tables that a thread looks words up in
     Line* front               # recent short words: 256 KB, which stay in the second-level cache
     int front_shift           # 64 - log2 of the number of lines: the upper bits of a hash are the index of a line
-    Words* words              # shared with other threads
+    WordTable* table          # shared with other threads
 
 
 cdef inline uint64_t load_near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
@@ -180,34 +182,34 @@ cdef inline void put_front(Cache* cache, uint64_t key, uint64_t value) noexcept 
 
 cdef inline uint64_t fetch_shared_short(Cache* cache, uint64_t key) noexcept nogil:
     """Find the shared value of a key that the front table does not have, and enter it there; 0 if there is none."""
-    cdef uint64_t value = find_word(cache.words, key, EMPTY_KEY, hash_word(key, EMPTY_KEY))
+    cdef uint64_t value = find_word(cache.table, key, EMPTY_KEY, hash_word(key, EMPTY_KEY))
     if value:
         put_front(cache, key, value)
     return value
 
 
-cdef inline void prefetch_line(const Words* words, uint64_t hashed) noexcept nogil:
+cdef inline void prefetch_line(const WordTable* words, uint64_t hashed) noexcept nogil:
     """Prefetch the line of a word of at most 16 bytes."""
     prefetch(&words.lines[hashed >> words.shift])
 
 
 cdef inline void prefetch_spilled(const Cache* cache, uint64_t value) noexcept nogil:
     """Prefetch the spilled ids of a value, if any; without a branch, which would be mispredicted."""
-    prefetch(&cache.words.spilled[value >> 32 & -<uint64_t>(not has_ids(value))])
+    prefetch(&cache.table.spilled[value >> 32 & -<uint64_t>(not has_ids(value))])
 
 
 cdef inline void prefetch_long_bytes(const Cache* cache, uint64_t hashed) noexcept nogil:
     """Prefetch the bytes of the first long word that this hash leads to."""
-    prefetch(first_long_bytes(cache.words, hashed))
+    prefetch(first_long_bytes(cache.table, hashed))
 
 
 cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:
     """Whether a word is found by its keys, not by a hash."""
-    return size <= MIDDLE_WORD and word[size - 1] != 0xFF
+    return size <= MAX_MIDDLE_WORD and word[size - 1] != 0xFF
 
 
 cdef inline uint64_t find_shared(
-    const Words* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
+    const WordTable* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
 ) noexcept nogil:
     """Find the value of a word, or 0; `lo` and `hi` are its keys, or `lo` its hash if it is not found by keys."""
     if is_keyed(word, size):

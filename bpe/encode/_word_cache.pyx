@@ -35,15 +35,15 @@ cdef class SharedWordTable:
         self.size = min(compute_log2(n_words) + 1, self.max_size)
         self.open(&self.words, 0)
         if marks_word_ends:
-            self.open(&self.earlier_parts, 1)
+            self.open(&self.inner_parts, 1)
 
     def __dealloc__(self):
         release(self.block[0], self.block_size[0])
         release(self.block[1], self.block_size[1])
         free(self.words.long_words)
-        free(self.earlier_parts.long_words)
+        free(self.inner_parts.long_words)
 
-    cdef int open(self, Words* words, int n) except -1:
+    cdef int open(self, WordTable* words, int n) except -1:
         """Allocate empty tables: lines take half of the memory, long words most of the rest.
 
         A word of 17 bytes and more takes 80 to 120 bytes. In scripts without spaces, words are phrases, and long

@@ -1,7 +1,7 @@
 """The memory of one call."""
 
 from bpe.base._ids cimport Ids, append_ids, reserve
-from bpe.base._result_pool cimport Block, ResultPool
+from bpe.base._result_pool cimport MemoryBlock, ResultPool
 from bpe.base._types cimport token_t
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport Cache, SharedWordTable, has_ids
@@ -14,15 +14,15 @@ cdef class Workspace:
 
     cdef SharedWordTable table      # shared with other workspaces
     cdef Cache cache          # the cache of whole words
-    cdef Cache earlier_cache  # the cache of parts that do not end a word, if ends of words are marked
+    cdef Cache inner_cache  # the cache of parts that do not end a word, if ends of words are marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
     cdef Ids out
-    cdef Ids pending_low      # the low tokens of the last unit, with a superword vocabulary
+    cdef Ids pending_low      # the low tokens of the last pretoken, with a superword vocabulary
     cdef size_t n_in_open_run  # tokens at the start of `pending_low` that are one run, still open
     cdef ResultPool pool      # the lender of memory for a large output, or None
-    cdef Block block          # the memory that the pool lent
+    cdef MemoryBlock block    # the memory that the pool lent
     cdef Workspace next       # the next one in the list of idle workspaces
     cdef bint unknown         # whether a symbol has no id
     cdef Py_ssize_t unknown_fragment  # the first fragment that has a symbol without an id, or -1
@@ -36,7 +36,7 @@ cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil
 
 cdef inline int emit_spilled(Workspace work, uint64_t value) except -1 nogil:
     """Write the spilled ids of a value."""
-    cdef const token_t* spilled = work.cache.words.spilled + (value >> 32)
+    cdef const token_t* spilled = work.cache.table.spilled + (value >> 32)
     return append_ids(&work.out, spilled + 1, spilled[0])
 
 

@@ -23,7 +23,7 @@ cdef class Workspace:
         """Take the size of the word table in bytes; a small one goes with small tables of recent words."""
         open_front(&self.cache, memory)
         if marks_word_ends:
-            open_front(&self.earlier_cache, memory)
+            open_front(&self.inner_cache, memory)
         self.chunk = <Chunk*>check_allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
         self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
         self.unknown = False
@@ -32,7 +32,7 @@ cdef class Workspace:
 
     def __dealloc__(self):
         free(self.cache.front)
-        free(self.earlier_cache.front)
+        free(self.inner_cache.front)
         free_scratch(&self.scratch)
         free(self.chunk)
         free(self.feed)
@@ -47,10 +47,10 @@ cdef class Workspace:
         """Look words up in this table from now on; forget the values of another one."""
         if table is not self.table:
             self.table = table
-            self.cache.words, self.earlier_cache.words = &table.words, &table.earlier_parts
+            self.cache.table, self.inner_cache.table = &table.words, &table.inner_parts
             empty_front(&self.cache)
-            if self.earlier_cache.front != NULL:
-                empty_front(&self.earlier_cache)
+            if self.inner_cache.front != NULL:
+                empty_front(&self.inner_cache)
         return 0
 
     cdef int reset(self) noexcept nogil:

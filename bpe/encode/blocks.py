@@ -147,7 +147,7 @@ def encode_next_blocks(
         max_bytes = sys.maxsize  # of these blocks, none may be left
     if engine.can_encode_blocks(policy[0]):
         job = BlockJob(
-            engine.kernel,
+            engine.encoder,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
             blocks,
             preparer.prepare,

@@ -24,7 +24,7 @@ from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode._special_encoder import SpecialEncoder
-from bpe.encode.models.kernel import get_unk_id
+from bpe.encode.models.encoder import get_unk_id
 from bpe.encode.models.model import ModelParts, build_model
 from bpe.errors import short_repr
 from bpe.merge._dropout import Dropout
@@ -58,7 +58,7 @@ class Engine:
 
     Args:
         spec: the tokenizer.
-        whole_words: (bytes, id) of pretokens that are encoded as that id without merging.
+        unmerged_words: (bytes, id) of pretokens that are encoded as that id without merging.
         cache_memory: the limit of the word cache, which all threads share, in bytes. The memory of one freed result of
             up to 4 times this size is kept for the next result.
         parts: the parts of the model, if it is not that of the tokenizer: `build_model` builds these.
@@ -68,7 +68,7 @@ class Engine:
     def __init__(
         self,
         spec: TokenizerSpec,
-        whole_words: Sequence[tuple[bytes, int]] = (),
+        unmerged_words: Sequence[tuple[bytes, int]] = (),
         cache_memory: int = CACHE_MEMORY,
         parts: ModelParts | None = None,
     ) -> None:
@@ -78,21 +78,21 @@ class Engine:
         self.cache_memory = cache_memory
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._is_char_model = spec.model == "char"
-        self.parts = build_model(spec, whole_words, cache_memory) if parts is None else parts
-        built_kernel = self.parts.built_kernel
-        self.kernel, self.merger, self.symbols = built_kernel.kernel, built_kernel.merger, built_kernel.symbols
-        self.kernel_finds_units = built_kernel.finds_units
+        self.parts = build_model(spec, unmerged_words, cache_memory) if parts is None else parts
+        built_encoder = self.parts.built_encoder
+        self.encoder, self.merger, self.symbols = built_encoder.encoder, built_encoder.merger, built_encoder.symbols
         second_ids = self.parts.second_ids
-        self._find_last_split = self.kernel.find_last_split if second_ids is None else second_ids.find_last_split
+        self._find_last_split = self.encoder.find_last_split if second_ids is None else second_ids.find_last_split
         pretokenizer = spec.pretokenizer
         changes_text = pretokenizer is not None and pretokenizer.changes_text
         has_scanner = not changes_text and get_scanner(pretokenizer) is not None
-        #: Whether the kernel takes text as it is given: there is a scanner, no normalizer, prefix space or dropout.
+        #: Whether the encoder takes text as it is given: it finds the pretokens, and no normalizer, prefix space or
+        #: dropout intervenes.
         self.kernel_takes_raw_text = (
-            (has_scanner or self.kernel_finds_units) and spec.normalizer is None and not spec.dropout
+            (has_scanner or built_encoder.finds_long_pretokens) and spec.normalizer is None and not spec.dropout
         )
-        #: Whether the kernel finds the pretokens of prepared text.
-        self._kernel_splits = get_scanner(pretokenizer) is not None or self.kernel_finds_units
+        #: Whether the encoder finds the pretokens of prepared text.
+        self._encoder_finds_pretokens = get_scanner(pretokenizer) is not None or built_encoder.finds_long_pretokens
         #: Whether a normalizer is all that changes texts.
         self.only_normalizes = spec.normalizer is not None and not changes_text
         self._preparer = TextPreparer(spec.normalizer, pretokenizer, self.specials)
@@ -108,20 +108,20 @@ class Engine:
         engine.spec = replace(spec, normalizer=self.spec.normalizer)
         engine.specials = SpecialTokens(spec.special_tokens, spec.token_flags, engine.spec.normalizer)
         engine._preparer = TextPreparer(engine.spec.normalizer, spec.pretokenizer, engine.specials)
-        engine.__dict__.pop("words", None)
+        engine.__dict__.pop("word_model", None)
         return engine
 
     @property
-    def fast_kernel(self) -> Encoder | None:
-        """The kernel, if it takes every text unchanged, finds no special tokens in it, and nothing follows; or None."""
-        kernel_suffices = (
+    def fast_encoder(self) -> Encoder | None:
+        """The encoder, if it takes every text unchanged and finds no special tokens, and nothing follows; or None."""
+        encoder_suffices = (
             self.kernel_takes_raw_text and not self.specials.always_names and self.parts.across_word_merger is None
         )
-        return self.kernel if kernel_suffices else None
+        return self.encoder if encoder_suffices else None
 
     @property
     def fast_specials(self) -> SpecialEncoder | None:
-        """The encoder of texts with all special tokens; None if texts or ids need more than the kernel."""
+        """The encoder of texts with all special tokens; None if texts or ids need more than the `Encoder`."""
         names = frozenset(self.specials.ids)
         encodes_all = (
             self.kernel_takes_raw_text
@@ -132,7 +132,7 @@ class Engine:
         return self.make_special_encoder(names) if names and encodes_all else None
 
     @cached_property
-    def words(self) -> WordModel:
+    def word_model(self) -> WordModel:
         """Words encoded one at a time in plain Python."""
         from bpe.encode.words import WordModel
 
@@ -172,18 +172,18 @@ class Engine:
     def _encode_raw(self, text: TextLike) -> NDArray[np.uint32]:
         """Encode a text that the kernel takes unchanged, as text."""
         if isinstance(text, str) and text.isascii():
-            ids, all_known = self.kernel.encode(text)
+            ids, all_known = self.encoder.encode(text)
         elif isinstance(text, str) and len(text) > LONG_TEXT_CHARS:
             return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
         else:
-            ids, all_known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
+            ids, all_known = self.encoder.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
         if not all_known:
             self.raise_for_unknown(text)
         return self._merge_across_words(ids)
 
     def make_special_encoder(self, allowed: frozenset[str]) -> SpecialEncoder:
         """Make the encoder of texts that the kernel takes unchanged but for these special tokens; there is one."""
-        return SpecialEncoder(self.kernel, *self.specials.get_search(allowed))
+        return SpecialEncoder(self.encoder, *self.specials.get_search(allowed))
 
     def check_text(self, text: TextLike) -> str | bytes:
         """Convert a text to the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
@@ -245,10 +245,10 @@ class Engine:
             return np.array([segment.token_id], dtype=np.uint32)
         if self.spec.dropout:
             return self._drop_merges(segment, self.spec.dropout, int.from_bytes(os.urandom(8), "little"))[0]
-        if segment.starts is None and self._kernel_splits:
-            ids, all_known = self.kernel.encode(segment.data)
+        if segment.starts is None and self._encoder_finds_pretokens:
+            ids, all_known = self.encoder.encode(segment.data)
         else:
-            ids, all_known = self.kernel.encode_pretokens(segment.data, *segment.bounds())
+            ids, all_known = self.encoder.encode_pretokens(segment.data, *segment.bounds())
         if not all_known:
             self.raise_for_unknown(segment.data)
         return self._merge_across_words(ids)
@@ -284,9 +284,9 @@ class Engine:
 
     def _drop_merges(self, segment: Segment, dropout: float, random_state: int) -> tuple[NDArray[np.uint32], int]:
         """Encode a segment with random merges left out: (ids, the next state of the random numbers)."""
-        skip_threshold = int(dropout * 2**53)
+        drop_threshold = int(dropout * 2**53)
         ids, random_state, all_known = Dropout(self.merger).encode(
-            segment.data, *segment.bounds(), skip_threshold, random_state
+            segment.data, *segment.bounds(), drop_threshold, random_state
         )
         if not all_known and self.spec.drop_unknown:
             ids = ids[ids != NO_TOKEN]
@@ -307,7 +307,7 @@ class Engine:
 
     def raise_for_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
-        for item in self.pretokens_and_specials(text, self.specials.always_names):
+        for item in self.iterate_pretokens(text, self.specials.always_names):
             if isinstance(item, int):
                 continue
             for symbol, token_id in self.name_symbols(item):
@@ -333,7 +333,7 @@ class Engine:
         takes_raw_texts = self.kernel_takes_raw_text and not (allowed and self._any_may_contain_special(texts, allowed))
         if (get_scanner(self.spec.pretokenizer) is None and not takes_raw_texts) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, bos_eos)
-        job = EncodeJob(self.kernel, threads)
+        job = EncodeJob(self.encoder, threads)
         job.write_to(self.select_output(out))
         job.surround(*bos_eos)
         if takes_raw_texts:
@@ -375,7 +375,7 @@ class Engine:
         if not self.kernel_takes_raw_text or self._is_char_model:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads, bos_eos=bos_eos)
-        job = EncodeJob(self.kernel, threads)
+        job = EncodeJob(self.encoder, threads)
         job.surround(*bos_eos)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends), copies=True)
         batch, unknown_index = self._run_job(job, threads)
@@ -398,7 +398,7 @@ class Engine:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
-        unknown_index = visit(self.kernel, visitor, buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+        unknown_index = visit(self.encoder, visitor, buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         if unknown_index >= 0:
             self.raise_for_unknown(buffer[int(starts[unknown_index]) : int(ends[unknown_index])])
 
@@ -407,7 +407,7 @@ class Engine:
 
         Symbols without an id are NO_TOKEN. The tokenizer must have no pretokenizer and no normalizer.
         """
-        job = EncodeJob(self.kernel, 1)
+        job = EncodeJob(self.encoder, 1)
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run_job(job, 1)[0]
 
@@ -458,7 +458,7 @@ class Engine:
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
-    def pretokens_and_specials(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
+    def iterate_pretokens(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
         """Yield the pretokens of a text, and the ids of special tokens between them."""
         for segment in self.prepare(text, allowed):
             if segment.token_id is not None:
@@ -468,7 +468,7 @@ class Engine:
 
     def encode_pretoken(self, pretoken: bytes) -> list[int]:
         """Encode one pretoken; NO_TOKEN for a symbol without an id."""
-        ids, second_ids = self.kernel.encode_pretoken(pretoken), self.parts.second_ids
+        ids, second_ids = self.encoder.encode_pretoken(pretoken), self.parts.second_ids
         if self.parts.across_word_merger is None or second_ids is None:
             return ids
         return [
@@ -480,8 +480,8 @@ class Engine:
         """Measure the tokens of one pretoken: the number of bytes of text that each stands for."""
         ids = self.encode_pretoken(pretoken) if self.spec.ignore_merges else []
         if len(ids) == 1 and self.spec.vocabulary[ids[0]] == pretoken:
-            return [self.words.measure(pretoken)]
-        return self.words.merge(pretoken)[1]
+            return [self.word_model.measure(pretoken)]
+        return self.word_model.merge(pretoken)[1]
 
     def find_unreachable(self) -> NDArray[np.int64]:
         """Find the ids that encoding never produces, as `Tokenizer.unreachable` documents them."""
@@ -497,7 +497,7 @@ class Engine:
 
     def name_symbols(self, pretoken: bytes) -> list[tuple[bytes, int]]:
         """List the symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        return [(symbol.name, symbol.token) for symbol in self.words.list_symbols(pretoken)]
+        return [(symbol.name, symbol.token) for symbol in self.word_model.list_symbols(pretoken)]
 
 
 def join_ids(arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:

@@ -25,9 +25,7 @@ def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text
     vocabulary = engine.spec.vocabulary
     tokens: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
     merges_across = engine.parts.across_word_merger is not None
-    for item in (
-        engine.encode(text, allowed).tolist() if merges_across else engine.pretokens_and_specials(text, allowed)
-    ):
+    for item in engine.encode(text, allowed).tolist() if merges_across else engine.iterate_pretokens(text, allowed):
         if isinstance(item, int):
             tokens.append((vocabulary[item], True))
             continue
@@ -49,8 +47,8 @@ def explain(engine: Engine, text: TextLike) -> str:
     """Explain each pretoken in a paragraph: its symbols, every merge in order with rank and id, and the ids."""
     if engine.parts.events is None:
         check_supported(engine.spec, "explain", allow_across_words=False)
-    items, spec = engine.pretokens_and_specials(text, engine.specials.always_names), engine.spec
-    events, ranks = engine.parts.events, engine.words.ranks
+    items, spec = engine.iterate_pretokens(text, engine.specials.always_names), engine.spec
+    events, ranks = engine.parts.events, engine.word_model.ranks
     paragraphs = []
     for item in items:
         if isinstance(item, int):
@@ -75,7 +73,7 @@ def list_merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tup
     """
     spec = engine.spec
     check_supported(spec, "show_merges", allow_across_words=False)
-    ranks, items = engine.words.ranks, list(engine.pretokens_and_specials(text, engine.specials.always_names))
+    ranks, items = engine.word_model.ranks, list(engine.iterate_pretokens(text, engine.specials.always_names))
     symbols_of_items = [
         [(spec.vocabulary[item], item)] if isinstance(item, int) else engine.name_symbols(item) for item in items
     ]

@@ -18,14 +18,14 @@ from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes, to_plain_str
 from bpe.encode import _offsets
-from bpe.encode._fast_path import OffsetKernel
+from bpe.encode._fast_path import FastOffsetEncoder
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, get_scanner
 from bpe.text.alignment import Convention
 from bpe.text.letters import measure_utf8, spell_text_in_letters
-from bpe.vocab.spec import TokenizerSpec, has_text_marks
+from bpe.vocab.spec import TokenizerSpec, text_can_spell_mark
 from bpe.vocab.symbols import find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
@@ -51,7 +51,7 @@ class OffsetEncoder:
         self._unk_id = NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
         pretokenizer = spec.pretokenizer
         #: Whether a token that ends with the mark may come from text that spells the mark.
-        self._has_text_marks = has_text_marks(spec)
+        self._text_can_spell_mark = text_can_spell_mark(spec)
         #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
         self._must_merge_again = _must_merge_again(engine)
         #: Whether bytes of a prefix or suffix become tokens, which stand for no text.
@@ -66,9 +66,9 @@ class OffsetEncoder:
             and not (pretokenizer is not None and pretokenizer.add_prefix_space)
         )
         is_plain = not (self._must_merge_again or spec.byte_fallback or isinstance(pretokenizer, PipelinePretokenizer))
-        kernel = engine.fast_kernel if self._tokens_are_text and is_plain else None
+        encoder = engine.fast_encoder if self._tokens_are_text and is_plain else None
         #: Encodes texts without special tokens; None if it cannot.
-        self.kernel = None if kernel is None else OffsetKernel(kernel, spec.vocabulary.lengths)
+        self.fast_encoder = None if encoder is None else FastOffsetEncoder(encoder, spec.vocabulary.lengths)
 
     def encode(
         self, text: TextLike, allowed: frozenset[str], unit: Unit
@@ -226,14 +226,14 @@ class OffsetEncoder:
             return ids, self._find_token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
         if dropout := self.engine.spec.dropout:
-            merged_words = [self.engine.words.merge(data[start:end], dropout) for start, end in bounds]
+            merged_words = [self.engine.word_model.merge(data[start:end], dropout) for start, end in bounds]
             ids = np.array([token for tokens, _ in merged_words for token in tokens], dtype=np.uint32)
             lengths = [token_lengths for _, token_lengths in merged_words]
         else:
             ids = self.engine.encode_segment(segment)
             lengths = [self._measure_pretoken(data[start:end]) for start, end in bounds]
         letter_offsets = None
-        if self.engine.words.counts_letters:
+        if self.engine.word_model.counts_letters:
             letter_offsets = compute_offsets(measure_utf8(spell_text_in_letters(escape(data))))
             bounds = list(zip(letter_offsets[starts].tolist(), letter_offsets[ends].tolist(), strict=True))
         span_list = [
@@ -259,7 +259,7 @@ class OffsetEncoder:
         is_unknown = ids == self._unk_id
         if not self.engine.spec.byte_fallback and is_unknown.any():
             lengths[is_unknown] = self._measure_unknown(data, starts, ends)
-        if self._has_text_marks:
+        if self._text_can_spell_mark:
             self._add_text_marks(lengths, ids, bounds)
         token_ends = np.cumsum(lengths)
         token_starts = token_ends - lengths

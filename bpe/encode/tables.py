@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Kinds of seeds, and the longest word that is one.
-NO_SEED, SEED, EARLIER_SEED = 0, 1, 2
+NO_SEED, SEED, INNER_SEED = 0, 1, 2
 MAX_KEYED_BYTES = 16
 
 
@@ -27,18 +27,18 @@ def _find_irregular_tokens(merges: MergeList, ends_word: NDArray[np.uint8]) -> N
     return is_irregular
 
 
-def classify_seeds(merges: MergeList, tokens: TokenBytes, reachable: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Classify tokens: words on their own (SEED), or parts that do not end a word (EARLIER_SEED): uint8 (limit,).
+def classify_seeds(merges: MergeList, tokens: TokenBytes, merges_to_itself: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Classify tokens: words on their own (SEED), or parts that do not end a word (INNER_SEED): uint8 (limit,).
 
-    Only words of up to 16 bytes that do not end in 0xFF have a key. `reachable` tells which tokens merging their own
-    bytes gives.
+    Only words of up to 16 bytes that do not end in 0xFF have a key. `merges_to_itself` has the tokens that
+    merging their own bytes gives.
     """
-    sizes, is_seed = np.diff(tokens.offsets), reachable != 0
+    sizes, is_seed = np.diff(tokens.offsets), merges_to_itself != 0
     kinds = np.full(merges.limit, SEED, dtype=np.uint8)
     if tokens.ends_word is not None:
         sizes = sizes - np.where(tokens.ends_word, tokens.mark_size, 0)
         is_seed &= ~_find_irregular_tokens(merges, tokens.ends_word)
-        kinds[tokens.ends_word == 0] = EARLIER_SEED
+        kinds[tokens.ends_word == 0] = INNER_SEED
     is_seed &= (sizes > 0) & (sizes <= MAX_KEYED_BYTES)
     last_bytes = np.frombuffer(tokens.blob, dtype=np.uint8)[(tokens.offsets[:-1] + sizes - 1)[is_seed]]
     is_seed[is_seed] = last_bytes != 0xFF

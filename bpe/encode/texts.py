@@ -199,7 +199,7 @@ def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, 
 # CLIP -----------------------------------------------------------------------------------------------------------------
 
 
-class ClipRows:
+class ClipEncoder:
     """Encodes texts to CLIP's rows, for a spec with CLIP's start and end tokens. Immutable.
 
     As in OpenAI's code, the names of the two tokens are found in text as words. Of the other special tokens those that
@@ -214,12 +214,12 @@ class ClipRows:
         }
         flags = {name: spec.token_flags[name] for name in ordinary_tokens}
         self._start_and_end_ids = spec.clip or (0, 0)
-        whole_words = [(spec.vocabulary[token_id], token_id) for token_id in self._start_and_end_ids]
+        unmerged_words = [(spec.vocabulary[token_id], token_id) for token_id in self._start_and_end_ids]
         self._engine = Engine(
-            replace(spec, special_tokens=ordinary_tokens, token_flags=flags), whole_words, cache_memory
+            replace(spec, special_tokens=ordinary_tokens, token_flags=flags), unmerged_words, cache_memory
         )
 
-    def rows(
+    def encode(
         self, texts: Iterable[str], context_length: int, truncate: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Encode texts to rows, as `Tokenizer.clip_rows` describes them."""

@@ -7,7 +7,7 @@ cdef struct Encoders:         # the encoders of several tokenizers
     Py_ssize_t n
 
 
-cdef Py_ssize_t find_last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t find_block_end(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
 
 
 cdef class CommonCuts:

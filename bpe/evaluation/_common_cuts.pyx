@@ -33,7 +33,7 @@ cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t positi
     return True
 
 
-cdef Py_ssize_t find_last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+cdef Py_ssize_t find_block_end(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
     """The last position found after `low` where all tokenizers allow a cut of `text[:end]`, next to white space."""
     cdef Py_ssize_t position, n_tried = 0
     for position in range(end - LOOKAHEAD_BYTES, low, -1):
@@ -77,5 +77,5 @@ cdef class CommonCuts:
         if text.shape[0] <= low:
             return low
         with nogil:
-            low = find_last_cut(&self.encoders, &text[0], low, text.shape[0])
+            low = find_block_end(&self.encoders, &text[0], low, text.shape[0])
         return low

@@ -5,11 +5,11 @@ a tenth of the whole time, so several blocks are tallied before their results go
 """
 
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, is_utf8, max_utf8_size, to_utf8, units_of_item
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, is_utf8, max_utf8_size, to_utf8, get_code_units_of_item
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport visit_spans
 from bpe.encode._encoder cimport Encoder
-from bpe.evaluation._common_cuts cimport CommonCuts, find_last_cut
+from bpe.evaluation._common_cuts cimport CommonCuts, find_block_end
 from bpe.evaluation._tally cimport TokenTally
 from libc.string cimport memcpy
 
@@ -40,7 +40,7 @@ def tally_blocks(
     blocks = []
     while len(blocks) < n:
         with nogil:
-            has_block = reader.take_block(block, find_last_cut, &cuts.encoders)
+            has_block = reader.take_block(block, find_block_end, &cuts.encoders)
             if has_block:
                 block.split(reader)
         if not has_block:
@@ -71,7 +71,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
         valid = True
         while i < len(texts) and (block.n == 0 or block.n < MAX_JOINED_BYTES):
             text = texts[i]                                # a reference, whatever happens to the list
-            units = units_of_item(text)
+            units = get_code_units_of_item(text)
             block.reserve(block.n + max_utf8_size(&units) + UTF8_PADDING, block.n)
             if units.width:
                 size = to_utf8(&units, block.data + block.n)
@@ -96,10 +96,10 @@ cdef object tally_rows(FileBlock block, adapter, TokenTally tally, bint valid, s
 
 cdef object tally_block(FileBlock block, adapter, TokenTally tally, bint valid):
     """Encode and tally the documents of a block; errors are those of the tokenizer."""
-    cdef Encoder encoder = adapter.engine.kernel
+    cdef Encoder encoder = adapter.engine.encoder
     cdef Py_ssize_t unknown
     try:
-        if adapter.counts_in_kernel:
+        if adapter.counts_in_encoder:
             tally.open(block.data, block.starts, block.sizes, block.n_documents, valid)
             unknown = visit_spans(
                 encoder, tally, block.data, block.n, block.starts, block.sizes, block.n_documents

@@ -2,7 +2,7 @@
 
 from bpe.base._bounds cimport check_offsets
 from bpe.base._types cimport byte_t
-from bpe.text._unicode cimport INVALID, SPACE, class_of_code, decode_char
+from bpe.text._unicode cimport INVALID, SPACE, get_class_of_code, decode_char
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 #: Bits of `find_token_shapes`.
@@ -48,7 +48,7 @@ cdef Shape find_shape(
         code = decode_char(token, position, size, &length)
         if code == INVALID:
             return Shape(find_crossing(token, size), partial)
-        if class_of_code(code) & SPACE:
+        if get_class_of_code(code) & SPACE:
             after_gap = has_text
             if position == 0:
                 shape.flags |= 4

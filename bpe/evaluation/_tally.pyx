@@ -19,7 +19,7 @@ from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_masks cimport bpe_ctz
-from bpe.text._unicode cimport SPACE, class_of_code, decode_char
+from bpe.text._unicode cimport SPACE, get_class_of_code, decode_char
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
@@ -110,7 +110,7 @@ cdef void add_character(Reader* reader, uint32_t code, int bit, Py_ssize_t lengt
     """Set the bits of a character of several bytes, but for its start."""
     cdef uint64_t bits = (<uint64_t>1 << length) - 1
     cdef Block* block = &reader.block
-    if class_of_code(code) & SPACE:
+    if get_class_of_code(code) & SPACE:
         set_bits(&block.space, &reader.spilled.space, bits, bit)
     elif reader.word_rule == WORDS_BY_SCRIPT and is_single(code):
         set_bits(&block.single, &reader.spilled.single, bits, bit)

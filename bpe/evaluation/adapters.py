@@ -156,7 +156,7 @@ class NativeAdapter(Adapter):
         #: Whether the kernel takes documents in a buffer too.
         self.kernel_takes_buffers = self.engine.kernel_takes_raw_text and self._tokens_are_text
         #: Whether ids can be counted as the kernel writes them.
-        self.counts_in_kernel = (
+        self.counts_in_encoder = (
             self.kernel_takes_buffers
             and not self.engine.specials.always_names
             and spec.vocabulary.lengths.max(initial=0) <= MAX_TOKEN_BYTES
@@ -201,7 +201,7 @@ class NativeAdapter(Adapter):
         self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
     ) -> None:
         """Tally documents in one buffer; ids of the kernel are counted as it writes them."""
-        if self.counts_in_kernel:
+        if self.counts_in_encoder:
             self.engine.visit_documents(text, starts, ends, tally)
         else:
             super().tally(text, starts, ends, tally)

@@ -124,6 +124,6 @@ def find_common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
             and adapter.engine.can_split_documents(frozenset())
         ):
             return None
-        if adapter.engine.fast_kernel is None:
+        if adapter.engine.fast_encoder is None:
             return None
-    return CommonCuts([adapter.engine.kernel for adapter in adapters if isinstance(adapter, NativeAdapter)])
+    return CommonCuts([adapter.engine.encoder for adapter in adapters if isinstance(adapter, NativeAdapter)])

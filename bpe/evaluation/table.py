@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from bpe.errors import printable, short_repr
+from bpe.errors import escape_unprintable, short_repr
 from bpe.evaluation.result import CorpusResult, TokenizerResult
 from bpe.show.metrics import format_change
 
@@ -147,7 +147,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
             "--separator '<|endoftext|>'; in Python bpe.Sources(path, per_line=True) or separator=)."
         )
-    return printable("\n\n".join(parts), keep="\n")  # the names of tokenizers and corpora are the caller's
+    return escape_unprintable("\n\n".join(parts), keep="\n")  # the names of tokenizers and corpora are the caller's
 
 
 def _is_shown(name: str, results: Sequence[TokenizerResult]) -> bool:

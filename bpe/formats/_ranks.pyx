@@ -56,7 +56,7 @@ cdef struct MergedPair:       # two tokens that make a third
 
 cdef struct RecoveredMerges:
     const Merges* pairs       # the merge of a token has its number
-    TokenParts* parts         # by token; of `rank_plus_one` 0 for a byte and an unreachable token, and of no `size`
+    TokenParts* parts         # by token; of `rank_plus_one` 0 for a byte and an unmerged token, and of no `size`
 
 cdef struct SplitWork:        # for one token; three are in progress to hide memory latency
     TokenSplit* splits        # room for one per byte of the longest token, as in `pairs`
@@ -370,7 +370,7 @@ cdef class RankTable:
     """Tokens in order of rising rank, token i being `blob[offsets[i]:offsets[i + 1]]`, and a hash table of them.
 
     The merge of a token is the pair of tokens that its bytes give with the merges of better rank; at most one split of
-    the token is such a pair. A token without one is unreachable by merging, and is part of no merge.
+    the token is such a pair. A token without one is not made by merging, and is part of no merge.
 
     Attributes:
         distinct: whether all tokens are different.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
-from bpe.batch import TokenBatch, id_array
+from bpe.batch import TokenBatch, as_id_array
 from bpe.errors import FormatError, short_repr
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _read_npy_numbers(
         if len(data) < size:
             raise FormatError(f"it ends before the last of its {count} ids; it must be a complete .npy file", path=path)
         try:
-            yield id_array(np.frombuffer(data[:size], dtype=dtype))
+            yield as_id_array(np.frombuffer(data[:size], dtype=dtype))
         except ValueError as error:
             raise FormatError(f"{error}; it must be a .npy file of token ids", path=path) from None
         data, n_left = data[size:], n_left - size // dtype.itemsize

@@ -79,7 +79,7 @@ def read(data: bytes) -> TokenizerSpec:
     with errors_at("vocab"):
         spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special_ids, shared_ids=False)
     ignore_merges = read_field(config, "config", "ignore_merges", bool, True)
-    return spec if ignore_merges else replace(spec, ignore_merges=False, unreachable=None)
+    return spec if ignore_merges else replace(spec, ignore_merges=False, unmerged=None)
 
 
 def _read_tokens(entries: list[Any]) -> list[bytes]:

@@ -214,7 +214,7 @@ def build_spec(
 
     """
     vocabulary = _build_vocabulary(*tokens, special_tokens, shared_ids)
-    pairs, ids, shared_ranks, unreachable = recover_merges(*tokens, table)
+    pairs, ids, shared_ranks, unmerged = recover_merges(*tokens, table)
     return TokenizerSpec(
         model="byte",
         vocabulary=vocabulary,
@@ -224,7 +224,7 @@ def build_spec(
         pretokenizer=pretokenizer,
         special_tokens=dict(special_tokens),
         ignore_merges=True,
-        unreachable=unreachable,
+        unmerged=unmerged,
     )
 
 
@@ -331,10 +331,10 @@ def _any_merges_to_itself(
     byte_tokens = np.flatnonzero(np.diff(offsets) == 1)
     token_of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[byte_tokens]]] = byte_tokens
     symbols = SymbolTables(token_of_byte, token_of_byte, NO_TOKEN, NO_TOKEN, False, False)
-    kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE_TEXT, 1 << 20)
-    kernel.finish()
+    encoder = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE_TEXT, 1 << 20)
+    encoder.finish()
     texts = (blob[offsets[token] : offsets[token + 1]] for token in candidates.tolist())
-    return any(len(kernel.encode(text)[0]) == 1 for text in texts)
+    return any(len(encoder.encode(text)[0]) == 1 for text in texts)
 
 
 def read_gpt2_ranks(merges: bytes, encoder: bytes, *, bytes_from_ids: bool = False) -> dict[bytes, int]:

@@ -79,7 +79,7 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
         spec = tiktoken.read(files[name], pretokenizer, special_ids if pattern else {})
     with with_path(None, CONFIG_JSON):
         if not read_field(config, "", "ignore_merges", bool, True):
-            spec = replace(spec, ignore_merges=False, unreachable=None)
+            spec = replace(spec, ignore_merges=False, unmerged=None)
         spec = replace(spec, token_flags=dict.fromkeys(ordinary_names, frozenset({"ordinary"})))
         if pattern is None:
             spec = _add_class_tokens(spec, class_name, special_ids)

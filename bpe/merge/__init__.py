@@ -8,9 +8,9 @@ them:
   `_merge_table.pyx` maps (left, right) to rank and id;
 - `_merging.pyx` (`_short_merge.h`) up to 64 symbols as a row, or any number with a heap (`_merge_queue.pxd`);
 - `_long_merge.pyx` longer pieces window by window, joined where `_token_tree.pyx` proves that nothing changes;
-- `superwords.py` divides the merges of a superword vocabulary in two stages, `_high_merges.pyx` applies the second;
-- `_dropout.pyx` the same with merges left out at random; `splitting.py` (`_splits.pyx`) splits finished tokens;
-- `_supermerge.pyx` merges whole words, after everything within them; `_replay.pyx` does merges and deletions in order.
+- `two_stages.py` divides the merges of a superword vocabulary in two stages, `_high_merges.pyx` applies the second;
+- `_dropout.pyx` merges with merges left out at random; `splitting.py` (`_splits.pyx`) splits finished tokens;
+- `_across_words.pyx` merges words that are one token, after all within them; `_replay.pyx` merges and deletes in order.
 
 Invariants: every way gives the same ids, those of the definition; tables are immutable and shared by all threads;
 a piece of any length takes memory in proportion to its length. Cost: n log n at most for n symbols with the heap,

@@ -56,12 +56,12 @@ cdef class Dropout:
                     poll_if_due(&scratch.watch, out.n)
                     if starts[i] < ends[i]:
                         n = write_symbols(
-                            &self.merger.alphabet, &text[starts[i]], ends[i] - starts[i], &scratch, &unknown
+                            &self.merger.symbol_tokens, &text[starts[i]], ends[i] - starts[i], &scratch, &unknown
                         )
-                        dropout.skipped.n = 0
+                        dropout.dropped.n = 0
                         merge_with_heap(&self.merger.table.merges, scratch.symbols, n, &scratch, &out, &dropout)
             return as_array(&out), dropout.state, unknown < 0
         finally:
             free_scratch(&scratch)
-            free(dropout.skipped.entries)
+            free(dropout.dropped.entries)
             free(out.data)

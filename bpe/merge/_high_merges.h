@@ -35,7 +35,7 @@ enum {
 };
 /* In place of a token that was merged with the one before it, or of none; its lower bits are those of no token. */
 #define BPE_HOLE 0xFFFFFFFEu
-#define BPE_UNIT_BREAK BPE_HOLE /* between two units */
+#define BPE_PRETOKEN_BREAK BPE_HOLE /* between two pretokens */
 #define BPE_APART 0xFFFFFFFFu /* result: nothing joins the pair */
 
 typedef struct {

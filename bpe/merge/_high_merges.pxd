@@ -13,7 +13,7 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
         uint32_t* buckets
         int slot_shift
         int bucket_shift
-    const token_t UNIT_BREAK "BPE_UNIT_BREAK"  # among low tokens: the end of a unit, which no merge crosses
+    const token_t PRETOKEN_BREAK "BPE_PRETOKEN_BREAK"  # among low tokens: the end of a pretoken, which no merge crosses
 
 
 cdef class HighMerges:

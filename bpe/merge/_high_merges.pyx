@@ -9,7 +9,7 @@ neighbouring low tokens that no high merge joins in this way stay apart, so the 
     tokens       By the way|, he| said|.
 
 A run is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
-merge makes a low token; the constructor refuses other merges (`TokenTree.ordered`).
+merge makes a low token; the constructor refuses other merges (`TokenTree.is_ordered`).
 
 Cost: one look-up in a bucket's Bloom filter for each pair of low tokens, one in a slot for each that is joined, and as
 many again for what merging makes new neighbours. So a block of tokens takes each step together, and sixteen runs
@@ -51,8 +51,8 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
         size_t last
     uint64_t make_key "bpe_high_key"(token_t left, token_t right)
     uint32_t hash_pair "bpe_high_hash"(token_t left, token_t right)
-    uint32_t filter_bits "bpe_high_bits"(uint32_t hash)
-    uint32_t find_slot "bpe_high_slot"(const HighTable* table, token_t left, token_t right, uint32_t pilot)
+    uint32_t high_filter_bits "bpe_high_bits"(uint32_t hash)
+    uint32_t find_high_slot "bpe_high_slot"(const HighTable* table, token_t left, token_t right, uint32_t pilot)
     bint is_joined "bpe_is_joined"(const HighTable* table, token_t left, token_t right)
     void merge_block "bpe_merge_block"(const HighTable* table, const token_t* low, size_t n, Block* block)
     size_t copy_without_breaks "bpe_copy_without_breaks"(const token_t* tokens, size_t n, token_t* out)
@@ -106,13 +106,13 @@ cdef class HighMerges:
             raise ValueError("the tokens of the second stage are not in the order of its merges, or there are too many")
         self.merges = MergeTable(high.pairs, high.results, high.ranks, high.limit)
         self.tree = TokenTree(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
-        if not self.tree.ordered:
+        if not self.tree.is_ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")
         self.n_merges = len(high.ranks)
         build_table(self, list_entries(high.pairs, high.results, high.limit))
 
-    def merge_unit(self, const token_t[::1] low):
-        """Merge a unit of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
+    def merge_pretoken(self, const token_t[::1] low):
+        """Merge a pretoken of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
         cdef Ids out
         cdef Scratch scratch
         cdef size_t n_in_open_run = 0
@@ -135,9 +135,9 @@ cdef class HighMerges:
     ) except? 0xFFFFFFFF nogil:
         """Append the ids of the runs of n low tokens; returns the number of tokens in them.
 
-        There is a UNIT_BREAK between two units. Unless a text ends, the last run may go on after them, and a block
-        may still be filled: what is left of them waits for more. A block that is half full takes more than half of the
-        time of a full one.
+        There is a PRETOKEN_BREAK between two pretokens. Unless a text ends, the last run may go on after them, and a
+        block may still be filled: what is left of them waits for more. A block that is half full takes more than half
+        of the time of a full one.
         """
         cdef Block block
         cdef size_t position = 0, n_block, n_whole, n_written, start, end, i
@@ -210,7 +210,7 @@ cdef bint place_entries(HighMerges merges, const uint64_t[::1] entries) noexcept
         if word == N_PILOTS:
             return False
         for i in range(start, end):
-            word |= filter_bits(hash_pair(get_left(entries[i]), get_right(entries[i])))
+            word |= high_filter_bits(hash_pair(get_left(entries[i]), get_right(entries[i])))
         merges.table.buckets[bucket] = word
         start = end
     return True
@@ -224,14 +224,15 @@ cdef uint32_t choose_pilot(
     cdef uint32_t pilot, slot
     for pilot in range(N_PILOTS):
         for i in range(start, end):
-            slot = find_slot(&merges.table, get_left(entries[i]), get_right(entries[i]), pilot)
+            slot = find_high_slot(&merges.table, get_left(entries[i]), get_right(entries[i]), pilot)
             if merges.table.slots[slot] != FREE_SLOT:
                 break
             merges.table.slots[slot] = entries[i]
         else:
             return pilot
         for i in range(start, i):
-            merges.table.slots[find_slot(&merges.table, get_left(entries[i]), get_right(entries[i]), pilot)] = FREE_SLOT
+            slot = find_high_slot(&merges.table, get_left(entries[i]), get_right(entries[i]), pilot)
+            merges.table.slots[slot] = FREE_SLOT
     return N_PILOTS
 
 

@@ -18,7 +18,7 @@ vocabularies to tokens longer than a window. A window is merged as a row, or in 
 The heap takes some 36 bytes for each symbol. So a piece of more than a million of them that is given up is merged once
 more, in windows of at least a million.
 
-Requires ranks in order (`TokenTree.ordered`). Symbols that are not the bytes of the piece take four bytes each.
+Requires ranks in order (`TokenTree.is_ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """
 
 from bpe.base._ids cimport Ids, append_ids, reserve

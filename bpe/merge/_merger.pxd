@@ -10,12 +10,12 @@ cdef class Merger:
     """The tables for merging; immutable."""
 
     cdef readonly object merges   # a MergeList
-    cdef object symbols           # a SymbolTables, into which the alphabets point
+    cdef object symbols           # a SymbolTables, whose arrays the symbol tokens point to
     cdef MergeTable table
     cdef TokenTree tree
-    cdef SymbolTokens alphabet
-    cdef SymbolTokens inner_alphabet  # the alphabet of a part that is not the end of its word
-    cdef bytes prefix             # the prefix and the suffix that the alphabets point to
+    cdef SymbolTokens symbol_tokens
+    cdef SymbolTokens inner_symbol_tokens  # those of a part that is not the end of its word
+    cdef bytes prefix             # the prefix and the suffix that the symbol tokens point to
     cdef bytes suffix
     cdef bint ranks_fit_row
     cdef bint drops_after_merging  # symbols without a token separate the others, and are left out after merging
@@ -23,7 +23,7 @@ cdef class Merger:
     cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_inner, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil
     cdef int merge_between_unknown(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil

@@ -12,9 +12,8 @@ from bpe.base._types cimport NO_TOKEN, byte_t
 from bpe.merge._long_merge cimport merge_repeated, merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
-    MAX_ROW_SYMBOLS, Affix, Row, Scratch, Symbols, SymbolTokens, fill_row_from_bytes, fill_row_from_symbols,
-    merge_and_append_row,
-    merge_in_passes, merge_rows, merge_with_heap, write_symbols,
+    MAX_ROW_SYMBOLS, Affix, Row, Scratch, SymbolTokens, TokensBySymbol, fill_row_from_bytes, fill_row_from_symbols,
+    merge_and_append_row, merge_in_passes, merge_rows, merge_with_heap, write_symbols,
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t
@@ -29,13 +28,15 @@ cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
 
 
-cdef inline bint are_byte_tokens(const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
+cdef inline bint are_byte_tokens(
+    const SymbolTokens* symbol_tokens, const byte_t* piece, Py_ssize_t size
+) noexcept nogil:
     """Whether the symbols of a piece are the tokens of its bytes; many vocabularies have none for bytes like 0xFF."""
     cdef Py_ssize_t i
-    if alphabet.has_all_bytes or not alphabet.one_token_per_byte:
-        return alphabet.one_token_per_byte
+    if symbol_tokens.has_all_bytes or not symbol_tokens.one_token_per_byte:
+        return symbol_tokens.one_token_per_byte
     for i in range(size):
-        if alphabet.inner.tokens[piece[i]] == NO_TOKEN:
+        if symbol_tokens.inner.tokens[piece[i]] == NO_TOKEN:
             return False
     return True
 
@@ -50,38 +51,42 @@ cdef class Merger:
         check_symbols(merges, symbols)
         is_symbol = find_symbol_tokens(merges, symbols)
         self.merges, self.symbols = merges, symbols
-        self.alphabet.inner = Symbols(tokens=&inner[0], n=inner.shape[0])
-        self.alphabet.last = Symbols(tokens=&last[0], n=last.shape[0])
-        self.alphabet.first = Symbols(tokens=&first[0], n=first.shape[0])
-        self.alphabet.only = Symbols(tokens=&only[0], n=only.shape[0])
+        self.symbol_tokens.inner = TokensBySymbol(tokens=&inner[0], n=inner.shape[0])
+        self.symbol_tokens.last = TokensBySymbol(tokens=&last[0], n=last.shape[0])
+        self.symbol_tokens.first = TokensBySymbol(tokens=&first[0], n=first.shape[0])
+        self.symbol_tokens.only = TokensBySymbol(tokens=&only[0], n=only.shape[0])
         self.prefix, self.suffix = symbols.prefix, symbols.suffix
-        self.alphabet.prefix = Affix(data=self.prefix, size=len(self.prefix))
-        self.alphabet.suffix = Affix(data=self.suffix, size=len(self.suffix))
+        self.symbol_tokens.prefix = Affix(data=self.prefix, size=len(self.prefix))
+        self.symbol_tokens.suffix = Affix(data=self.suffix, size=len(self.suffix))
         if symbols.byte_ids is not None:
             byte_ids = symbols.byte_ids
-            self.alphabet.byte_ids = &byte_ids[0]
-        self.alphabet.mark_id, self.alphabet.unk_id = symbols.mark_id, symbols.unk_id
-        self.alphabet.fuse_unk, self.alphabet.is_char_model = symbols.fuse_unk, symbols.is_char_model
-        self.alphabet.drop_unknown = symbols.drop_unknown is True
+            self.symbol_tokens.byte_ids = &byte_ids[0]
+        self.symbol_tokens.mark_id, self.symbol_tokens.unk_id = symbols.mark_id, symbols.unk_id
+        self.symbol_tokens.fuse_unk, self.symbol_tokens.is_char_model = symbols.fuse_unk, symbols.is_char_model
+        self.symbol_tokens.drop_unknown = symbols.drop_unknown is True
         self.drops_after_merging = symbols.drop_unknown == AFTER_MERGING
-        self.inner_alphabet = self.alphabet
-        self.inner_alphabet.last, self.inner_alphabet.only = self.alphabet.inner, self.alphabet.first
-        self.inner_alphabet.mark_id = NO_TOKEN
-        self.inner_alphabet.suffix.size = 0
-        self.inner_alphabet.one_token_per_byte = not symbols.is_char_model and np.array_equal(first, symbols.inner_ids)
-        self.alphabet.one_token_per_byte = (
-            self.inner_alphabet.one_token_per_byte
+        self.inner_symbol_tokens = self.symbol_tokens
+        self.inner_symbol_tokens.last = self.symbol_tokens.inner
+        self.inner_symbol_tokens.only = self.symbol_tokens.first
+        self.inner_symbol_tokens.mark_id = NO_TOKEN
+        self.inner_symbol_tokens.suffix.size = 0
+        self.inner_symbol_tokens.one_token_per_byte = (
+            not symbols.is_char_model and np.array_equal(first, symbols.inner_ids)
+        )
+        self.symbol_tokens.one_token_per_byte = (
+            self.inner_symbol_tokens.one_token_per_byte
             and symbols.mark_id == NO_TOKEN
             and np.array_equal(symbols.inner_ids, symbols.last_ids)
         )
-        self.alphabet.has_all_bytes = self.inner_alphabet.has_all_bytes = not np.any(symbols.inner_ids == NO_TOKEN)
+        has_all_bytes = not np.any(symbols.inner_ids == NO_TOKEN)
+        self.symbol_tokens.has_all_bytes = self.inner_symbol_tokens.has_all_bytes = has_all_bytes
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
         if not symbols.is_char_model:
             self.table.index_bytes(inner)
         self.tree = TokenTree(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
         self.merges_unknown = has_merges_of_unknown(merges, symbols)
-        if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
-            self.tree.ordered = False                      # a token does not spell its text
+        if self.merges_unknown or self.prefix:             # merging can go on from symbols that are in no text, or
+            self.tree.is_ordered = False                   # a token does not spell its text
         all_bytes_known = symbols.byte_ids is not None and not np.any(symbols.byte_ids == NO_TOKEN)
         depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.byte_ids is not None
         self.can_split = not self.prefix and not self.merges_unknown and (all_bytes_known or not depends_on_neighbours)
@@ -89,7 +94,7 @@ cdef class Merger:
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
         """Whether a piece can be merged together with others."""
-        return size <= MAX_ROW_SYMBOLS and self.ranks_fit_row and are_byte_tokens(&self.alphabet, piece, size)
+        return size <= MAX_ROW_SYMBOLS and self.ranks_fit_row and are_byte_tokens(&self.symbol_tokens, piece, size)
 
     cdef void merge_together(
         self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
@@ -97,23 +102,23 @@ cdef class Merger:
         """Merge n <= MAX_ROWS pieces that fit rows."""
         cdef size_t i
         for i in range(n):
-            fill_row_from_bytes(&rows[i], &self.table.merges, self.alphabet.inner.tokens, pieces[i], sizes[i])
+            fill_row_from_bytes(&rows[i], &self.table.merges, self.symbol_tokens.inner.tokens, pieces[i], sizes[i])
         merge_rows(&self.table.merges, rows, n)
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_inner, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        """Append the ids of a piece, which is not empty; `is_earlier_part` if it is not the end of its word.
+        """Append the ids of a piece, which is not empty; `is_inner` if it is not the end of its word.
 
         `unknown` becomes True if it has a symbol without an id.
         """
-        cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
+        cdef const SymbolTokens* symbol_tokens = &self.inner_symbol_tokens if is_inner else &self.symbol_tokens
         cdef Py_ssize_t n = size, unknown_offset = -1
         cdef const byte_t* text = piece
         cdef Row row
-        if not (self.ranks_fit_row and are_byte_tokens(alphabet, piece, size)):
+        if not (self.ranks_fit_row and are_byte_tokens(symbol_tokens, piece, size)):
             text = NULL
-            n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
+            n = write_symbols(symbol_tokens, piece, size, scratch, &unknown_offset)
             if self.drops_after_merging and unknown_offset >= 0:
                 return self.merge_between_unknown(n, scratch, out)
             unknown[0] |= unknown_offset >= 0
@@ -121,20 +126,20 @@ cdef class Merger:
                 return 0
         if n <= MAX_ROW_SYMBOLS and self.ranks_fit_row:
             if text != NULL:
-                fill_row_from_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
+                fill_row_from_bytes(&row, &self.table.merges, symbol_tokens.inner.tokens, text, n)
             else:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return merge_and_append_row(&self.table.merges, &row, out)
-        if text != NULL and self.tree.ordered and memcmp(text, text + 1, n - 1) == 0:
-            if merge_repeated(&self.table.merges, alphabet.inner.tokens[text[0]], n, out):
+        if text != NULL and self.tree.is_ordered and memcmp(text, text + 1, n - 1) == 0:
+            if merge_repeated(&self.table.merges, symbol_tokens.inner.tokens[text[0]], n, out):
                 return 0
-        if self.ranks_fit_row and self.tree.ordered and merge_windows(
-            &self.table.merges, self.tree, text, alphabet.inner.tokens, n, scratch, out
+        if self.ranks_fit_row and self.tree.is_ordered and merge_windows(
+            &self.table.merges, self.tree, text, symbol_tokens.inner.tokens, n, scratch, out
         ):
             return 0
         if text != NULL:
-            n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
-        if self.ranks_fit_row and self.tree.ordered:
+            n = write_symbols(symbol_tokens, piece, size, scratch, &unknown_offset)
+        if self.ranks_fit_row and self.tree.is_ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)
 

@@ -24,7 +24,7 @@ cdef enum:
     MAX_ROW_SYMBOLS = 64      # symbols of a row, at most
     IDS_PER_STEP = 4          # an entry of the heap takes as long as writing some four ids does elsewhere
 
-cdef struct Symbols:          # the tokens of single symbols at a position of a word
+cdef struct TokensBySymbol:   # the tokens of single symbols at a position of a word
     const uint32_t* tokens    # by byte or code point; NO_TOKEN for none
     size_t n
 
@@ -33,10 +33,10 @@ cdef struct Affix:            # bytes that a symbol has in the vocabulary and no
     Py_ssize_t size
 
 cdef struct SymbolTokens:     # the tokens of single symbols
-    Symbols inner             # before the last position of a piece
-    Symbols last
-    Symbols first             # at the first position of a word: `inner`, or symbols without the prefix
-    Symbols only              # of a word of one symbol: `last`, or the same
+    TokensBySymbol inner      # before the last position of a piece
+    TokensBySymbol last
+    TokensBySymbol first      # at the first position of a word: `inner`, or symbols without the prefix
+    TokensBySymbol only       # of a word of one symbol: `last`, or the same
     Affix prefix              # of all symbols but a word's first
     Affix suffix              # of a word's last symbol
     token_t mark_id           # the end-of-word mark if it is a symbol of its own, else NO_TOKEN
@@ -64,16 +64,16 @@ cdef struct Scratch:          # memory to merge in, which its owner frees
     size_t window_capacity
     Watch watch
 
-cdef struct DropoutState:     # the state of BPE-dropout (`_dropout.pyx`); the caller frees `skipped`
+cdef struct DropoutState:     # the state of BPE-dropout (`_dropout.pyx`); the caller frees `dropped`
     uint64_t drop_threshold   # the probability with which a merge is left out, times 2**53
     uint64_t state            # the state of the random numbers
-    Queue skipped             # the merges left out since the last one was made
+    Queue dropped             # the merges left out since the last one was made
 
 
 cdef void free_scratch(Scratch* scratch) noexcept nogil
 
 cdef Py_ssize_t write_symbols(
-    const SymbolTokens* alphabet,
+    const SymbolTokens* symbol_tokens,
     const byte_t* piece,
     Py_ssize_t size,
     Scratch* scratch,         # OUT: the symbols

@@ -37,7 +37,7 @@ cdef void free_scratch(Scratch* scratch) noexcept nogil:
 
 
 cdef Py_ssize_t write_symbols(
-    const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Py_ssize_t* unknown
+    const SymbolTokens* symbol_tokens, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Py_ssize_t* unknown
 ) except -1 nogil:
     """Write the symbols of a piece; their number.
 
@@ -50,81 +50,83 @@ cdef Py_ssize_t write_symbols(
     cdef token_t token
     cdef token_t* symbols
     cdef bint pending = False                              # an unknown token is not written yet
-    if alphabet.byte_ids != NULL:
-        capacity += size * alphabet.prefix.size + alphabet.suffix.size
+    if symbol_tokens.byte_ids != NULL:
+        capacity += size * symbol_tokens.prefix.size + symbol_tokens.suffix.size
     symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, capacity, sizeof(token_t))
     scratch.symbols = symbols
     while pos < size:
         start = pos
-        if alphabet.is_char_model:
+        if symbol_tokens.is_char_model:
             code = decode_char(piece, pos, size, &length)
         else:
             code = piece[pos]
         pos += length
-        token = find_symbol_token(alphabet, code, start == 0, pos >= size)
+        token = find_symbol_token(symbol_tokens, code, start == 0, pos >= size)
         if token == NO_TOKEN:
-            if alphabet.byte_ids != NULL:
-                if append_symbol_bytes(alphabet, piece, start, min(pos, size), size, symbols, &n):
+            if symbol_tokens.byte_ids != NULL:
+                if append_symbol_bytes(symbol_tokens, piece, start, min(pos, size), size, symbols, &n):
                     continue
-            if alphabet.unk_id != NO_TOKEN:
-                if pending and not alphabet.fuse_unk:
-                    symbols[n] = alphabet.unk_id
+            if symbol_tokens.unk_id != NO_TOKEN:
+                if pending and not symbol_tokens.fuse_unk:
+                    symbols[n] = symbol_tokens.unk_id
                     n += 1
                 pending = True
                 continue
-            if alphabet.drop_unknown:
+            if symbol_tokens.drop_unknown:
                 continue
             if unknown[0] < 0:
                 unknown[0] = start
         if pending:
-            symbols[n] = alphabet.unk_id
+            symbols[n] = symbol_tokens.unk_id
             n += 1
             pending = False
         symbols[n] = token
         n += 1
     if pending:
-        symbols[n] = alphabet.unk_id
+        symbols[n] = symbol_tokens.unk_id
         n += 1
-    if alphabet.mark_id != NO_TOKEN:
-        symbols[n] = alphabet.mark_id
+    if symbol_tokens.mark_id != NO_TOKEN:
+        symbols[n] = symbol_tokens.mark_id
         n += 1
     return n
 
 
 cdef inline token_t find_symbol_token(
-    const SymbolTokens* alphabet, uint32_t code, bint first, bint last
+    const SymbolTokens* symbol_tokens, uint32_t code, bint first, bint last
 ) noexcept nogil:
     """Find the token of a byte or code point at a position of a word, or NO_TOKEN."""
-    cdef const Symbols* symbols = &alphabet.inner
+    cdef const TokensBySymbol* symbols = &symbol_tokens.inner
     if last:
-        symbols = &alphabet.only if first else &alphabet.last
+        symbols = &symbol_tokens.only if first else &symbol_tokens.last
     elif first:
-        symbols = &alphabet.first
+        symbols = &symbol_tokens.first
     return symbols.tokens[code] if code < symbols.n else NO_TOKEN
 
 
 cdef bint append_symbol_bytes(
-    const SymbolTokens* alphabet, const byte_t* piece, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
+    const SymbolTokens* symbol_tokens, const byte_t* piece, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
     token_t* symbols, Py_ssize_t* n,
 ) noexcept nogil:
     """Append the tokens of the bytes of a symbol, of its prefix and its suffix; False, and nothing, if one has none."""
     cdef Py_ssize_t written = n[0]
-    if start > 0 and not append_byte_tokens(alphabet, alphabet.prefix.data, alphabet.prefix.size, symbols, &written):
+    cdef const Affix* prefix = &symbol_tokens.prefix
+    cdef const Affix* suffix = &symbol_tokens.suffix
+    if start > 0 and not append_byte_tokens(symbol_tokens, prefix.data, prefix.size, symbols, &written):
         return False
-    if not append_byte_tokens(alphabet, piece + start, end - start, symbols, &written):
+    if not append_byte_tokens(symbol_tokens, piece + start, end - start, symbols, &written):
         return False
-    if end == size and not append_byte_tokens(alphabet, alphabet.suffix.data, alphabet.suffix.size, symbols, &written):
+    if end == size and not append_byte_tokens(symbol_tokens, suffix.data, suffix.size, symbols, &written):
         return False
     n[0] = written
     return True
 
 
 cdef inline bint append_byte_tokens(
-    const SymbolTokens* alphabet, const byte_t* data, Py_ssize_t size, token_t* symbols, Py_ssize_t* n
+    const SymbolTokens* symbol_tokens, const byte_t* data, Py_ssize_t size, token_t* symbols, Py_ssize_t* n
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(size):
-        symbols[n[0]] = alphabet.byte_ids[data[i]]
+        symbols[n[0]] = symbol_tokens.byte_ids[data[i]]
         if symbols[n[0]] == NO_TOKEN:
             return False
         n[0] += 1
@@ -230,22 +232,22 @@ cdef int merge_with_heap(
         poll_if_due(&scratch.watch, out.n)
         if is_current(scratch, entry) and (dropout == NULL or not is_dropped(dropout, entry)):
             merge_with_next(merges, scratch, <uint32_t>entry, n)
-            while dropout != NULL and dropout.skipped.n > 0:
-                dropout.skipped.n -= 1
-                push(&scratch.queue, dropout.skipped.entries[dropout.skipped.n])
+            while dropout != NULL and dropout.dropped.n > 0:
+                dropout.dropped.n -= 1
+                push(&scratch.queue, dropout.dropped.entries[dropout.dropped.n])
     return append_links(scratch, n, out)
 
 
 cdef bint is_dropped(DropoutState* dropout, uint64_t entry) except -1 nogil:
     """Whether to leave out a merge until the next one is made. An entry can be in the queue twice, at equal ranks."""
-    cdef Queue* skipped = &dropout.skipped
-    if skipped.n and skipped.entries[skipped.n - 1] == entry:
+    cdef Queue* dropped = &dropout.dropped
+    if dropped.n and dropped.entries[dropped.n - 1] == entry:
         return True
     if next_random(&dropout.state) >> 11 >= dropout.drop_threshold:
         return False
-    skipped.entries = <uint64_t*>grow_array(skipped.entries, &skipped.capacity, skipped.n + 1, sizeof(uint64_t))
-    skipped.entries[skipped.n] = entry
-    skipped.n += 1
+    dropped.entries = <uint64_t*>grow_array(dropped.entries, &dropped.capacity, dropped.n + 1, sizeof(uint64_t))
+    dropped.entries[dropped.n] = entry
+    dropped.n += 1
     return True
 
 

@@ -51,7 +51,7 @@ cdef class EventMerger(Merger):
         """
         cdef const int32_t[::1] parts = events.parts
         cdef const int64_t[::1] offsets = events.offsets
-        self.tree.ordered = False                          # nothing is known of what a token's own bytes become
+        self.tree.is_ordered = False                       # nothing is known of what a token's own bytes become
         check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)
         table, first = build_event_table(merges, events)
@@ -123,11 +123,11 @@ cdef class EventMerger(Merger):
         return False
 
     cdef int merge(
-        self, const byte_t* piece, Py_ssize_t size, bint is_earlier_part, Scratch* scratch, Ids* out, bint* unknown
+        self, const byte_t* piece, Py_ssize_t size, bint is_inner, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
-        cdef const SymbolTokens* alphabet = &self.inner_alphabet if is_earlier_part else &self.alphabet
+        cdef const SymbolTokens* symbol_tokens = &self.inner_symbol_tokens if is_inner else &self.symbol_tokens
         cdef Py_ssize_t unknown_offset = -1, position
-        cdef Py_ssize_t n = write_symbols(alphabet, piece, size, scratch, &unknown_offset)
+        cdef Py_ssize_t n = write_symbols(symbol_tokens, piece, size, scratch, &unknown_offset)
         cdef uint64_t entry
         cdef token_t* begins
         cdef token_t* ends

@@ -14,9 +14,9 @@ cdef class TokenTree:
     """The parts of all tokens."""
 
     cdef TokenParts* parts
-    cdef byte_t* reachable    # whether merging a token's own symbols gives the token
+    cdef byte_t* merges_to_itself  # whether merging a token's own symbols gives the token
     cdef size_t limit         # the length of the arrays: the largest id + 1
-    cdef readonly bint ordered
+    cdef readonly bint is_ordered
 
 
 cdef bint is_valid_pair(

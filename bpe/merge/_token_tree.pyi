@@ -6,5 +6,5 @@ from bpe.merge._merge_table import MergeTable
 from bpe.merge.tables import MergeList
 
 class TokenTree:
-    ordered: bool
+    is_ordered: bool
     def __new__(cls, table: MergeTable, symbols: NDArray[np.uint32], merges: MergeList) -> Self: ...

@@ -19,66 +19,69 @@ cdef enum:
 cdef class TokenTree:
 
     def __cinit__(self, MergeTable table not None, const uint32_t[::1] symbols, merges):
-        """Find the parts of each token, and which tokens are reachable.
+        """Find the parts of each token, and which tokens merge to themselves.
 
         Args:
             table: a table of the merges.
             symbols: the tokens of single symbols.
-            merges: a `MergeList`; with `unreachable` None, these tokens are found here.
+            merges: a `MergeList`; with `unmerged` None, these tokens are found here.
 
-        `ordered` is whether merges have different ranks and results, and each ranks worse than those that made its
+        `is_ordered` is whether merges have different ranks and results, and each ranks worse than those that made its
         parts; if not, nothing is known of tokens.
 
         """
         cdef const int[:, ::1] pairs = merges.pairs
-        cdef const int[::1] results = merges.results, ranks = merges.ranks, unreachable
+        cdef const int[::1] results = merges.results, ranks = merges.ranks, unmerged
         cdef Py_ssize_t n = pairs.shape[0], i
         cdef token_t left_token, right_token, result
-        cdef bint has_unreachable = merges.unreachable is not None
+        cdef bint has_unmerged = merges.unmerged is not None, is_known
         self.limit = merges.limit
         self.parts = <TokenParts*>check_allocated(
             calloc(self.limit + 1, sizeof(TokenParts)), self.limit, b"tokens and their parts"
         )
-        self.reachable = <byte_t*>check_allocated(calloc(self.limit + 1, 1), self.limit, b"tokens and their parts")
+        self.merges_to_itself = <byte_t*>check_allocated(
+            calloc(self.limit + 1, 1), self.limit, b"tokens and their parts"
+        )
         with nogil:
             for i in range(symbols.shape[0]):
-                self.reachable[symbols[i]] = 1
+                self.merges_to_itself[symbols[i]] = 1
                 self.parts[symbols[i]].size = 1
-            self.ordered = True
+            self.is_ordered = True
             for i in range(n):
-                if not self.ordered:
+                if not self.is_ordered:
                     break
                 left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
-                if self.parts[result].rank_plus_one or self.reachable[result] or (i and ranks[i] <= ranks[i - 1]):
-                    self.ordered = False                   # two merges make it, or it is a symbol too; or ranks tie
+                is_known = self.parts[result].rank_plus_one != 0 or self.merges_to_itself[result]
+                if is_known or (i and ranks[i] <= ranks[i - 1]):
+                    self.is_ordered = False                # two merges make it, or it is a symbol too; or ranks tie
                 self.parts[result] = TokenParts(
                     left=left_token, right=right_token, rank_plus_one=<uint32_t>ranks[i] + 1, size=0
                 )
             for i in range(n):
-                if not self.ordered:
+                if not self.is_ordered:
                     break
                 left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
                 if self.parts[result].rank_plus_one <= max(
                     self.parts[left_token].rank_plus_one, self.parts[right_token].rank_plus_one
                 ):
-                    self.ordered = False
+                    self.is_ordered = False
                 if <uint64_t>self.parts[left_token].size + self.parts[right_token].size > MAX_SIZE:
-                    self.ordered = False
+                    self.is_ordered = False
                     break
                 self.parts[result].size = self.parts[left_token].size + self.parts[right_token].size
-                self.reachable[result] = has_unreachable or (
-                    self.reachable[left_token] and self.reachable[right_token]
+                self.merges_to_itself[result] = has_unmerged or (
+                    self.merges_to_itself[left_token] and self.merges_to_itself[right_token]
                     and is_valid_pair(&table.merges, self.parts, left_token, right_token, <uint64_t>ranks[i])
                 )
-        if has_unreachable and self.ordered:
-            unreachable = merges.unreachable
-            for i in range(unreachable.shape[0]):
-                if <size_t>unreachable[i] < self.limit:
-                    self.reachable[unreachable[i]] = 0
+        if has_unmerged and self.is_ordered:
+            unmerged = merges.unmerged
+            for i in range(unmerged.shape[0]):
+                if <size_t>unmerged[i] < self.limit:
+                    self.merges_to_itself[unmerged[i]] = 0
 
     def __dealloc__(self):
         free(self.parts)
-        free(self.reachable)
+        free(self.merges_to_itself)
 
 
 cdef bint is_valid_pair(

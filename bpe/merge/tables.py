@@ -26,7 +26,7 @@ class MergeList:
         results: int32, shape (n,): the token that each makes.
         ranks: int32, shape (n,): rising; merges of equal rank have one result.
         limit: the largest id + 1.
-        unreachable: int32: tokens that merging their own bytes does not give; None if unknown.
+        unmerged: int32: tokens that merging their own bytes does not give; None if unknown.
 
     """
 
@@ -34,7 +34,7 @@ class MergeList:
     results: NDArray[np.int32]
     ranks: NDArray[np.int32]
     limit: int
-    unreachable: NDArray[np.int32] | None = None
+    unmerged: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ passes through them:
 - `_char_masks.pyx` (`_char_masks.h`, `_letters.h`) converts bytes to bit masks of character classes;
 - `_boundaries.pxd` the rules of each pattern as arithmetic on 64-bit masks;
 - `_char_scanner.pyx` the same rules one character at a time, where the masks cannot decide;
-- `_piece_scanner.pyx` (`_byte_cuts.h`) text of superword vocabularies, with the units that
-  `merge/superwords.py` knows; `_word_scanner.pyx` the words of superword pretokenizers;
+- `_piece_scanner.pyx` (`_byte_cuts.h`) text of superword vocabularies, with the long pretokens that
+  `merge/two_stages.py` knows; `_word_scanner.pyx` the words of superword pretokenizers;
 - `_safe_points.pyx` finds positions where a text can be split without changing a pretoken, for threads and streams.
 
 Invariants: a scanner finds exactly the matches of its expression, also in invalid UTF-8; a block starts at a known

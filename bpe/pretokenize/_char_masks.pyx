@@ -6,7 +6,7 @@ remaining characters of several bytes are looked up one by one.
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
-from bpe.text._unicode cimport LETTER, LOWER, NEW, NUMBER, SPACE, UPPER, class_of_code, decode_char, later_class
+from bpe.text._unicode cimport LETTER, LOWER, NEW, NUMBER, SPACE, UPPER, get_class_of_code, decode_char, get_later_class
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -135,14 +135,14 @@ cdef void classify_others(Cursor* cursor, Py_ssize_t block) noexcept nogil:
         bit = bpe_ctz(lead)
         lead &= lead - 1
         code = decode_char(cursor.text, at + bit, cursor.end, &length)
-        bits = class_of_code(code)
-        if code == 0x345 and cursor.rules & CLASSES:       # see `clip_class_at`
+        bits = get_class_of_code(code)
+        if code == 0x345 and cursor.rules & CLASSES:       # see `get_clip_class_at`
             bits = SPACE
         if bits == NEW:
             if cursor.rules & CLASSES:
-                bits = later_class(code, True)
+                bits = get_later_class(code, True)
             elif cursor.rules & (LINES | SINGLE_DIGITS) == SINGLE_DIGITS:
-                bits = later_class(code, False)
+                bits = get_later_class(code, False)
         if length > 1:
             if cursor.rules & CASED and bits & (UPPER | LOWER) and follows_letter(cursor, block, bit):
                 bits |= LETTER                             # a mark: see `find_marks_in_words`

@@ -11,7 +11,8 @@ from bpe.pretokenize._patterns cimport (
     is_metaspace,
 )
 from bpe.text._unicode cimport (
-    LETTER, LOWER, NEW, NEWLINE, NUMBER, SIGN, SPACE, UPPER, class_at, class_of_code, decode_char, later_class,
+    LETTER, LOWER, NEW, NEWLINE, NUMBER, SIGN, SPACE, UPPER, decode_char, get_class_at, get_class_of_code,
+    get_later_class,
 )
 from libc.stdint cimport uint32_t
 from libc.string cimport memchr
@@ -29,7 +30,7 @@ cdef Py_ssize_t skip_white_space(
     cdef Py_ssize_t position = pos, length = 0, last = pos, after_newline = pos
     cdef int bits
     while position < end:
-        bits = class_at(text, position, end, &length)
+        bits = get_class_at(text, position, end, &length)
         if not bits & SPACE:
             break
         last = position
@@ -82,7 +83,7 @@ cdef Py_ssize_t find_gpt2_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
             return position
     if text[pos] == c" " and pos + 1 < end:
         position = pos + 1                  # ` ?`: the space goes with what follows, unless that is white space
-    bits = class_at(text, position, end, &length)
+    bits = get_class_at(text, position, end, &length)
     if bits & LETTER:
         return skip_run(text, position + length, end, LETTER)
     if bits & NUMBER:
@@ -92,30 +93,30 @@ cdef Py_ssize_t find_gpt2_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
     return skip_others(text, position + length, end)
 
 
-cdef inline int starcoder_class_at(
+cdef inline int get_starcoder_class_at(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
 ) noexcept nogil:
     """Return the class of a character; `tokenizers` counts some characters as digits that are no numbers elsewhere."""
     cdef Py_ssize_t _length
-    cdef int bits = class_at(text, pos, end, length)
-    return later_class(decode_char(text, pos, end, &_length), False) if bits == NEW else bits
+    cdef int bits = get_class_at(text, pos, end, length)
+    return get_later_class(decode_char(text, pos, end, &_length), False) if bits == NEW else bits
 
 
 cdef Py_ssize_t find_starcoder_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of a pretoken: each number is one, and the text between numbers is split as by gpt2."""
     cdef Py_ssize_t length, position = pos, gpt2_end
-    cdef int bits = starcoder_class_at(text, pos, end, &length)
+    cdef int bits = get_starcoder_class_at(text, pos, end, &length)
     if bits & NUMBER:
         return pos + length
-    if text[pos] == c" " and starcoder_class_at(text, pos + 1, end, &length) & NUMBER:
+    if text[pos] == c" " and get_starcoder_class_at(text, pos + 1, end, &length) & NUMBER:
         return pos + 1
     if bits & SPACE:
         position = skip_run(text, pos, end, SPACE)
-        if starcoder_class_at(text, position, end, &length) & NUMBER:
+        if get_starcoder_class_at(text, position, end, &length) & NUMBER:
             return position
     gpt2_end = find_gpt2_end(text, pos, end)
     position = pos
-    while position < gpt2_end and not starcoder_class_at(text, position, end, &length) & NUMBER:
+    while position < gpt2_end and not get_starcoder_class_at(text, position, end, &length) & NUMBER:
         position += length                                 # stop at numbers that gpt2 counts as other characters
     return position
 
@@ -129,12 +130,12 @@ cdef inline Py_ssize_t find_end_with_lines(
         position = match_contraction(text, pos, end, True)
         if position > pos:
             return position
-    bits = class_at(text, pos, end, &length)
+    bits = get_class_at(text, pos, end, &length)
     if bits & LETTER:
         return skip_run(text, pos + length, end, LETTER)
     if bits & NUMBER:
         return skip_numbers(text, pos, end, max_digits)
-    next_bits = class_at(text, pos + length, end, &next_length)
+    next_bits = get_class_at(text, pos + length, end, &next_length)
     if not bits & NEWLINE and next_bits & LETTER:
         return skip_run(text, pos + length + next_length, end, LETTER)
     if text[pos] == c" " and next_length and not next_bits & (NUMBER | SPACE):
@@ -167,12 +168,12 @@ cdef inline Py_ssize_t find_cased_word_end(const byte_t* text, Py_ssize_t pos, P
     three letters, but `L+` needs one; the last letter of class L that `U*` can give back is "ア", so the match is "ア".
     """
     cdef Py_ssize_t length, position = pos, after_last_lower = pos
-    cdef int bits = class_at(text, position, end, &length)
+    cdef int bits = get_class_at(text, position, end, &length)
     while bits & UPPER:
         position += length
         if bits & LOWER:
             after_last_lower = position
-        bits = class_at(text, position, end, &length)
+        bits = get_class_at(text, position, end, &length)
     if bits & LOWER:
         return skip_run(text, position + length, end, LOWER)
     return after_last_lower
@@ -182,7 +183,7 @@ cdef inline Py_ssize_t find_cased_end(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_digits, bint contractions
 ) noexcept nogil:
     cdef Py_ssize_t length, next_length, start, position
-    cdef int bits = class_at(text, pos, end, &length), next_bits
+    cdef int bits = get_class_at(text, pos, end, &length), next_bits
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # after the optional first character
     position = find_cased_word_end(text, start, end)
     if position > start:
@@ -196,7 +197,7 @@ cdef inline Py_ssize_t find_cased_end(
         return match_contraction(text, position, end, True) if contractions else position
     if bits & NUMBER:
         return skip_numbers(text, pos, end, max_digits)
-    next_bits = class_at(text, pos + length, end, &next_length)
+    next_bits = get_class_at(text, pos + length, end, &next_length)
     if text[pos] == c" " and next_length and not next_bits & (LETTER | NUMBER | SPACE):
         position = skip_others(text, pos + 1, end)
     elif bits & SPACE:
@@ -225,7 +226,7 @@ cdef inline bint is_ascii_letter(byte_t byte) noexcept nogil:
     return <byte_t>((byte | 0x20) - c"a") < 26
 
 
-cdef inline int deepseek_class_at(
+cdef inline int get_deepseek_class_at(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint east, Py_ssize_t* length
 ) noexcept nogil:
     """Return the class of a character of DeepSeek's current segment; 0 and length 0 at its end.
@@ -241,10 +242,10 @@ cdef inline int deepseek_class_at(
         return 0
     if text[pos] < 0x80:
         length[0] = 1
-        bits = class_of_code(text[pos])
+        bits = get_class_of_code(text[pos])
     else:
         code = decode_char(text, pos, end, length)
-        bits = class_of_code(code)
+        bits = get_class_of_code(code)
         eastern = 0x3040 <= code <= 0x30FF or 0x4E00 <= code <= 0x9FA5
     if bits & NUMBER or eastern != east:
         length[0] = 0
@@ -262,11 +263,11 @@ cdef Py_ssize_t find_deepseek_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t
             position += 1
         if position == end or text[position] < 0x80:
             return position
-    bits = class_at(text, pos, end, &length)
+    bits = get_class_at(text, pos, end, &length)
     if bits & NUMBER:
         return skip_numbers(text, pos, end, 3)
-    east = deepseek_class_at(text, pos, end, True, &next_length) != 0 or next_length > 0
-    next_bits = deepseek_class_at(text, pos + length, end, east, &next_length)
+    east = get_deepseek_class_at(text, pos, end, True, &next_length) != 0 or next_length > 0
+    next_bits = get_deepseek_class_at(text, pos + length, end, east, &next_length)
     position = pos + length
     if text[pos] < 0x80 and bits & SIGN and next_length and text[position] < 0x80 and is_ascii_letter(text[position]):
         while position < end and text[position] < 0x80 and is_ascii_letter(text[position]):
@@ -274,28 +275,28 @@ cdef Py_ssize_t find_deepseek_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t
         return position
     if bits & (UPPER | LOWER) or (not bits & (NEWLINE | SIGN) and next_bits & (UPPER | LOWER)):
         while True:
-            bits = deepseek_class_at(text, position, end, east, &length)
+            bits = get_deepseek_class_at(text, position, end, east, &length)
             if not bits & (UPPER | LOWER):
                 return position
             position += length
     if bits & SIGN or (text[pos] == c" " and next_bits & SIGN):
-        bits = deepseek_class_at(text, position, end, east, &length)
+        bits = get_deepseek_class_at(text, position, end, east, &length)
         while bits & SIGN:
             position += length
-            bits = deepseek_class_at(text, position, end, east, &length)
+            bits = get_deepseek_class_at(text, position, end, east, &length)
         while bits & NEWLINE:
             position += length
-            bits = deepseek_class_at(text, position, end, east, &length)
+            bits = get_deepseek_class_at(text, position, end, east, &length)
         return position
     if bits & SPACE:
         position = last = after_newline = pos
-        bits = deepseek_class_at(text, position, end, east, &length)
+        bits = get_deepseek_class_at(text, position, end, east, &length)
         while bits & SPACE:
             last = position
             position += length
             if bits & NEWLINE:
                 after_newline = position
-            bits = deepseek_class_at(text, position, end, east, &length)
+            bits = get_deepseek_class_at(text, position, end, east, &length)
         if after_newline > pos:
             return after_newline
         return position if length == 0 or last == pos else last
@@ -303,7 +304,7 @@ cdef Py_ssize_t find_deepseek_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t
     while next_length and not next_bits & (UPPER | LOWER | SIGN | SPACE):
         last = position
         position += next_length
-        next_bits = deepseek_class_at(text, position, end, east, &next_length)
+        next_bits = get_deepseek_class_at(text, position, end, east, &next_length)
     return last if next_bits & (UPPER | LOWER) else position
 
 
@@ -344,23 +345,23 @@ cdef inline Py_ssize_t match_clip_special(const byte_t* text, Py_ssize_t pos, Py
     return pos
 
 
-cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
+cdef int get_clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
     """Return the class of a character in CLIP's later Unicode version, except that U+0345 counts as white space.
 
     Under `(?i)`, which CLIP's pattern has, this mark matches neither `\\p{L}` nor `[^\\s\\p{L}\\p{N}]` in the `regex`
     package, because its capital is a letter. So it belongs to no pretoken.
     """
     cdef Py_ssize_t _length
-    cdef int bits = class_at(text, pos, end, length)
+    cdef int bits = get_class_at(text, pos, end, length)
     if length[0] == 2 and text[pos] == 0xCD and text[pos + 1] == 0x85:
         return SPACE
-    return later_class(decode_char(text, pos, end, &_length), True) if bits == NEW else bits
+    return get_later_class(decode_char(text, pos, end, &_length), True) if bits == NEW else bits
 
 
 cdef Py_ssize_t skip_clip_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of the white space at `pos`."""
     cdef Py_ssize_t length
-    while clip_class_at(text, pos, end, &length) & SPACE:
+    while get_clip_class_at(text, pos, end, &length) & SPACE:
         pos += length
     return pos
 
@@ -374,16 +375,16 @@ cdef Py_ssize_t find_clip_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
         position = match_clip_special(text, pos, end)
     if position > pos:
         return position
-    bits = clip_class_at(text, pos, end, &length)
+    bits = get_clip_class_at(text, pos, end, &length)
     if bits & LETTER:
-        while clip_class_at(text, pos, end, &length) & LETTER:
+        while get_clip_class_at(text, pos, end, &length) & LETTER:
             pos += length
         return pos
     if bits & NUMBER:
         return pos + length
     while length and not bits & (LETTER | NUMBER | SPACE):
         pos += length
-        bits = clip_class_at(text, pos, end, &length)
+        bits = get_clip_class_at(text, pos, end, &length)
     return pos
 
 
@@ -394,7 +395,7 @@ cdef Py_ssize_t skip_white_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
 
 cdef Py_ssize_t find_whitespace_end(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t length
-    while pos < end and not class_at(text, pos, end, &length) & SPACE:
+    while pos < end and not get_class_at(text, pos, end, &length) & SPACE:
         pos += length
     return pos
 

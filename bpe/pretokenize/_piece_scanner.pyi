@@ -9,11 +9,11 @@ class PieceRules:
         cls,
         group: NDArray[np.uint8],
         after: NDArray[np.uint8],
-        unit: int = ...,
+        divider: int = ...,
         classes: NDArray[np.uint8] | None = None,
         never_joins_digits: bool = False,
     ) -> Self: ...
 
-def find_unit_spans(
+def find_pretoken_spans(
     rules: PieceRules, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...

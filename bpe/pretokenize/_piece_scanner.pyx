@@ -1,12 +1,12 @@
-"""Scanning text for pieces that some merges never cross, and for units, which no merge crosses.
+"""Scanning text for pieces, which some merges never cross, and for long pretokens, which no merge crosses.
 
-A superword vocabulary has pretokens of whole lines or nearly so: *units*. Its merges of the first stage join fewer
+A superword vocabulary has long pretokens: whole lines or nearly so. Its merges of the first stage join fewer
 bytes, for instance no letter with a space after it, and text is cut where these merges join nothing (`_byte_cuts.h`).
 The *pieces* are about words, and repeat as words do.
 
-Units are those of SuperBPE's patterns (`patterns.py`): numbers in groups of three digits from the right, or numbers of
-three characters, runs of signs, and runs of spaces; and the text between these. A table that is made with the patterns'
-own library gives the class of each character. Cost: linear.
+The pretokens are those of SuperBPE's patterns (`patterns.py`): numbers in groups of three digits from the right, or
+numbers of three characters, runs of signs, and runs of spaces; and the text between these. A table that is
+made with the patterns' own library gives the class of each character. Cost: linear.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ cdef extern from "bpe/pretokenize/_byte_cuts.h" nogil:
     bint bpe_is_cut(const ByteCuts* cuts, byte_t before, byte_t next)
     void bpe_use_level_cuts(int level) noexcept
 
-cdef enum Unit:               # what divides a text, beside UNDIVIDED
+cdef enum Divider:            # what divides a text, beside UNDIVIDED
     NUMBERS = 1               # groups of three digits from the right
     SIGNS = 2                 # numbers of up to three characters, two or more signs, spaces
 
@@ -45,28 +45,28 @@ follow_vector_level(bpe_use_level_cuts)
 cdef class PieceRules:
 
     def __cinit__(
-        self, const byte_t[::1] group, const byte_t[::1] after, int unit=UNDIVIDED, classes=None,
+        self, const byte_t[::1] group, const byte_t[::1] after, int divider=UNDIVIDED, classes=None,
         bint never_joins_digits=False,
     ):
         """Cut between the bytes a and b where `group[a] & after[b]` is not 0: two arrays of 256.
 
-        `classes` has the class of each code point below CLASSES unless the text is undivided. With
+        `classes` has the class of each code point below N_CLASSES unless the text is undivided. With
         `never_joins_digits`, no merge joins an ASCII digit and a character that is no number.
         """
         cdef Py_ssize_t i
         if group.shape[0] != 256 or after.shape[0] != 256:
             raise ValueError(f"there are rules for {group.shape[0]} and {after.shape[0]} bytes; there must be 256")
-        if not UNDIVIDED <= unit <= SIGNS:
-            raise ValueError(f"unit is {unit}; it must be from 0 to 2")
+        if not UNDIVIDED <= divider <= SIGNS:
+            raise ValueError(f"divider is {divider}; it must be from 0 to 2")
         for i in range(256):
             self.cuts.group[i], self.cuts.after[i] = group[i], after[i]
-        self.units.unit, self.units.never_joins_digits = unit, never_joins_digits
-        if unit == UNDIVIDED:
+        self.pretoken_rules.divider, self.pretoken_rules.never_joins_digits = divider, never_joins_digits
+        if divider == UNDIVIDED:
             return
         self.classes = classes
         if self.classes.shape[0] != N_CLASSES:
             raise ValueError(f"there are classes of {self.classes.shape[0]} code points; there must be {N_CLASSES}")
-        self.units.classes = &self.classes[0]
+        self.pretoken_rules.classes = &self.classes[0]
         set_match_starts(self)
 
 
@@ -80,14 +80,14 @@ cdef int set_match_starts(PieceRules rules) noexcept:
     for i in range(256):
         bits = rules.classes[i] if i < 0x80 else 0
         if bits & NUMBER or i >= 0xC0:
-            rules.units.starts.group[i] = 1
+            rules.pretoken_rules.starts.group[i] = 1
         elif bits & LETTER or bits & SPACE and i != c" ":
-            rules.units.starts.group[i] = 2
+            rules.pretoken_rules.starts.group[i] = 2
         else:
-            rules.units.starts.group[i] = 4
-        rules.units.starts.after[i] = 1
-        if rules.units.unit == SIGNS and not bits & (LETTER | NUMBER):
-            rules.units.starts.after[i] |= 4
+            rules.pretoken_rules.starts.group[i] = 4
+        rules.pretoken_rules.starts.after[i] = 1
+        if rules.pretoken_rules.divider == SIGNS and not bits & (LETTER | NUMBER):
+            rules.pretoken_rules.starts.after[i] |= 4
     return 0
 
 
@@ -120,11 +120,11 @@ cdef Py_ssize_t find_piece_end(const Cursor* cursor, const ByteCuts* cuts) noexc
     return position
 
 
-# Units ----------------------------------------------------------------------------------------------------------------
+# Long pretokens -------------------------------------------------------------------------------------------------------
 
 
 cdef inline int get_class(
-    const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
+    const PretokenRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length
 ) noexcept nogil:
     """The class of the character at `pos`, and its length in bytes; 0 and 0 at the end of the text."""
     cdef uint32_t code
@@ -136,8 +136,8 @@ cdef inline int get_class(
 
 
 cdef inline Py_ssize_t find_run_end(
-    const UnitRules* rules, int class_bits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t max_chars,
-    Py_ssize_t* n,
+    const PretokenRules* rules, int class_bits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end,
+    Py_ssize_t max_chars, Py_ssize_t* n,
 ) noexcept nogil:
     """Find the end of up to `max_chars` characters at `pos` with one of the classes (signs if 0), and their number."""
     cdef Py_ssize_t length
@@ -153,7 +153,7 @@ cdef inline Py_ssize_t find_run_end(
 
 
 cdef Py_ssize_t find_group_end(
-    const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+    const PretokenRules* rules, PretokenState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
     """Find the end of the group at `pos`: of the number, or before its last digits if these are 3, 6 and so on.
 
@@ -178,12 +178,12 @@ cdef Py_ssize_t find_group_end(
 
 
 cdef Py_ssize_t find_few_digits_end(
-    const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+    const PretokenRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """Find the end of one to three ASCII digits at `pos` if they need no unit of their own; else `pos`.
+    """Find the end of one to three ASCII digits at `pos` if they need no pretoken of their own; else `pos`.
 
-    Numbers are many in code, and each unit is encoded by itself. A number is one group then, and no merge crosses its
-    ends.
+    Numbers are many in code, and each pretoken is encoded by itself. A number is one group then, and no merge crosses
+    its ends.
     """
     cdef Py_ssize_t position = pos, length
     if rules.never_joins_digits:
@@ -195,7 +195,7 @@ cdef Py_ssize_t find_few_digits_end(
 
 
 cdef Py_ssize_t find_signs_end(
-    const UnitRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+    const PretokenRules* rules, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
     """Find the end of `\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]{2,}[\\r\\n/]*| +(?!\\S)` at `pos`, or `pos`."""
     cdef Py_ssize_t length, n, position, signs_end
@@ -217,18 +217,18 @@ cdef Py_ssize_t find_signs_end(
     return position if position == end or get_class(rules, text, position, end, &length) & SPACE else position - 1
 
 
-cdef Py_ssize_t find_unit_end(
-    const UnitRules* rules, UnitState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+cdef Py_ssize_t find_pretoken_end(
+    const PretokenRules* rules, PretokenState* state, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:
-    """Find the end of the unit at `pos`, which is below `end`: of a match, or the start of the next one."""
+    """Find the end of the pretoken at `pos`, which is below `end`: of a match, or the start of the next one."""
     cdef Py_ssize_t position = pos, digits_end, length
-    if rules.unit == UNDIVIDED:
+    if rules.divider == UNDIVIDED:
         return end
-    if rules.unit == NUMBERS and get_class(rules, text, pos, end, &length) & NUMBER:
+    if rules.divider == NUMBERS and get_class(rules, text, pos, end, &length) & NUMBER:
         position = find_few_digits_end(rules, text, pos, end)
         if position == pos:
             return find_group_end(rules, state, text, pos, end)
-    if rules.unit == SIGNS:
+    if rules.divider == SIGNS:
         position = find_signs_end(rules, text, pos, end)
         if position > pos:
             return position
@@ -239,33 +239,33 @@ cdef Py_ssize_t find_unit_end(
             position = bpe_next_cut(&rules.starts, text, position, end)
         if position >= end:
             return end
-        if rules.unit == NUMBERS and get_class(rules, text, position, end, &length) & NUMBER:
+        if rules.divider == NUMBERS and get_class(rules, text, position, end, &length) & NUMBER:
             digits_end = find_few_digits_end(rules, text, position, end)
             if digits_end == position:
                 return position
             position = digits_end
-        if rules.unit == SIGNS and find_signs_end(rules, text, position, end) > position:
+        if rules.divider == SIGNS and find_signs_end(rules, text, position, end) > position:
             return position
     return end
 
 
-def find_unit_spans(
+def find_pretoken_spans(
     PieceRules rules not None, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends
 ):
-    """Find the units of the texts `text[starts[i]:ends[i]]`: their starts and their ends, two int64 arrays."""
+    """Find the pretokens of the texts `text[starts[i]:ends[i]]`: their starts and their ends, two int64 arrays."""
     cdef Py_ssize_t i, pos, n = 0
-    cdef UnitState state
+    cdef PretokenState state
     check_spans(starts, ends, text.shape[0], False)
-    max_units = int(np.sum(ends) - np.sum(starts)) + 1          # each unit has a byte of its own
-    all_starts, all_ends = np.empty(max_units, np.int64), np.empty(max_units, np.int64)
+    max_pretokens = int(np.sum(ends) - np.sum(starts)) + 1      # each pretoken has a byte of its own
+    all_starts, all_ends = np.empty(max_pretokens, np.int64), np.empty(max_pretokens, np.int64)
     cdef int64_t[::1] start_view = all_starts, end_view = all_ends
     with nogil:
         for i in range(starts.shape[0]):
             pos = starts[i]
-            state = UnitState(end=0, digits_start=0, n_digits=0)
+            state = PretokenState(end=0, digits_start=0, n_digits=0)
             while pos < ends[i]:
                 start_view[n] = pos
-                pos = find_unit_end(&rules.units, &state, &text[0], pos, ends[i])
+                pos = find_pretoken_end(&rules.pretoken_rules, &state, &text[0], pos, ends[i])
                 end_view[n] = pos
                 n += 1
     return all_starts[:n].copy(), all_ends[:n].copy()

@@ -16,7 +16,7 @@ pretokens: `encode/_split_filter.pyx`.
 
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._patterns cimport METASPACE, SPACE_RUNS, WHOLE_TEXT, is_metaspace
-from bpe.text._unicode cimport LETTER, SPACE, class_at
+from bpe.text._unicode cimport LETTER, SPACE, get_class_at
 
 cdef enum:
     STEP_POSITIONS = 64       # positions that are rejected at once where split points are far apart
@@ -38,7 +38,7 @@ cdef Py_ssize_t find_next_pretoken_split(
     return min(pos, end)
 
 
-def find_next(int scanner, const byte_t[::1] text, Py_ssize_t pos):
+def find_next_safe_point(int scanner, const byte_t[::1] text, Py_ssize_t pos):
     """Call `find_next_pretoken_split` for a text from Python; the text's length if there is none."""
     cdef Py_ssize_t end = text.shape[0]
     if pos >= end:
@@ -72,7 +72,7 @@ cdef Py_ssize_t find_last_pretoken_split(
     return start
 
 
-def find_last(int scanner, const byte_t[::1] text, Py_ssize_t start):
+def find_last_safe_point(int scanner, const byte_t[::1] text, Py_ssize_t start):
     """Call `find_last_pretoken_split` for a text from Python."""
     cdef Py_ssize_t end = text.shape[0]
     start = max(start, <Py_ssize_t>0)
@@ -116,15 +116,15 @@ cdef bint is_split_point(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noe
     if text[pos] & 0xC0 == 0x80 or not is_complete(text, pos, end):
         return False
     if text[before] == 10:
-        if before == 0 or not class_at(text, pos, end, &length) & LETTER:
+        if before == 0 or not get_class_at(text, pos, end, &length) & LETTER:
             return False
         pos = before
         before = find_previous_character(text, pos)
-        return not class_at(text, before, pos, &length) & SPACE and before + length == pos
-    if not class_at(text, pos, end, &length) & SPACE:
+        return not get_class_at(text, before, pos, &length) & SPACE and before + length == pos
+    if not get_class_at(text, pos, end, &length) & SPACE:
         return False
     before = find_previous_character(text, pos)
-    return class_at(text, before, pos, &length) & LETTER and before + length == pos
+    return get_class_at(text, before, pos, &length) & LETTER and before + length == pos
 
 
 cdef inline Py_ssize_t find_previous_character(const byte_t* text, Py_ssize_t pos) noexcept nogil:

@@ -19,10 +19,10 @@ from bpe.pretokenize._char_masks cimport (
     CASED, CLASSES, CLIP_RULES, CONTRACTIONS, GAPS, MIN_BLOCKS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Cursor, Masks,
     classify_any_block, classify_ascii_block, mask_below, bpe_clz, bpe_ctz, classify_chunk, shift_bits,
 )
-from bpe.pretokenize._char_scanner cimport clip_class_at, get_skip_gap, get_find_end, find_end_t
+from bpe.pretokenize._char_scanner cimport get_clip_class_at, get_skip_gap, get_find_end, find_end_t
 from bpe.pretokenize._patterns cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, SCANNERS, STARCODER, TEKKEN, WHITESPACE
 from bpe.text._unicode cimport (
-    BPE_CLIP_UNICODE_VERSION, BPE_UNICODE_VERSION, LETTER, LOWER, NEWLINE, NUMBER, UPPER, class_at,
+    BPE_CLIP_UNICODE_VERSION, BPE_UNICODE_VERSION, LETTER, LOWER, NEWLINE, NUMBER, UPPER, get_class_at,
 )
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -64,7 +64,7 @@ cdef Py_ssize_t find_long_pretoken_end "bpe_find_long_pretoken_end"(
     cdef Py_ssize_t start = cursor.pos, position = start + 64, offset, length
     cdef const Masks* low
     cdef uint64_t letters_here
-    cdef int bits = class_at(cursor.text, start, cursor.end, &length)
+    cdef int bits = get_class_at(cursor.text, start, cursor.end, &length)
     if bits & (NUMBER | NEWLINE) or ~(letters | mask_below(length)) or position >= cursor.end:
         return find_end(cursor.text, start, cursor.end)
     if rules & CASED:                                      # only runs of letters without case are followed
@@ -91,7 +91,8 @@ cdef Py_ssize_t find_long_pretoken_end "bpe_find_long_pretoken_end"(
     if position >= cursor.end:
         return cursor.end
     if rules & CASED and (
-        cursor.text[position] == c"'" or class_at(cursor.text, position, cursor.end, &length) & (LETTER | UPPER | LOWER)
+        cursor.text[position] == c"'"
+        or get_class_at(cursor.text, position, cursor.end, &length) & (LETTER | UPPER | LOWER)
     ):
         return find_end(cursor.text, start, cursor.end)    # a letter with case, a mark or a contraction follows
     return position
@@ -164,7 +165,7 @@ cdef Py_ssize_t find_long_run_end "bpe_find_long_run_end"(Cursor* cursor, find_e
     cdef Py_ssize_t start = cursor.pos, position = start, length, _back
     cdef Masks classes
     cdef uint64_t run
-    if cursor.rules & CLASSES and not clip_class_at(cursor.text, position, cursor.end, &length) & LETTER:
+    if cursor.rules & CLASSES and not get_clip_class_at(cursor.text, position, cursor.end, &length) & LETTER:
         return find_end(cursor.text, position, cursor.end)
     while cursor.end - position >= 64:
         cursor.pos = position
@@ -178,7 +179,7 @@ cdef Py_ssize_t find_long_run_end "bpe_find_long_run_end"(Cursor* cursor, find_e
                 position -= 1
     cursor.pos = start
     if position > start and cursor.rules & CLASSES:
-        if not clip_class_at(cursor.text, position, cursor.end, &length) & LETTER:
+        if not get_clip_class_at(cursor.text, position, cursor.end, &length) & LETTER:
             return position
     return find_end(cursor.text, position, cursor.end)
 

@@ -11,7 +11,7 @@ import numpy as np
 from bpe.base._bounds cimport check_spans
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_scanner cimport find_cased_word_pretoken_end, skip_others, skip_run
-from bpe.text._unicode cimport LETTER, NEW, NUMBER, SPACE, class_at
+from bpe.text._unicode cimport LETTER, NEW, NUMBER, SPACE, get_class_at
 from libc.stdint cimport int64_t
 
 
@@ -23,7 +23,7 @@ cdef inline bint is_doubtful(const byte_t* text, Py_ssize_t pos, Py_ssize_t end)
         if text[pos] < 0x80:
             pos += 1
             continue
-        bits = class_at(text, pos, end, &length)
+        bits = get_class_at(text, pos, end, &length)
         if bits == 0 or bits & (NEW | NUMBER):
             return True
         pos += length
@@ -42,17 +42,17 @@ cdef inline Py_ssize_t find_word_end(const byte_t* text, Py_ssize_t pos, Py_ssiz
     cdef int bits
     if text[pos] == c" " and pos + 1 < end:
         position = pos + 1
-    bits = class_at(text, position, end, &length)
+    bits = get_class_at(text, position, end, &length)
     if bits & LETTER:
         return skip_run(text, position, end, LETTER)
     if not bits & (NUMBER | SPACE):
         return skip_others(text, position, end)
     position = pos
-    bits = class_at(text, position, end, &length)
+    bits = get_class_at(text, position, end, &length)
     while bits & SPACE:
         last_space = position
         position += length
-        bits = class_at(text, position, end, &length)
+        bits = get_class_at(text, position, end, &length)
     return position if position == end or bits & NUMBER or last_space == pos else last_space
 
 

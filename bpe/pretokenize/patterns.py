@@ -119,14 +119,14 @@ METASPACE, SPACE_RUNS = 32, 33
 #: group digits from the right: "1", "234" for 1234.
 _DIGIT_GROUPS = r"\p{N}+?(?=(?:\d{3})+(?!\d)|(?!\p{N}))"
 SUPERBPE_WORDS = rf"{_DIGIT_GROUPS}| ?\p{{L}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
-SUPERBPE_UNITS = rf"{_DIGIT_GROUPS}|\P{{N}}+"
+SUPERBPE_SECOND_STAGE = rf"{_DIGIT_GROUPS}|\P{{N}}+"
 SUPERBPE_V2_WORDS = _make_cased_pattern("", r"\p{N}{1,3}")
-SUPERBPE_V2_UNITS = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
+SUPERBPE_V2_SECOND_STAGE = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 
-#: What divides a text into units, as in `_piece_scanner.pyx`.
+#: What divides a text into long pretokens, as in `_piece_scanner.pyx`.
 UNDIVIDED, NUMBERS, SIGNS = 0, 1, 2
-#: The patterns of units → what divides a text; the text between their matches is kept.
-UNIT_PATTERNS: dict[str, int] = {SUPERBPE_UNITS: NUMBERS, SUPERBPE_V2_UNITS: SIGNS}
+#: The patterns of the second stage → what divides a text; the text between their matches is kept.
+SECOND_STAGE_PATTERNS: dict[str, int] = {SUPERBPE_SECOND_STAGE: NUMBERS, SUPERBPE_V2_SECOND_STAGE: SIGNS}
 #: The patterns of `_word_scanner.pyx` → whether it is the cased one.
 WORD_PATTERNS: dict[str, bool] = {SUPERBPE_WORDS: False, SUPERBPE_V2_WORDS: True}
 

@@ -17,14 +17,14 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, compute_byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, describe, get_log, short_repr
 from bpe.pretokenize import _scanner, _word_scanner
-from bpe.pretokenize._piece_scanner import PieceRules, find_unit_spans
+from bpe.pretokenize._piece_scanner import PieceRules, find_pretoken_spans
 from bpe.pretokenize.patterns import (
     ALIASES,
     METASPACE,
     NAMES,
     PATTERNS,
+    SECOND_STAGE_PATTERNS,
     SPELLINGS,
-    UNIT_PATTERNS,
     WHOLE_TEXT,
     WORD_PATTERNS,
 )
@@ -224,8 +224,8 @@ class Pretokenizer:
         all_ends: list[NDArray[np.int64]] = [ends[:0]]
         remaining_texts = np.arange(len(starts))
         if self.gaps == "keep" and len(data):
-            if self.pattern in UNIT_PATTERNS:
-                return find_unit_spans(_make_unit_rules(self.pattern), data, starts, ends)
+            if self.pattern in SECOND_STAGE_PATTERNS:
+                return find_pretoken_spans(_make_second_stage_rules(self.pattern), data, starts, ends)
             if self.pattern in WORD_PATTERNS:
                 starts_of_text, ends_of_text, remaining_texts = _word_scanner.find_spans(
                     WORD_PATTERNS[self.pattern], data, starts, ends
@@ -526,9 +526,9 @@ def _check_intersections(pattern: str) -> None:
 
 
 @cache
-def _make_unit_rules(pattern: str) -> PieceRules:
-    """Make the rules by which the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by them."""
+def _make_second_stage_rules(pattern: str) -> PieceRules:
+    """Make the rules by which the kernel finds the pretokens of one of SECOND_STAGE_PATTERNS, but no pieces."""
     from bpe.text.character_sets import find_character_classes
 
     no_groups = np.zeros(256, dtype=np.uint8)
-    return PieceRules(no_groups, no_groups, UNIT_PATTERNS[pattern], find_character_classes())
+    return PieceRules(no_groups, no_groups, SECOND_STAGE_PATTERNS[pattern], find_character_classes())

@@ -315,5 +315,5 @@ def _add_supermerges(spec: TokenizerSpec, trainer: Trainer, n_word_merges: int, 
         merges=np.concatenate((spec.merges[:n_word_merges], learned[:, :2])).astype(np.int32),
         merge_results=np.concatenate((spec.merge_results[:n_word_merges], learned[:, 2])).astype(np.int32),
         n_merges_within_words=n_word_merges,
-        unreachable=None,
+        unmerged=None,
     )

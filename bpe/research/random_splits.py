@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.batch import TokenBatch, id_array
+from bpe.batch import TokenBatch, as_id_array
 from bpe.decode.decoder import Ids
 from bpe.errors import check_probability_and_seed
 from bpe.merge.splitting import Splits
@@ -61,7 +61,7 @@ def stochastok(
         if len(ids.ids):
             tok._decoder.check(ids.ids.astype(np.uint32, copy=False))
         return TokenBatch(*_find_splits(tok).sample(ids.ids, ids.offsets, proportion, seed_number))
-    array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
+    array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
     tok._decoder.check(array)
     return _find_splits(tok).sample(array, np.array([0, len(array)], dtype=np.int64), proportion, seed_number)[0]
 

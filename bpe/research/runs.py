@@ -110,8 +110,8 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
 
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, SecondIds]:
     """Make an engine that gives pretokens that are one of some tokens a second id, and list these ids."""
-    kernel, second_ids = build_with_second_ids(spec, tokens)
-    return Engine(spec, parts=ModelParts(kernel, second_ids)), second_ids
+    encoder, second_ids = build_with_second_ids(spec, tokens)
+    return Engine(spec, parts=ModelParts(encoder, second_ids)), second_ids
 
 
 def find_runs(

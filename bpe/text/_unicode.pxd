@@ -70,7 +70,7 @@ cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
     return code
 
 
-cdef inline int class_of_code(uint32_t code) noexcept nogil:
+cdef inline int get_class_of_code(uint32_t code) noexcept nogil:
     """Look up the class bits of a code point; 0 for INVALID."""
     cdef int run = N_RUNS - 1
     if code < TABLE_END:
@@ -80,7 +80,7 @@ cdef inline int class_of_code(uint32_t code) noexcept nogil:
     return bpe_late_classes[run]                           # the last run, in which INVALID is, has no class
 
 
-cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
+cdef inline int get_later_class(uint32_t code, bint clip) noexcept nogil:
     """Look up the class bits that a character with the class NEW alone has in `clip` (if `clip`) or in `starcoder`.
 
     `clip` has the letters and numbers of the `regex` package, `starcoder` the numbers of Rust's `char::is_numeric`; see
@@ -97,7 +97,7 @@ cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:
     return 0
 
 
-cdef inline int class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
+cdef inline int get_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil:
     """Look up the class bits of the character at `pos` and store its length in bytes; 0 and 0 at the text's end."""
     if pos >= end:
         length[0] = 0
@@ -105,4 +105,4 @@ cdef inline int class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_
     if text[pos] < 0x80:
         length[0] = 1
         return bpe_class_blocks[text[pos]]
-    return class_of_code(decode_char(text, pos, end, length))
+    return get_class_of_code(decode_char(text, pos, end, length))

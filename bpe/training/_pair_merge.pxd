@@ -3,7 +3,7 @@
 from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport cell_t, count_t, token_t
 from bpe.training._pair_table cimport TrackedPairs
-from bpe.training._symbol_array cimport Symbols
+from bpe.training._symbol_array cimport SymbolArray
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint32_t
 
@@ -39,7 +39,7 @@ cdef struct Neighbours:       # the neighbours of one merge: room for every toke
     count_t overlaps[3]       # without overlaps: pairs (a, a) and (b, b) that are not lost, (c, c) that are not gained
 
 cdef struct TrainingState:
-    Symbols symbols
+    SymbolArray symbols
     Tokens tokens
     TrackedPairs pairs
     Pool pool

@@ -37,7 +37,7 @@ from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_table cimport (
     NO_LIST, TrackedPair, TrackedPairs, add_pair, free_pairs, hash_pair, prefetch_pair, subtract_pair_count,
 )
-from bpe.training._symbol_array cimport N_ANCHORS, Symbols, find_count_class, free_symbols, id_t
+from bpe.training._symbol_array cimport N_ANCHORS, SymbolArray, find_count_class, free_symbols, id_t
 from bpe.training._token_table cimport Tokens, free_tokens
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
@@ -181,7 +181,7 @@ cdef inline void add_neighbour(
 
 
 cdef size_t merge_positions(
-    id_t* cells, const Symbols* symbols, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
+    id_t* cells, const SymbolArray* symbols, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
 ) noexcept nogil:
     """Merge at those of n ascending positions that are not stale, and move these to the front; returns their number."""
     cdef size_t i, n_live = 0, position, middle, end, count_class = merge.count_class
@@ -236,7 +236,7 @@ cdef void count_overlaps(
     A run of r equal tokens has r // 2 pairs. If it loses its last token, r - 1 are left, with (r - 1) // 2 pairs: one
     fewer only if r is even. In a run of the new token, every other pair overlaps the one before it.
     """
-    cdef const Symbols* symbols = &state.symbols
+    cdef const SymbolArray* symbols = &state.symbols
     cdef size_t i, position, end
     cdef id_t left, right
     cdef bint equal = merge.a == merge.b               # then the runs of this token are what is merged
@@ -262,7 +262,7 @@ cdef size_t merge_and_count(
     id_t* cells, const TrainingState* state, Merge* merge, Neighbours* neighbours, cell_t* positions, size_t n
 ) noexcept nogil:
     """Merge at n positions, and add up what pairs (a, a), some of which overlap, and counts without overlaps need."""
-    cdef const Symbols* symbols = &state.symbols
+    cdef const SymbolArray* symbols = &state.symbols
     cdef size_t i, count_class = 0, n_live = merge_positions(cells, symbols, merge, neighbours, positions, n)
     if merge.a == merge.b:
         for i in range(n_live):

@@ -29,7 +29,7 @@ from bpe.training._pair_table cimport (
     NO_LIST, NO_PAIR, TrackedPair, TrackedPairs, add_pair, clear_pairs, enter_pair, find_pair, free_pairs, grow_slots,
     has_pair, hash_pair, prefetch_pair,
 )
-from bpe.training._symbol_array cimport Symbols, find_count_class, find_part_start, id_t
+from bpe.training._symbol_array cimport SymbolArray, find_count_class, find_part_start, id_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
@@ -258,7 +258,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
 
     Where pairs are counted without overlap, a pair of equal tokens that begins in a counted one adds nothing.
     """
-    cdef const Symbols* symbols = &job.state.symbols
+    cdef const SymbolArray* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
     cdef size_t count_class = find_count_class(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
     cdef count_t count
@@ -282,7 +282,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
 
 cdef void list_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
     """Write the positions of every pair; those of pairs without a list all go to the same cell, without a branch."""
-    cdef const Symbols* symbols = &job.state.symbols
+    cdef const SymbolArray* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
     cdef size_t n_tokens = job.state.tokens.n
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
@@ -376,7 +376,7 @@ cdef int recount_dense(Recount* job, Team team) except -1 nogil:
 
 cdef void filter_cells(const id_t* cells, Recount* job, int part) noexcept nogil:
     """Add the count of every pair of a part to its sum in a filter; sums stay at the greatest number that fits."""
-    cdef const Symbols* symbols = &job.state.symbols
+    cdef const SymbolArray* symbols = &job.state.symbols
     cdef size_t i = find_part_start(symbols, part, job.parts), end = find_part_start(symbols, part + 1, job.parts)
     cdef size_t count_class = find_count_class(symbols, <cell_t>i, 0), mask = job.n_sums - 1
     cdef uint32_t count, total
@@ -429,7 +429,7 @@ cdef uint64_t* make_filter(Recount* job, Team team) except NULL nogil:
 
 
 cdef CellReader begin_reading(const Recount* job, int part) noexcept nogil:
-    cdef const Symbols* symbols = &job.state.symbols
+    cdef const SymbolArray* symbols = &job.state.symbols
     cdef CellReader reader
     reader.index, reader.end = find_part_start(symbols, part, job.parts), find_part_start(symbols, part + 1, job.parts)
     reader.count_class, reader.last_counted = find_count_class(symbols, <cell_t>reader.index, 0), 0
@@ -440,7 +440,7 @@ cdef void read_block(
     const id_t* cells, const Recount* job, const TrackedPairs* table, CellReader* reader, PairBlock* block
 ) noexcept nogil:
     """Read the next pairs of neighbours that pass the filter, and prefetch their slots of the table."""
-    cdef const Symbols* symbols = &job.state.symbols
+    cdef const SymbolArray* symbols = &job.state.symbols
     cdef const uint64_t* filter_bits = job.filter_bits
     cdef size_t i = reader.index, n = 0, mask = job.n_sums - 1
     cdef uint64_t pair_hash, bit

@@ -27,7 +27,7 @@ ctypedef fused id_t:
     uint16_t
     uint32_t
 
-cdef struct Symbols:
+cdef struct SymbolArray:
     void* cells               # uint16_t, or uint32_t where `wide`
     bint wide
     size_t n                  # cells in use; the last one is NONE
@@ -37,13 +37,13 @@ cdef struct Symbols:
     size_t capacity           # of `starts` and `counts`
     cell_t anchors[N_ANCHORS + 1]  # word starts, ascending, about evenly spaced; the last one is n
 
-cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count, Team team) except -1
-cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
-cdef int widen(Symbols* symbols) except -1 nogil
-cdef void free_symbols(Symbols* symbols) noexcept nogil
+cdef int write_symbols(SymbolArray* symbols, Tokens* tokens, words, initial, bint by_count, Team team) except -1
+cdef int compact(SymbolArray* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
+cdef int widen(SymbolArray* symbols) except -1 nogil
+cdef void free_symbols(SymbolArray* symbols) noexcept nogil
 
 
-cdef inline size_t find_count_class(const Symbols* symbols, cell_t position, size_t first_class) noexcept nogil:
+cdef inline size_t find_count_class(const SymbolArray* symbols, cell_t position, size_t first_class) noexcept nogil:
     """Find the class of a position in class `first_class` or a later one, by galloping and then bisection."""
     cdef const cell_t* starts = symbols.starts
     cdef size_t last_class = symbols.n_classes - 1, step = 1, low = first_class
@@ -53,6 +53,6 @@ cdef inline size_t find_count_class(const Symbols* symbols, cell_t position, siz
     return low + lower_bound(starts + low + 1, min(step - 1, last_class - low), position + 1)
 
 
-cdef inline cell_t find_part_start(const Symbols* symbols, int part, int parts) noexcept nogil:
+cdef inline cell_t find_part_start(const SymbolArray* symbols, int part, int parts) noexcept nogil:
     """Find where a part of all cells begins; part `parts` begins where the last one ends."""
     return symbols.anchors[N_ANCHORS * part // parts]

@@ -90,8 +90,8 @@ cdef struct Layout:           # writing the words in an order, in parts
     size_t n_words
     int parts
     bint writes               # this is the second walk; the first counts cells and lists classes
-    Symbols* symbols
-    Symbols counted[MAX_PARTS]  # by part: its classes and the number of its cells, as if it began at 0
+    SymbolArray* symbols
+    SymbolArray counted[MAX_PARTS]  # by part: its classes and the number of its cells, as if it began at 0
     size_t begins[MAX_PARTS]  # the first cell of a part
 
 
@@ -174,7 +174,7 @@ cdef void write_words(id_t* cells, const Layout* layout, int part) noexcept nogi
             forgotten_until = cell
 
 
-cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
+cdef int add_class(SymbolArray* symbols, size_t start, count_t count) except -1 nogil:
     """Begin a class at a position, unless the one before it has the same count."""
     cdef size_t capacity = symbols.capacity
     if symbols.n_classes > 0 and symbols.counts[symbols.n_classes - 1] == count:
@@ -187,7 +187,7 @@ cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogi
     return 0
 
 
-cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
+cdef int open_cells(SymbolArray* symbols, size_t n) except -1 nogil:
     """Allocate n cells, which end the last class."""
     cdef size_t size = n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t))
     symbols.n = n
@@ -201,7 +201,7 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
 cdef int count_words(Layout* layout, int part) except -1 nogil:
     """Count the cells of a part's words, and list their classes."""
     cdef const WordInput* words = layout.words
-    cdef Symbols* counted = &layout.counted[part]
+    cdef SymbolArray* counted = &layout.counted[part]
     cdef size_t n_cells, i, ahead, n = layout.n_words
     for i in range(n * part // layout.parts, n * (part + 1) // layout.parts):
         ahead = layout.order[min(i + PREFETCH_DISTANCE, n - 1)]
@@ -227,7 +227,7 @@ cdef int walk_words(void* data, int part) except -1 nogil:
 
 cdef int join_classes(Layout* layout) except -1 nogil:
     """Add up the cells of all parts, and allocate them; neighbours of equal counts share a class, also across parts."""
-    cdef const Symbols* counted
+    cdef const SymbolArray* counted
     cdef size_t count_class, n = 1
     cdef int part
     for part in range(layout.parts):
@@ -239,7 +239,7 @@ cdef int join_classes(Layout* layout) except -1 nogil:
     return open_cells(layout.symbols, n)
 
 
-cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] order, Team team) except -1 nogil:
+cdef int lay_out(SymbolArray* symbols, const WordInput* words, const int64_t[::1] order, Team team) except -1 nogil:
     """Write the words of at least two symbols in this order, each part of it on a thread of its own."""
     cdef Layout layout
     cdef int part
@@ -259,7 +259,7 @@ cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] or
     return 0
 
 
-cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count, Team team) except -1:
+cdef int write_symbols(SymbolArray* symbols, Tokens* tokens, words, initial, bint by_count, Team team) except -1:
     """Write the symbols of a `WordArrays`, given an `InitialTokens`: the highest count first if `by_count`.
 
     The team's helpers must be running.
@@ -300,7 +300,7 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by
     return 0
 
 
-cdef void free_symbols(Symbols* symbols) noexcept nogil:
+cdef void free_symbols(SymbolArray* symbols) noexcept nogil:
     free(symbols.cells)
     free(symbols.starts)
     free(symbols.counts)
@@ -308,7 +308,7 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil:
 
 # Compacting -----------------------------------------------------------------------------------------------------------
 
-cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) noexcept nogil:
+cdef void compact_cells(id_t* cells, SymbolArray* symbols, const uint32_t* width) noexcept nogil:
     """Make every token one cell, and drop words that are one token, and classes without words."""
     cdef size_t count_class, r, end, word, begin, w = 1, n_kept = 0
     cdef id_t token
@@ -336,7 +336,7 @@ cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) no
     symbols.n = w
 
 
-cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil:
+cdef int compact(SymbolArray* symbols, uint32_t* width, size_t n_tokens) except -1 nogil:
     """Make every token one cell wide (its `width` too), drop words that are one token, and give memory back."""
     cdef size_t old_n = symbols.n, token
     cdef void* shrunk
@@ -356,7 +356,7 @@ cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 n
     return 0
 
 
-cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
+cdef void find_anchors(const id_t* cells, SymbolArray* symbols) noexcept nogil:
     cdef size_t i, cell = 1
     for i in range(<size_t>N_ANCHORS):
         cell = max(cell, 1 + (symbols.n - 1) * i // N_ANCHORS)
@@ -366,7 +366,7 @@ cdef void find_anchors(const id_t* cells, Symbols* symbols) noexcept nogil:
     symbols.anchors[N_ANCHORS] = <cell_t>symbols.n
 
 
-cdef void choose_anchors(Symbols* symbols) noexcept nogil:
+cdef void choose_anchors(SymbolArray* symbols) noexcept nogil:
     """Choose the anchors, when every token is one cell wide: later, NONE may be within a token."""
     if symbols.wide:
         find_anchors(<const uint32_t*>symbols.cells, symbols)
@@ -374,7 +374,7 @@ cdef void choose_anchors(Symbols* symbols) noexcept nogil:
         find_anchors(<const uint16_t*>symbols.cells, symbols)
 
 
-cdef int widen(Symbols* symbols) except -1 nogil:
+cdef int widen(SymbolArray* symbols) except -1 nogil:
     """Make 16-bit cells 32-bit ones."""
     cdef const uint16_t* narrow = <const uint16_t*>symbols.cells
     cdef size_t i, n = symbols.n

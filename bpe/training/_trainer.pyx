@@ -21,7 +21,7 @@ from bpe.training._pair_heap cimport Entry, heapify, push
 from bpe.training._pair_merge cimport SPARE_CELLS, Pool, merge_pair
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, hash_pair
 from bpe.training._recount cimport PAIR_BYTES, RecountPlan, recount
-from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
+from bpe.training._symbol_array cimport SymbolArray, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token
 from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
@@ -97,7 +97,7 @@ cdef class Trainer(MergeLoop):
 
     cdef int next_epoch(self) except -1 nogil:
         """Compact the symbols and count all pairs anew, for a lower threshold."""
-        cdef Symbols* symbols = &self.state.symbols
+        cdef SymbolArray* symbols = &self.state.symbols
         cdef TrackedPairs* pairs = &self.state.pairs
         cdef size_t i
         if self.epochs > 0:

@@ -32,7 +32,7 @@ from bpe.training.kernel_input import (
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, make_second_stage_base
 from bpe.training.trainer import learn_merges, make_record, make_trainer, run_merges
-from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
+from bpe.vocab.spec import TokenizerSpec, check_supported, text_can_spell_mark
 from bpe.vocab.symbols import find_word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, UNUSED, Vocabulary
 
@@ -154,7 +154,7 @@ def _check_extendable(tok: Tokenizer) -> None:
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}, so it cannot be extended: training makes "
             "tokens that are spelled as their text; train a new tokenizer"
         )
-    if has_text_marks(spec):
+    if text_can_spell_mark(spec):
         raise ValueError(
             f"the tokenizer cannot be extended: tokens with {spec.end_of_word!r} stand both for the mark at a word's "
             "end and for text that spells it, which training distinguishes; train a new tokenizer with another "
@@ -344,5 +344,5 @@ def extend_spec(
         merge_results=np.concatenate((spec.merge_results, merges[:, 2])),
         merge_ranks=ranks,
         ends_word=ends_word,
-        unreachable=None,
+        unmerged=None,
     )

@@ -20,7 +20,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.counting import count_corpus
 from bpe.count.word_counts import DOCUMENTS, LINES, WordCounts, borrow_arrays
 from bpe.errors import check_choice, check_int, describe
-from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
+from bpe.pretokenize.patterns import SUPERBPE_SECOND_STAGE, SUPERBPE_V2_SECOND_STAGE, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import NormalizerLike
 from bpe.training.config import TrainConfig
@@ -80,7 +80,7 @@ class SuperWords:
         >>> SuperWords.paper(180_000).pretokenizer.split("in 1234 of all cases")
         ['in ', '1', '234', ' of all cases']
         """
-        second = Pretokenizer.from_regex(SUPERBPE_UNITS, gaps="keep")
+        second = Pretokenizer.from_regex(SUPERBPE_SECOND_STAGE, gaps="keep")
         first = Pretokenizer.from_regex(SUPERBPE_WORDS, gaps="keep")
         return cls(transition, **{"pretokenizer": second, "first_pretokenizer": first} | changes)
 
@@ -91,7 +91,7 @@ class SuperWords:
         >>> SuperWords.v2(180_000).pretokenizer.split("in 1234 of all cases, ...")
         ['in ', '123', '4', ' of all cases,', ' ...']
         """
-        second = Pretokenizer.from_regex(SUPERBPE_V2_UNITS, gaps="keep")
+        second = Pretokenizer.from_regex(SUPERBPE_V2_SECOND_STAGE, gaps="keep")
         first = Pretokenizer.from_regex(SUPERBPE_V2_WORDS, gaps="keep")
         return cls(transition, **{"pretokenizer": second, "first_pretokenizer": first} | changes)
 

@@ -25,7 +25,7 @@ from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import MIN_PAIR_MEMORY, LearnedMerges, TrainingJob, compute_pair_memory
 from bpe.training.kernel_input import InitialTokens, KernelTuning, WordArrays, build_words, make_initial_tokens
-from bpe.vocab.after_encoding import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
+from bpe.vocab.output_steps import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, UNUSED, Vocabulary

@@ -5,7 +5,7 @@ in the order in which a tokenizer uses them:
 
 - `vocabulary.py` ids and bytes of all tokens in one buffer;
 - `spec.py` over `_spec.pyx`: the spec, and the check that its fields are consistent; `events.py` merges and deletions;
-  `training_record.py` facts about a training; `after_encoding.py` decoder, post-processor, truncation and padding;
+  `training_record.py` facts about a training; `output_steps.py` decoder, post-processor, truncation and padding;
 - `special_tokens.py` finds special and added tokens in text, and says which of them are allowed; `special_names.py` the
   tokens that begin and end texts, and those that decoding may skip;
 - `symbols.py` the tokens of single bytes or characters; `merging.py` what merging makes of them, and what never;

@@ -16,21 +16,21 @@ import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, fields
 from bpe.errors import pluralize, short_repr
-from bpe.vocab.after_encoding import step_to_json
 from bpe.vocab.events import are_equal_events
+from bpe.vocab.output_steps import step_to_json
 from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
 #: The fields of a spec that have a function here, that follow from the others, or, the last five, that change no id.
 _OTHER_FIELDS = {
-    "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
+    "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unmerged",
     "post_processor", "truncation", "padding", "training", "roles",
 }  # fmt: skip
 #: How many tokens a line names.
 _MAX_LISTED_TOKENS = 5
 
 
-def fingerprint(spec: TokenizerSpec) -> str:
+def compute_fingerprint(spec: TokenizerSpec) -> str:
     """Compute the SHA-256, in hex, of everything that determines the ids. It is the same on every machine."""
     digest = hashlib.sha256()
     settings: dict[str, object] = {
@@ -119,8 +119,10 @@ def compare(
 
     """
     differences = [*_compare_vocabulary(a, b, names), *_compare_merges(a, b, names), *_compare_settings(a, b, names)]
-    if not differences and fingerprint(a) != fingerprint(b):
-        differences.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
+    if not differences and compute_fingerprint(a) != compute_fingerprint(b):
+        differences.append(
+            Difference("settings", "fingerprint", f"{compute_fingerprint(a)} and {compute_fingerprint(b)}")
+        )
     return differences
 
 

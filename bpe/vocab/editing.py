@@ -312,7 +312,7 @@ def keep_tokens(spec: TokenizerSpec, is_kept: NDArray[np.bool_], is_merge_kept: 
         unk_token=unk_token,
         fuse_unk=spec.fuse_unk and unk_token is not None,
         ends_word=None if spec.ends_word is None else (spec.ends_word & is_kept)[: vocabulary.limit],
-        unreachable=None,  # unknown: it depends on the merges
+        unmerged=None,  # unknown: it depends on the merges
     )
 
 
@@ -332,10 +332,10 @@ def _remap_ids(spec: TokenizerSpec, new_ids: NDArray[np.int32]) -> TokenizerSpec
     """Replace all ids by new ones; their order does not change."""
     used_ids = np.flatnonzero(spec.vocabulary.kinds != UNUSED)
     vocabulary = spec.vocabulary.take(used_ids, new_ids[used_ids])
-    ends_word, unreachable = None, spec.unreachable
-    if unreachable is not None:
-        unreachable = new_ids[unreachable[unreachable < len(new_ids)]]
-        unreachable = unreachable[unreachable != NO_ID]
+    ends_word, unmerged = None, spec.unmerged
+    if unmerged is not None:
+        unmerged = new_ids[unmerged[unmerged < len(new_ids)]]
+        unmerged = unmerged[unmerged != NO_ID]
     if spec.ends_word is not None:
         ends_word = np.zeros(vocabulary.limit, dtype=np.bool_)
         ends_word[new_ids[np.flatnonzero(spec.ends_word)]] = True
@@ -348,7 +348,7 @@ def _remap_ids(spec: TokenizerSpec, new_ids: NDArray[np.int32]) -> TokenizerSpec
         special_tokens={name: int(new_ids[token_id]) for name, token_id in spec.special_tokens.items()},
         template=_remap_template(spec, lambda token_id: int(new_ids[token_id])),
         ends_word=ends_word,
-        unreachable=unreachable,
+        unmerged=unmerged,
         clip=None if spec.clip is None else (int(new_ids[spec.clip[0]]), int(new_ids[spec.clip[1]])),
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.fast_dataclasses import replace
-from bpe.vocab.spec import TokenizerSpec, check_supported, has_text_marks
+from bpe.vocab.spec import TokenizerSpec, check_supported, text_can_spell_mark
 from bpe.vocab.symbols import find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
@@ -99,9 +99,9 @@ def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
     """Whether `ignore_merges` is known to change no id: merging makes each ordinary token of the token's own bytes."""
     if spec.end_of_word is not None or spec.subword_prefix:
         return False
-    if spec.ignore_merges and spec.unreachable is not None:
-        return len(spec.unreachable) == 0
-    unreachable = find_unreachable(replace(spec, ignore_merges=False, unreachable=None), make_encoder)
+    if spec.ignore_merges and spec.unmerged is not None:
+        return len(spec.unmerged) == 0
+    unreachable = find_unreachable(replace(spec, ignore_merges=False, unmerged=None), make_encoder)
     return not bool(np.any(spec.vocabulary.kinds[unreachable] == ORDINARY))
 
 
@@ -114,7 +114,7 @@ class _ReachabilityFinder:
         self.encoder = make_encoder(spec)
         # Encodes text inside a word, which has no end-of-word mark.
         self.inner_encoder = make_encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
-        self.text_marks = has_text_marks(spec)
+        self.text_marks = text_can_spell_mark(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.symbols = find_word_symbols(spec)
         self.inner_ids, self.last_ids = self.symbols.inner_ids, self.symbols.last_ids

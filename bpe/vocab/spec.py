@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bpe.text.normalizers import Normalizer
-    from bpe.vocab.after_encoding import DecoderStep, Padding, PostProcessor, Truncation
     from bpe.vocab.events import Events
+    from bpe.vocab.output_steps import DecoderStep, Padding, PostProcessor, Truncation
 
 #: Whether symbols are bytes or characters.
 Model = Literal["byte", "char"]
@@ -33,8 +33,7 @@ NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
 NO_ROLES: Mapping[str, str] = MappingProxyType({})
 #: The roles that a special token may have, by the names of the fields of `transformers`.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-#: The flags that say where a special token is found, in the order in which files list them. A token has one further
-#: flag: "ordinary".
+#: The flags that say where a special token is found, in the order in which files list them. "ordinary" is a flag, too.
 MATCHING_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 
 
@@ -80,11 +79,11 @@ class TokenizerSpec:
         end_of_word_glued: whether the mark is part of the word's last symbol, instead of a symbol of its own.
         ends_word: bool, shape (vocabulary.limit,): which tokens end with the mark; None without a mark.
         ignore_merges: whether a word that is a token is encoded as that token without merging (as in tiktoken).
-        unreachable: int32: with `ignore_merges`, the ids of the ordinary tokens that merging does not produce from
+        unmerged: int32: with `ignore_merges`, the ids of the ordinary tokens that merging does not produce from
             their own bytes; None if unknown. It follows from the other fields and is kept to save time; it is not
             checked.
         clip: the ids of the start and the end token, for a tokenizer with `clip_rows`, or None.
-        decoder: the steps that turn tokens into text (`bpe/vocab/after_encoding.py`); None for the bytes of tokens one
+        decoder: the steps that turn tokens into text (`bpe/vocab/output_steps.py`); None for the bytes of tokens one
             after the other, with a space for an end-of-word mark.
         post_processor: what a tokenizer.json does to encoded texts, or None; `template` is what it adds to one text.
             It trims the spans that `encode_with_offsets` gives by the convention of `tokenizers`.
@@ -117,7 +116,7 @@ class TokenizerSpec:
     end_of_word_glued: bool = False
     ends_word: NDArray[np.bool_] | None = None
     ignore_merges: bool = False
-    unreachable: NDArray[np.int32] | None = None
+    unmerged: NDArray[np.int32] | None = None
     clip: tuple[int, int] | None = None
     decoder: tuple[DecoderStep, ...] | None = None
     post_processor: PostProcessor | None = None
@@ -160,7 +159,7 @@ class TokenizerSpec:
         return rank_of_token
 
 
-def has_text_marks(spec: TokenizerSpec) -> bool:
+def text_can_spell_mark(spec: TokenizerSpec) -> bool:
     """Whether text that spells the end-of-word mark can be merged to a token that ends words.
 
     Such a token may then occur inside a word.
@@ -261,9 +260,9 @@ def _check_arrays(spec: TokenizerSpec) -> None:
         ("merge_results", spec.merge_results, np.int32, (n,)),
         ("merge_ranks", spec.merge_ranks, np.int32, (n,)),
         ("ends_word", spec.ends_word, np.bool_, (limit,)),
-        ("unreachable", spec.unreachable, np.int32, getattr(spec.unreachable, "shape", ())[:1]),
+        ("unmerged", spec.unmerged, np.int32, getattr(spec.unmerged, "shape", ())[:1]),
     ):
-        if value is None and name in ("merge_ranks", "ends_word", "unreachable"):
+        if value is None and name in ("merge_ranks", "ends_word", "unmerged"):
             continue
         if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
             description = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
@@ -274,7 +273,7 @@ def _check_arrays(spec: TokenizerSpec) -> None:
     for name, ids in (
         ("a merge", spec.merges.ravel()),
         ("a merge", spec.merge_results),
-        ("unreachable", spec.unreachable),
+        ("unmerged", spec.unmerged),
     ):
         if ids is None:
             continue

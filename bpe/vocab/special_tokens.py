@@ -81,12 +81,12 @@ class _Plan:
         flags: Mapping[str, frozenset[str]],
     ) -> None:
         self._names, self._spellings, self._ids, self._flags = names, normalized_spellings, ids, flags
-        #: Names of two kinds: first ones are sought in the text given, late ones, with the flag `normalized`, in the
-        #: normalized text. Without a normalizer, late ones are sought in the text given, too.
-        self.late_names = names.intersection(normalized_spellings)
-        self._first_names = names - self.late_names
+        #: The names with the flag `normalized`: sought after the others, the first names, in the normalized text; or
+        #: in the text given if there is no normalizer.
+        self.normalized_names = names.intersection(normalized_spellings)
+        self._first_names = names - self.normalized_names
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.one_search = not self.late_names and flags.keys().isdisjoint(names)
+        self.needs_one_search = not self.normalized_names and flags.keys().isdisjoint(names)
         #: All names if there are at most `_MAX_SUBSTRING_NAMES`, else None.
         self.few_names = tuple(names) if len(names) <= _MAX_SUBSTRING_NAMES else None
 
@@ -102,9 +102,9 @@ class _Plan:
         return self._make_search(self._first_names)
 
     @cached_property
-    def search_late_unnormalized(self) -> _Search | None:
-        """The search for the late names in the text given; None if there are none."""
-        return self._make_search(self.late_names)
+    def search_normalized_early(self) -> _Search | None:
+        """The search for the normalized names in the text given; None if there are none."""
+        return self._make_search(self.normalized_names)
 
     def _make_search(self, names: frozenset[str]) -> _Search | None:
         if len(names) == len(self._names):
@@ -112,10 +112,10 @@ class _Plan:
         return _Search(list(names), list(names), self._ids, self._flags) if names else None
 
     @cached_property
-    def search_late(self) -> _Search:
-        """The search for the spellings of the late names in the normalized text."""
+    def search_normalized(self) -> _Search:
+        """The search for the spellings of the normalized names in the normalized text."""
         name_of_spelling: dict[str, str] = {}
-        for name in sorted(self.late_names, key=self._ids.__getitem__):
+        for name in sorted(self.normalized_names, key=self._ids.__getitem__):
             if self._spellings[name]:
                 name_of_spelling.setdefault(self._spellings[name], name)
         return _Search(list(name_of_spelling), list(name_of_spelling.values()), self._ids, self._flags)
@@ -237,14 +237,14 @@ class SpecialTokens:
 
     def need_one_search(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
-        return self._get_plan(names).one_search
+        return self._get_plan(names).needs_one_search
 
     def may_occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""
         if not names:
             return False
         plan = self._get_plan(names)
-        if plan.late_names and self._normalizer is not None:
+        if plan.normalized_names and self._normalizer is not None:
             return True
         if not isinstance(text, str):
             return plan.search_any.finder.occurs(text)
@@ -325,23 +325,23 @@ class SpecialTokens:
         """
         plan = self._get_plan(names)
         stretches = self._split_at_matches(data, plan.search_first)
-        if not plan.late_names or (self._normalizer is not None and not before_normalization):
+        if not plan.normalized_names or (self._normalizer is not None and not before_normalization):
             yield from stretches
             return
         for start, stretch, special_id in stretches:
             if special_id is None:
-                for offset, part, token_id in self._split_at_matches(stretch, plan.search_late_unnormalized):
+                for offset, part, token_id in self._split_at_matches(stretch, plan.search_normalized_early):
                     yield start + offset, part, token_id
             else:
                 yield start, stretch, special_id
 
     def select_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """Select those of these tokens that are sought in normalized text."""
-        return self._get_plan(names).late_names if self._normalizer is not None else _EMPTY
+        return self._get_plan(names).normalized_names if self._normalizer is not None else _EMPTY
 
     def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Split normalized text at those of these tokens that are sought in it."""
-        yield from self._split_at_matches(data, self._get_plan(names).search_late)
+        yield from self._split_at_matches(data, self._get_plan(names).search_normalized)
 
     def _split_at_matches(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         split_end, last_spaces = 0, (-1, -1)  # `last_spaces`: the last run of white space; no run is scanned twice

@@ -58,7 +58,7 @@ def with_signal(call: Callable[[], object]) -> bool:
 
 
 def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> _batch.EncodeJob:
-    job = _batch.EncodeJob(tok._engine.kernel, threads)
+    job = _batch.EncodeJob(tok._engine.encoder, threads)
     job.add_items([text], np.array([0, 1], dtype=np.int64))
     job.prepare()
     return job
@@ -76,21 +76,21 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
     monkeypatch.setattr(_batch, "MAX_PART_BYTES", 4000)
     monkeypatch.setattr(_batch, "MIN_PART_BYTES", 1000)
     tok = model("byte")
-    kernel = tok._engine.kernel
+    encoder = tok._engine.encoder
     expected = tok.encode(text).tolist()
-    idle = hooks.cache_state(kernel)["idle"]
-    assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
+    idle = hooks.cache_state(encoder)["idle"]
+    assert not with_signal(partial(encoder.encode, text) if threads == 0 else job_of(tok, text, threads).work)
     assert threads or not with_signal(partial(tok.count_tokens, text))
-    assert hooks.cache_state(kernel)["idle"] == idle
+    assert hooks.cache_state(encoder)["idle"] == idle
     assert tok.encode(text).tolist() == tok.encode_batch([text], threads=2).ids.tolist() == expected
 
 
 def test_spans_and_dropout_end_at_a_signal() -> None:
     engine = model("byte")._engine
-    kernel, dropout = engine.kernel, Dropout(engine.merger)
+    encoder, dropout = engine.encoder, Dropout(engine.merger)
     starts = np.arange(0, len(TEXT), 3)
     ends = np.minimum(starts + 3, len(TEXT))
-    assert not with_signal(partial(kernel.encode_pretokens, TEXT, starts, ends))
+    assert not with_signal(partial(encoder.encode_pretokens, TEXT, starts, ends))
     assert not with_signal(partial(dropout.encode, TEXT, starts, ends, 0, 0))
     within_one_pretoken = partial(dropout.encode, TEXT, starts[:1], ends[-1:], 0, 0)
     assert not with_signal(within_one_pretoken)
@@ -117,10 +117,10 @@ def test_stopping_a_job_stops_its_threads_early(hooks: Any) -> None:
     """They stop in the middle of a part, after a few of its many words."""
     tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
     job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
-    before = hooks.cache_state(tok._engine.kernel)["words"]
+    before = hooks.cache_state(tok._engine.encoder)["words"]
     signal.signal(signal.SIGINT, lambda *_: job.stop())
     assert with_signal(job.work)
-    assert hooks.cache_state(tok._engine.kernel)["words"] - before < 10_000
+    assert hooks.cache_state(tok._engine.encoder)["words"] - before < 10_000
 
 
 @pytest.mark.parametrize("where", ["working", "waiting"])

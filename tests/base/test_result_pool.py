@@ -33,7 +33,7 @@ def spec() -> bpe.vocab.TokenizerSpec:
 def tokenizer(spec: bpe.vocab.TokenizerSpec, most: int) -> tuple[bpe.Tokenizer, ResultPool]:
     """A tokenizer and the pool of its results, which keeps up to `most` bytes: 4 times the memory of its cache."""
     tok = bpe.Tokenizer(spec, cache_memory=most // 4)
-    return tok, tok._engine.kernel.pool
+    return tok, tok._engine.encoder.pool
 
 
 def text_of(tok: bpe.Tokenizer, number: int, size: int) -> tuple[str, NDArray[np.uint32]]:
@@ -143,7 +143,7 @@ tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=3)
 text = "low lower\\n" * 600_000
 ids = tok.encode(text)
 tok.encode(text)
-assert tok._engine.kernel.pool.max_kept_bytes
+assert tok._engine.encoder.pool.max_kept_bytes
 child = os.fork()
 for number in range(3):
     result = tok.encode_batch([text], threads=1 + number % 2).ids
@@ -169,7 +169,7 @@ def test_a_result_that_outgrows_its_memory(hooks: Any) -> None:
     assert len(expected) == 4 * MB
     for _ in range(2):
         assert np.array_equal(tok.encode(text), expected)
-        job = _batch.EncodeJob(tok._engine.kernel, 2)
+        job = _batch.EncodeJob(tok._engine.encoder, 2)
         job.add_items([text.encode()], np.array([0, 1], dtype=np.int64))
         job.prepare()
         hooks.work_alternated(job, 2)

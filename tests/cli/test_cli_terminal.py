@@ -15,7 +15,7 @@ import pytest
 
 import bpe
 from bpe.cli import main
-from bpe.errors import FormatError, get_log, printable, short_repr
+from bpe.errors import FormatError, escape_unprintable, get_log, short_repr
 
 #: What a terminal obeys or hides, but for newlines and tabs.
 RAW = re.compile(
@@ -102,8 +102,8 @@ def test_errors_and_the_log_spell_them(caplog: pytest.LogCaptureFixture) -> None
 
 def test_texts_stay_as_they_are() -> None:
     for text in ("é 한 😀 👩‍💻 ‌ می‌خواهم a b", "", "\u00a0\u3000"):
-        assert printable(text) == text
-    assert printable("a\tb\nc\U000e0041", keep="\t") == r"a" + "\t" + r"b\x0ac\U000e0041"
+        assert escape_unprintable(text) == text
+    assert escape_unprintable("a\tb\nc\U000e0041", keep="\t") == r"a" + "\t" + r"b\x0ac\U000e0041"
 
 
 def run_in_shell(line: str, folder: Path) -> tuple[int, str]:

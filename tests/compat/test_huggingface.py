@@ -506,7 +506,7 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
     peer, tok = (kind.from_str(shape(name)) for kind in (tokenizers.Tokenizer, Tokenizer))
     text = "the<x> lowé <x>z<y>\n<z><x>"
     assert list_columns(tok.encode(text)) == list_columns(peer.encode(text))
-    kernel = tok.native._engine.kernel
+    encoder = tok.native._engine.encoder
     monkeypatch.setattr(Core, "_read_spec", None)
     for method, tokens in (
         ("add_tokens", ["<x>"]),
@@ -519,7 +519,7 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
         ids = [*tok.encode(text).ids, *range(tok.get_vocab_size() + 1)]
         for skip in (False, True):
             assert tok.decode(ids, skip) == peer.decode(ids, skip)
-        assert tok.native._engine.kernel is kernel
+        assert tok.native._engine.encoder is encoder
     monkeypatch.undo()
     assert tok.add_tokens(["<n>", "the"]) == peer.add_tokens(["<n>", "the"])  # one of the model may be, too
     assert list_columns(tok.encode(text)) == list_columns(peer.encode(text))
@@ -696,7 +696,7 @@ def test_a_state_that_is_replaced_lives_until_the_call_ends(monkeypatch: pytest.
 
     def replacing(state: State, template: bool) -> Any:
         plan = make_plan(state, template)
-        encode, plan.kernel = plan.encode, None
+        encode, plan.encoder = plan.encode, None
         plan.encode = lambda text: (events.append("encoded"), encode(text))[1]
         weakref.finalize(state, events.append, "freed")
         tok.no_padding()

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from source_files import write
 
 import bpe
-from bpe.base._cpu import set_vector_level, vector_level
+from bpe.base._cpu import get_vector_level, set_vector_level
 from bpe.base.utf8 import find_utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
@@ -32,7 +32,7 @@ from bpe.encode import blocks as encoding
 from bpe.formats import id_files
 
 #: The vector level to restore.
-VECTORS = vector_level()
+VECTORS = get_vector_level()
 
 KINDS: dict[str, dict[str, Any]] = {
     "scanner": {"pretokenizer": "cl100k"},

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from shard_readers import READERS, flatten, read_folder
 
 from bpe import TokenBatch
-from bpe.base._cpu import set_vector_level, vector_level
+from bpe.base._cpu import get_vector_level, set_vector_level
 from bpe.base._team import Team
 from bpe.base.threads import Workers, team_threads
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
@@ -622,7 +622,7 @@ def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path, monkeypatc
 
 @given(first=st.binary(max_size=300), second=st.binary(max_size=500), level=st.sampled_from([0, 3]))
 def test_checksums_are_those_of_zlib(first: bytes, second: bytes, level: int) -> None:
-    before = vector_level()
+    before = get_vector_level()
     set_vector_level(level)
     try:
         assert crc32(first) == zlib.crc32(first)

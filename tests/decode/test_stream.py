@@ -14,7 +14,7 @@ from decoded import TEXT, make_byte_model, make_with_mark, make_with_steps
 
 import bpe
 from bpe.decode import IncrementalDecoder
-from bpe.vocab.after_encoding import (
+from bpe.vocab.output_steps import (
     ByteFallback,
     DecodeReplace,
     DecodeStrip,

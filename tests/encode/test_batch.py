@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.base._cpu import set_vector_level, vector_level
+from bpe.base._cpu import get_vector_level, set_vector_level
 from bpe.base.utf8 import to_bytes
 from bpe.encode import _batch
 from bpe.encode.engine import Engine
 
 #: The vector level to restore.
-VECTORS = vector_level()
+VECTORS = get_vector_level()
 
 #: Characters of one to four bytes of UTF-8, surrogates, and the first and last character of each kind.
 EDGES = "a~\x7f\x80é\xff\u0100\u07ff\u0800가\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000😊\U0010ffff"
@@ -71,7 +71,7 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
     for variant in (text, text.encode(), "\U0001f431猫" + text):
-        job = _batch.EncodeJob(tok._engine.kernel, 2)
+        job = _batch.EncodeJob(tok._engine.encoder, 2)
         job.add_items([variant], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
         assert tok.encode_batch([variant], threads=2)[0].tolist() == tok.encode(to_bytes(variant)).tolist()
@@ -85,7 +85,7 @@ def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.M
     for distance in (1022, 1023, 1024, 1025, 5000):
         for filler in ("1", "é1", "\ud83d\ude001", "\ud83d1"):
             text = "가" + f"{filler * (distance // len(filler))}low\n" * 30
-            job = _batch.EncodeJob(tok._engine.kernel, 2)
+            job = _batch.EncodeJob(tok._engine.encoder, 2)
             job.add_items([text], np.array([0, 1], dtype=np.int64))
             assert job.prepare() > (10 if "\ud83d" not in filler else 0)
             assert tok.encode_batch([text], threads=2)[0].tolist() == tok.encode(to_bytes(text)).tolist()
@@ -126,9 +126,9 @@ def test_changing_a_result_does_not_affect_others() -> None:
         result[:] = 0
 
 
-def encode_alternated(hooks: Any, encoder: Engine, texts: list[str], workers: int) -> list[int]:
+def encode_alternated(hooks: Any, engine: Engine, texts: list[str], workers: int) -> list[int]:
     """As that many threads do that are equally fast."""
-    job = _batch.EncodeJob(encoder.kernel, workers)
+    job = _batch.EncodeJob(engine.encoder, workers)
     job.add_items(list(texts), np.arange(len(texts) + 1, dtype=np.int64))
     assert job.prepare() >= 3 * workers
     hooks.work_alternated(job, workers)
@@ -151,10 +151,10 @@ def test_threads_share_the_words_of_one_table(hooks: Any, monkeypatch: pytest.Mo
     expected = [tok.encode(text).tolist() for text in texts]
     flat = [token for ids in expected for token in ids]
     for cache_memory in (1 << 16, 32 << 20):
-        encoder = Engine(tok.spec, cache_memory=cache_memory)
-        assert encoder.encode_batch(texts, 3).to_list() == expected
-    encoder = Engine(tok.spec)
+        engine = Engine(tok.spec, cache_memory=cache_memory)
+        assert engine.encode_batch(texts, 3).to_list() == expected
+    engine = Engine(tok.spec)
     for _ in range(2):
-        assert encode_alternated(hooks, encoder, texts, 3) == flat
-    known = hooks.cache_state(encoder.kernel)
+        assert encode_alternated(hooks, engine, texts, 3) == flat
+    known = hooks.cache_state(engine.encoder)
     assert known["words"] + known["long"] + known["rejected"] > 0.99 * len(set(" ".join(texts).split()))

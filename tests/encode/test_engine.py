@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.base._cpu import LEVELS, set_vector_level, vector_level
+from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.base._visitor import Visitor
 from bpe.base.threads import map_unordered, run_threads
 from bpe.encode import _batch
 from bpe.encode._batch import EncodeJob
-from bpe.encode._encoder import Encoder as Kernel
+from bpe.encode._encoder import Encoder
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
 from bpe.encode.tables import list_merge_pairs, list_word_pairs
@@ -34,7 +34,7 @@ from bpe.vocab.symbols import build_symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
 
 #: The vector level to restore.
-VECTORS = vector_level()
+VECTORS = get_vector_level()
 
 Merge = tuple[int, int]
 
@@ -133,18 +133,18 @@ def texts_of(merges: list[Merge]) -> st.SearchStrategy[bytes]:
 
 @settings(max_examples=150)
 @given(st.data(), st.booleans(), st.booleans())
-def test_any_list_of_merges(data: st.DataObject, ordered: bool, whole_words: bool) -> None:
-    """Merges in order and out of order, unreachable tokens, short pieces and long ones."""
+def test_any_list_of_merges(data: st.DataObject, ordered: bool, unmerged_words: bool) -> None:
+    """Merges in order and out of order, unmerged tokens, short pieces and long ones."""
     merges = data.draw(random_merges(ordered))
     drop = data.draw(st.sets(st.integers(0, 13), max_size=3))
     spec = spec_of_shuffled(merges, drop)
-    if whole_words:
+    if unmerged_words:
         object.__setattr__(spec, "ignore_merges", True)
-    encoder = Engine(spec)
+    engine = Engine(spec)
     for text in data.draw(st.lists(texts_of(merges), max_size=4)):
-        assert encoder.encode(text).tolist() == naive(spec, text)
+        assert engine.encode(text).tolist() == naive(spec, text)
     for token in data.draw(st.lists(st.sampled_from(sorted(spec.vocabulary.id_of_token)), max_size=4)):
-        assert encoder.encode(token).tolist() == naive(spec, token)
+        assert engine.encode(token).tolist() == naive(spec, token)
 
 
 @settings(max_examples=80)
@@ -212,9 +212,9 @@ def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> No
     run = data.draw(st.integers(1, 5)) * 4096 + data.draw(st.integers(0, 4095))
     expected = [made + 11] * (run // 4096)
     expected += [made + i - 1 if i else 255 for i in range(11, -1, -1) if run % 4096 >> i & 1]
-    encoder = Engine(whole)
-    assert encoder.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
-    assert encoder.encode_pretoken(b"\xff" * run) == expected  # starts with an empty output buffer
+    engine = Engine(whole)
+    assert engine.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
+    assert engine.encode_pretoken(b"\xff" * run) == expected  # starts with an empty output buffer
 
 
 @settings(max_examples=60)
@@ -283,9 +283,9 @@ def test_a_token_that_is_never_made_inside_some_words() -> None:
     """`bc` is a token, but `abc` never becomes a + bc, since ab is merged first. The word `bc` is one token."""
     a, b, c = b"abc"
     spec = byte_spec([(a, b), (b, c), (256, c)], extra=(b"abcab", b"cab"), ignore_merges=True)
-    encoder = Engine(spec)
+    engine = Engine(spec)
     for text in (b"abc", b"abcab", b"cab", b"abcabc", b"bcab", b"ccabab", b"cabcabcab" * 20):
-        assert encoder.encode(text).tolist() == naive(spec, text)
+        assert engine.encode(text).tolist() == naive(spec, text)
 
 
 # Split filter ---------------------------------------------------------------------------------------------------------
@@ -380,30 +380,30 @@ def test_a_filter_of_too_many_pairs_is_given_up(hooks: Any) -> None:
 # Unreachable tokens --------------------------------------------------------------------------------------------------
 
 
-def test_long_pieces_do_not_depend_on_the_list_of_unreachable_tokens() -> None:
-    """`baa` is never made, since `aa` is merged first. One spec wrongly lists no unreachable tokens."""
+def test_long_pieces_do_not_depend_on_the_list_of_unmerged_tokens() -> None:
+    """`baa` is never made, since `aa` is merged first. One spec wrongly lists no unmerged tokens."""
     spec = byte_spec([(97, 97), (98, 97), (257, 97)], ignore_merges=True)
-    ranks = np.arange(3, dtype=np.int32) + (1 << 26)  # too large for the kernel of short pieces
+    ranks = np.arange(3, dtype=np.int32) + (1 << 26)  # too large for a row of a short piece
     text = b"aaaab" * 14
     right = bpe.Tokenizer(replace(spec, merge_ranks=ranks))
     assert right.encode(text).tolist() == naive(spec, text)
-    wrong = bpe.Tokenizer(replace(spec, merge_ranks=ranks, unreachable=np.empty(0, dtype=np.int32)))
+    wrong = bpe.Tokenizer(replace(spec, merge_ranks=ranks, unmerged=np.empty(0, dtype=np.int32)))
     assert wrong.encode(text).tolist() == naive(spec, text)
 
 
 # Cache ----------------------------------------------------------------------------------------------------------------
 
 
-def kernel_of(spec: TokenizerSpec, memory: int) -> Kernel:
-    """The kernel of a plain byte model with a cache of a given size."""
+def make_encoder(spec: TokenizerSpec, memory: int) -> Encoder:
+    """Make the encoder of a plain byte model with a cache of a given size."""
     inner, last, _ = build_symbol_tables(spec)
     n = len(spec.merges)
     ranks, vocabulary = np.arange(n, dtype=np.int32), spec.vocabulary
     merges = MergeList(spec.merges, spec.merge_results, ranks, vocabulary.limit)
     merger = Merger(merges, SymbolTables(inner, last, NO_TOKEN, NO_TOKEN, False, False))
-    kernel = Kernel(merger, TokenBytes(vocabulary.blob, vocabulary.offsets, None, 0), 1, memory)
-    kernel.finish()
-    return kernel
+    encoder = Encoder(merger, TokenBytes(vocabulary.blob, vocabulary.offsets, None, 0), 1, memory)
+    encoder.finish()
+    return encoder
 
 
 def many_words(seed: int, n: int) -> bytes:
@@ -418,11 +418,11 @@ def many_words(seed: int, n: int) -> bytes:
 
 def test_a_small_cache_gives_the_same_ids_and_stays_small(hooks: Any) -> None:
     tok = bpe.train(texts=[many_words(1, 2000).decode()], vocab_size=400, pretokenizer="gpt2")
-    kernel, roomy = kernel_of(tok.spec, 1 << 18), kernel_of(tok.spec, 32 << 20)
+    encoder, roomy = make_encoder(tok.spec, 1 << 18), make_encoder(tok.spec, 32 << 20)
     for seed in range(4):
         text = many_words(seed, 20_000)
-        assert np.array_equal(kernel.encode(text)[0], roomy.encode(text)[0])
-    state = hooks.cache_state(kernel)
+        assert np.array_equal(encoder.encode(text)[0], roomy.encode(text)[0])
+    state = hooks.cache_state(encoder)
     assert state["bytes"] <= 1 << 18
     assert state["words"] <= state["room"]
     assert state["rejected"] > 1000
@@ -435,10 +435,10 @@ def test_the_cache_holds_a_hundred_thousand_long_words(hooks: Any) -> None:
     random_ = random.Random(3)
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(300)]
     words = ["".join(random_.choices(syllables, k=random_.randint(4, 6))) for _ in range(100_000)]
-    kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 32 << 20)
+    encoder = make_encoder(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 32 << 20)
     for _ in range(2):  # when a table is full, the rest of the chunk is rejected, and then a larger table replaces it
-        kernel.encode(" ".join(words).encode())
-    state = hooks.cache_state(kernel)
+        encoder.encode(" ".join(words).encode())
+    state = hooks.cache_state(encoder)
     assert state["long"] == 100_000
     assert state["bytes"] <= 32 << 20
 
@@ -447,11 +447,11 @@ def test_a_full_cache_keeps_its_words_until_many_are_rejected(hooks: Any) -> Non
     random_ = random.Random(4)
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(100)]
     words = ["".join(random_.choices(syllables, k=4)) for _ in range(1600)]
-    kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 1 << 18)
+    encoder = make_encoder(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 1 << 18)
     early, late = ("".join(f" {word}" for word in some).encode() for some in (words[:1100], words[1100:]))
 
     def encoded(text: bytes) -> tuple[list[int], int]:
-        return kernel.encode(text)[0].tolist(), hooks.cache_state(kernel)["long"]
+        return encoder.encode(text)[0].tolist(), hooks.cache_state(encoder)["long"]
 
     for _ in range(2):  # the table grows in the first pass
         ids, most = encoded(early)
@@ -484,13 +484,13 @@ def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str, ho
         set_vector_level(LEVELS[level])
         for n in (1, 2, 15, 16, 17, 40, 200):
             text = "".join(f" {word}" for word in words[:n] + random_.choices(words[:n], k=n)).encode()
-            kernel, expected = kernel_of(spec, 32 << 20), naive(spec, text)
-            before = hooks.cache_state(kernel)
+            encoder, expected = make_encoder(spec, 32 << 20), naive(spec, text)
+            before = hooks.cache_state(encoder)
             for _ in range(2):
-                assert kernel.encode(text)[0].tolist() == expected
+                assert encoder.encode(text)[0].tolist() == expected
             if n == 200:  # more than a new table has room for
                 continue
-            after = hooks.cache_state(kernel)
+            after = hooks.cache_state(encoder)
             ids = {word: len(naive(spec, f" {word}".encode())) for word in set(words[:n])}
             entered = after["words"] + after["long"] - before["words"] - before["long"]
             seeds = sum(f" {word}".encode() in spec.vocabulary.id_of_token for word in ids)
@@ -501,8 +501,8 @@ def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str, ho
 
 
 def test_new_words_with_a_byte_without_a_token_have_an_unknown_symbol() -> None:
-    kernel = kernel_of(without_byte(byte_spec([(97, 98), (256, 97)], pretokenizer="gpt2"), 98), 1 << 20)
-    ids, known = kernel.encode(b" ac aba bbb ca")
+    encoder = make_encoder(without_byte(byte_spec([(97, 98), (256, 97)], pretokenizer="gpt2"), 98), 1 << 20)
+    ids, known = encoder.encode(b" ac aba bbb ca")
     assert not known
     assert ids.tolist() == [32, 97, 99, 32, 97, NO_TOKEN, 97, 32, *[NO_TOKEN] * 3, 32, 99, 97]
 
@@ -524,15 +524,15 @@ def test_parts_of_split_words_have_no_mark_except_the_last(
     )  # fmt: skip
     text = " ".join(random_.choices(words, k=6000))
     plain = Engine(tok.spec)
-    ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.pretokens_and_specials(text, frozenset()))}
-    expected = [token_id for piece in plain.pretokens_and_specials(text, frozenset()) for token_id in ids[piece]]
+    ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.iterate_pretokens(text, frozenset()))}
+    expected = [token_id for piece in plain.iterate_pretokens(text, frozenset()) for token_id in ids[piece]]
     try:
         for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
             set_vector_level(LEVELS[level])
-            encoder = Engine(tok.spec, cache_memory=memory)
+            engine = Engine(tok.spec, cache_memory=memory)
             for _ in range(2):
-                assert encoder.encode(text).tolist() == expected, (level, memory)
-            assert hooks.cache_state(encoder.kernel)["parts"] > 20
+                assert engine.encode(text).tolist() == expected, (level, memory)
+            assert hooks.cache_state(engine.encoder)["parts"] > 20
     finally:
         set_vector_level(VECTORS)
 
@@ -546,7 +546,7 @@ def test_words_that_are_evicted_and_inserted_again(level: str) -> None:
     spec = byte_spec([(97, 98), (99, 100)], pretokenizer="gpt2")
     try:
         set_vector_level(LEVELS[level])
-        actual = kernel_of(spec, 0).encode(text)[0]
+        actual = make_encoder(spec, 0).encode(text)[0]
     finally:
         set_vector_level(VECTORS)
     assert actual.tolist() == naive(spec, text)
@@ -582,11 +582,11 @@ def test_more_characters_than_the_front_table_holds(twice: bool, level: str) -> 
     if twice:
         merges = [tuple(pair) for pair in spec.merges.tolist()]
         spec = byte_spec([(0xE4, 0xB8), (0xB8, 0x80), (0xE4, 257), (256, 0x80), *merges[5:200]], pretokenizer="gpt2")
-    kernel = kernel_of(spec, 0)
+    encoder = make_encoder(spec, 0)
     try:
         set_vector_level(LEVELS[level])
         for data in (text, wide_text(6, 2500, 3000), text):
-            assert kernel.encode(data)[0].tolist() == naive(spec, data)
+            assert encoder.encode(data)[0].tolist() == naive(spec, data)
     finally:
         set_vector_level(VECTORS)
 
@@ -604,9 +604,9 @@ def test_words_that_differ_in_padding_bytes_are_different(level: str) -> None:
     ]  # the last one is too long for the tables
     try:
         set_vector_level(LEVELS[level])
-        encoder = Engine(spec)
+        engine = Engine(spec)
         for _ in range(3):
-            batch = encoder.encode_batch(words, 1)
+            batch = engine.encode_batch(words, 1)
             assert batch.to_list() == [naive(spec, word) for word in words]
     finally:
         set_vector_level(VECTORS)
@@ -621,10 +621,10 @@ def test_words_of_all_sizes_in_batches_of_all_sizes(level: str) -> None:
     words += [b"ab" * n for n in range(1, 10)] + [b"abababab" * n + b"dcd" * 3 for n in range(3)] + [b"\0" * 8]
     try:
         set_vector_level(LEVELS[level])
-        encoder = Engine(spec)
+        engine = Engine(spec)
         for n in [*range(1, 70), 200]:
             group = [random_.choice(words) if random_.random() < 0.9 else random_.randbytes(4) for _ in range(n)]
-            assert encoder.encode_batch(group, 1).to_list() == [naive(spec, word) for word in group]
+            assert engine.encode_batch(group, 1).to_list() == [naive(spec, word) for word in group]
     finally:
         set_vector_level(VECTORS)
 
@@ -657,10 +657,10 @@ def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: p
     bounds = sorted(random_.randrange(len(buffer)) for _ in range(300))
     starts = [0, 7, 7, len(buffer), *bounds[:-1]]
     ends = [len(buffer), 7, 9, len(buffer), *bounds[1:]]
-    encoder = Engine(tok.spec)
+    engine = Engine(tok.spec)
     assert len(buffer) > 3 * _batch.MAX_PART_BYTES
-    batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
-    assert batch == encoder.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
+    batch = engine.encode_documents(buffer, np.array(starts), np.array(ends), threads)
+    assert batch == engine.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
     assert np.array_equal(batch[0], tok.encode(buffer))
 
 
@@ -700,28 +700,28 @@ def test_a_visitor_without_a_method_take_is_refused() -> None:
 
 
 def test_documents_outside_the_buffer_are_refused() -> None:
-    encoder = Engine(byte_spec([], pretokenizer="gpt2"))
+    engine = Engine(byte_spec([], pretokenizer="gpt2"))
     for start, end in ((-1, 2), (2, 1), (0, 4)):
         with pytest.raises(ValueError, match=f"document 0 is from {start} to {end}.*buffer of 3 bytes"):
-            encoder.encode_documents(b"abc", np.array([start]), np.array([end]), 1)
-    assert encoder.encode_documents(b"", np.array([0]), np.array([0]), 2).to_list() == [[]]
+            engine.encode_documents(b"abc", np.array([start]), np.array([end]), 1)
+    assert engine.encode_documents(b"", np.array([0]), np.array([0]), 2).to_list() == [[]]
     none = np.empty(0, dtype=np.int64)
-    assert encoder.encode_documents(b"abc", none, none, 2).to_list() == []
+    assert engine.encode_documents(b"abc", none, none, 2).to_list() == []
 
 
 def test_more_texts_than_a_chunk_holds() -> None:
-    encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    engine = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     texts = [b"", b"ab"] * 2000 + [b""] * 1500 + [b"ab ab"] * 1500
-    assert encoder.encode_batch(texts, 1).to_list() == [naive(encoder.spec, text) for text in texts]
+    assert engine.encode_batch(texts, 1).to_list() == [naive(engine.spec, text) for text in texts]
 
 
 @pytest.mark.parametrize("n", [511, 512, 513, 1024, 1536])
 def test_texts_with_exactly_as_many_pieces_as_a_chunk_holds(n: int) -> None:
     """A text whose pieces fill the scanner's arrays exactly ends there, with and without splits."""
-    encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    engine = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     for text in ("가나 " * (n // 2) + "다" * (n % 2), "가나다라마바 " * (n - 1) + "가나다라", "ab " * n):
         data = text.encode()
-        assert encoder.encode_batch([data, data], 1).to_list() == [naive(encoder.spec, data)] * 2
+        assert engine.encode_batch([data, data], 1).to_list() == [naive(engine.spec, data)] * 2
 
 
 def test_an_error_in_a_thread_is_raised() -> None:
@@ -756,8 +756,8 @@ def test_each_part_is_run_once_and_the_first_error_is_raised(threads: int) -> No
 
 
 def test_eight_threads_share_a_small_job() -> None:
-    encoder = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
-    job = EncodeJob(encoder.kernel, 8)
+    engine = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
+    job = EncodeJob(engine.encoder, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
     run_threads(job.work, 8, job.stop)

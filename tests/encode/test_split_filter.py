@@ -25,8 +25,8 @@ CHARACTERS = "一丁大学的日本語猫龤龥龦㿿가각한국어를힣\ud7b0
 
 
 @cache
-def encoder(pretokenizer: str | None) -> Engine:
-    """The encoder of a small byte model."""
+def make_engine(pretokenizer: str | None) -> Engine:
+    """Make the engine of a small byte model."""
     return bpe.train(texts=[TEXT] * 3, num_merges=90, pretokenizer=pretokenizer)._engine
 
 
@@ -58,29 +58,29 @@ def crosses(token: bytes, left: bytes, right: bytes) -> bool:
 @given(text=st.text("一大学的日本語猫龥가한국어를", max_size=30))
 def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
     """The filter hashes character pairs, so it misses some split points, but never adds one."""
-    kernel = encoder("gpt2")
+    engine = make_engine("gpt2")
     data, actual = text.encode(), []
     end = len(data)
-    while cut := kernel.find_last_split(data[:end], 0):
+    while cut := engine.find_last_split(data[:end], 0):
         actual.append(cut)
         end = cut + 2  # ends within a character, before which no split is allowed
-    points = split_points([*kernel.spec.vocabulary.id_of_token], text)
+    points = split_points([*engine.spec.vocabulary.id_of_token], text)
     assert set(actual) <= set(points)
     assert len(actual) >= len(points) // 2 - 3
 
 
 @pytest.mark.parametrize("pretokenizer", [*NAMES, None])
 def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
-    kernel = encoder(pretokenizer)
+    engine = make_engine(pretokenizer)
 
     @settings(max_examples=150)
     @given(text=st.text(CHARACTERS, max_size=25), more=st.text(CHARACTERS, max_size=5), low=st.integers(0, 20))
     def check(text: str, more: str, low: int) -> None:
         data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
-        cut = kernel.find_last_split(data, min(low, len(data)))
+        cut = engine.find_last_split(data, min(low, len(data)))
         assert min(low, len(data)) <= cut <= len(data)
-        ids = [*kernel.encode(data[:cut]), *kernel.encode(data[cut:] + after)]
-        assert cut <= low or ids == kernel.encode(data + after).tolist()
+        ids = [*engine.encode(data[:cut]), *engine.encode(data[cut:] + after)]
+        assert cut <= low or ids == engine.encode(data + after).tolist()
 
     check()
 
@@ -88,7 +88,7 @@ def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
 def test_tokenizers_without_split_points() -> None:
     """There are none if word ends are marked, or if whole words are looked up and some are not made by merges."""
     data = "大猫学猫的猫".encode()
-    assert encoder("gpt2").find_last_split(data, 0) == len(data) - 3
+    assert make_engine("gpt2").find_last_split(data, 0) == len(data) - 3
     marked = bpe.train(texts=[TEXT], num_merges=9, end_of_word="</w>", pretokenizer="whitespace")
     assert marked._engine.find_last_split(data, 0) == 0
     spec = bpe.train(texts=[TEXT], num_merges=9, pretokenizer="gpt2").spec
@@ -113,11 +113,11 @@ def word(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("kind", [str, str.encode])
 def test_one_word_is_divided_among_threads(word: str, kind: Callable[[str], str | bytes]) -> None:
-    kernel = encoder("cl100k")
-    job = _batch.EncodeJob(kernel.kernel, 2)
+    engine = make_engine("cl100k")
+    job = _batch.EncodeJob(engine.encoder, 2)
     job.add_texts([kind(word)], lambda text: text)
     assert job.prepare() > 10
-    assert kernel.encode_batch([kind(word)], 2).to_list() == [kernel.encode(word.encode()).tolist()]
+    assert engine.encode_batch([kind(word)], 2).to_list() == [engine.encode(word.encode()).tolist()]
 
 
 def test_one_word_in_a_file_has_the_same_ids(word: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from strategies import examples
 
 import bpe
 from bpe.base._cpu import set_vector_level
-from bpe.merge.superwords import find_units
+from bpe.merge.two_stages import find_pretoken_rules
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.training.superwords import SuperWords
@@ -87,7 +87,7 @@ DATA = st.lists(
 @given(data=DATA)
 def test_ids_are_those_of_merging_by_rank(kind: str, seed: int, data: bytes) -> None:
     tok = tokenizer(kind, seed)
-    assert tok._engine.kernel.high_merges is not None
+    assert tok._engine.encoder.high_merges is not None
     assert tok.encode(data).tolist() == merged(tok, data)
 
 
@@ -123,7 +123,7 @@ def test_long_rows_of_joined_tokens(level: int) -> None:
     """Low tokens that are all joined, in numbers that need every way of merging, and across blocks and chunks."""
     texts = ["a a a a b a b b a a c a b\n" * 3] * 5
     tok = bpe.train(texts=texts, vocab_size=272, superwords=SuperWords(262, max_words=None))
-    assert tok._engine.kernel.high_merges is not None
+    assert tok._engine.encoder.high_merges is not None
     chosen = random.Random(1)
     previous_level = set_vector_level(level)
     try:
@@ -143,7 +143,7 @@ def test_short_numbers_with_and_without_merges_across_their_ends(apart: bool) ->
     units = SuperWords.paper(300, max_words=None, forbidden=())
     tok = bpe.train(texts=texts, vocab_size=310, superwords=units if apart else SuperWords(300, max_words=None))
     tok = bpe.Tokenizer(replace(tok.spec, pretokenizer=units.pretokenizer))
-    assert tok._engine.kernel.high_merges is not None
+    assert tok._engine.encoder.high_merges is not None
     chosen = random.Random(1)
     parts = ["a ", "12", " b ", "345", " x", "7", "½", "\u0663", "é", "語", "6789", "\n", "1", " end"]
     for text in ("".join(chosen.choices(parts, k=k)) for k in range(1, 60)):
@@ -155,7 +155,7 @@ def test_short_numbers_with_and_without_merges_across_their_ends(apart: bool) ->
 @given(data=DATA)
 def test_units_are_those_of_the_pretokenizer(pretokenizer: Any, data: bytes) -> None:
     """Without merges but of bytes in a unit, ids show where units end."""
-    rules = find_units(pretokenizer)
+    rules = find_pretoken_rules(pretokenizer)
     assert rules is not None
     tok = one_token_units(pretokenizer)
     sizes = [len(unit) for unit in pretokenizer.split_bytes(data)]
@@ -177,12 +177,12 @@ def one_token_units(pretokenizer: Pretokenizer) -> bpe.Tokenizer:
 def test_which_vocabularies_have_two_stages() -> None:
     texts = sentences(0)
     plain = bpe.train(texts=texts, vocab_size=400, pretokenizer="gpt2")
-    assert plain._engine.kernel.high_merges is None
+    assert plain._engine.encoder.high_merges is None
     whole = bpe.train(texts=texts, vocab_size=400, pretokenizer=None)
-    assert whole._engine.kernel.high_merges is None, "its merges join words from the first on"
-    assert tokenizer("lines")._engine.kernel.high_merges is not None
+    assert whole._engine.encoder.high_merges is None, "its merges join words from the first on"
+    assert tokenizer("lines")._engine.encoder.high_merges is not None
     extended = bpe.extend(plain, SuperWords(400).count_words(2, texts=texts), 450, superwords=SuperWords(400))
-    assert extended._engine.kernel.high_merges is not None
+    assert extended._engine.encoder.high_merges is not None
     data = "".join(texts[:3]).encode()
     assert extended.encode(data).tolist() == merged(extended, data)
 
@@ -190,7 +190,7 @@ def test_which_vocabularies_have_two_stages() -> None:
 def test_a_byte_without_a_token_is_refused() -> None:
     texts = sentences(0)
     tok = bpe.train(texts=texts, vocab_size=400, superwords=SuperWords(200), alphabet=bpe.Alphabet(initial="corpus"))
-    assert tok._engine.kernel.high_merges is not None
+    assert tok._engine.encoder.high_merges is not None
     with pytest.raises(ValueError, match="Q"):
         tok.encode("the end of the Queue")
     assert tok.encode("the end of the day").tolist() == merged(tok, b"the end of the day")

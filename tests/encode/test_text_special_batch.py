@@ -19,7 +19,7 @@ from reference import gpt2_byte_order, split_specials
 import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
-from bpe.batch import TokenBatch, id_array
+from bpe.batch import TokenBatch, as_id_array
 from bpe.errors import FormatError, check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pipeline import Segment
 from bpe.text.letters import list_byte_alphabet, list_byte_letters, map_letters_to_bytes, spell_token_in_letters
@@ -372,12 +372,12 @@ def test_to_arrow_without_pyarrow(monkeypatch: pytest.MonkeyPatch, given: TokenB
 
 def test_id_array_accepts_every_integer_type() -> None:
     for kind in (np.uint8, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
-        assert id_array(np.array([1, 2], dtype=kind)).tolist() == [1, 2]
-    assert id_array([1, np.uint16(2)]).tolist() == [1, 2]
-    assert id_array((3,)).tolist() == [3]
-    assert id_array([2**32 - 1]).tolist() == [2**32 - 1]
-    assert id_array([]).dtype == np.uint32
-    assert id_array(np.array([], dtype=np.float64)).dtype == np.uint32
+        assert as_id_array(np.array([1, 2], dtype=kind)).tolist() == [1, 2]
+    assert as_id_array([1, np.uint16(2)]).tolist() == [1, 2]
+    assert as_id_array((3,)).tolist() == [3]
+    assert as_id_array([2**32 - 1]).tolist() == [2**32 - 1]
+    assert as_id_array([]).dtype == np.uint32
+    assert as_id_array(np.array([], dtype=np.float64)).dtype == np.uint32
 
 
 @pytest.mark.parametrize(
@@ -385,18 +385,18 @@ def test_id_array_accepts_every_integer_type() -> None:
 )
 def test_id_array_refuses_other_values(ids: object) -> None:
     with pytest.raises(TypeError, match=r"ids (are of dtype|have shape|is) .*; (they|it) must be"):
-        id_array(ids)  # type: ignore[arg-type]
+        as_id_array(ids)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("ids", "bad"), [([1, -1], -1), ([2**32], 2**32), (np.array([5, 2**40]), 2**40)])
 def test_id_array_out_of_range(ids: list[int], bad: int) -> None:
     with pytest.raises(ValueError, match=rf"token id {bad} is out of range; ids are from 0 to 2\*\*32 - 1"):
-        id_array(ids)
+        as_id_array(ids)
 
 
 def test_id_array_of_numbers_beyond_64_bits() -> None:
     with pytest.raises((TypeError, ValueError), match=r"ids|token id"):
-        id_array([2**64])
+        as_id_array([2**64])
 
 
 # Errors -------------------------------------------------------------------------------------------------------------
@@ -481,6 +481,6 @@ def test_a_large_unit_after_many_small_ones_keeps_their_ids() -> None:
     )
     data = b"By the 12 " * 256 + b"By the way, he said. " * 60_000
     starts = np.arange(257) * 10
-    ids, known = tok._engine.kernel.encode_pretokens(data, starts, np.append(starts[1:], len(data)))
+    ids, known = tok._engine.encoder.encode_pretokens(data, starts, np.append(starts[1:], len(data)))
     assert known
     assert tok.decode_bytes(ids) == data

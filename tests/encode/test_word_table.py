@@ -91,7 +91,7 @@ def test_threads_that_share_a_tokenizer_get_the_ids_of_one_thread(memory: int, e
 def pieces(tok: bpe.Tokenizer, text: str) -> list[list[int]]:
     """The ids of each pretoken, merged without the word table."""
     engine = Engine(tok.spec, cache_memory=0)
-    return [engine.encode_pretoken(piece) for piece in engine.pretokens_and_specials(text.encode(), frozenset())]
+    return [engine.encode_pretoken(piece) for piece in engine.iterate_pretokens(text.encode(), frozenset())]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -106,7 +106,7 @@ def test_tables_that_overflow_give_the_same_ids(seed: int, hooks: Any) -> None:
             if text not in known:
                 known[text] = [i for piece in pieces(tok, text) for i in piece]
             assert engine.encode(text).tolist() == known[text]
-    state = hooks.cache_state(engine.kernel)
+    state = hooks.cache_state(engine.encoder)
     assert state["words"] <= state["room"]
     assert state["words"] > 100
 

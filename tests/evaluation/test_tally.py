@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import bpe
-from bpe.base._cpu import LEVELS, set_vector_level, vector_level
+from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.evaluation._tally import COLUMNS, MAX_TOKEN_BYTES, TokenTally
 from bpe.evaluation.adapters import NO_SIZES, index_tokens
 from bpe.evaluation.vocabulary_metrics import SCRIPT_NAMES, find_shapes
 
-VECTORS = vector_level()
+VECTORS = get_vector_level()
 MODES = ("script", "spaces", "characters")
 PIECES = [
     *("a", "bc", " ", "  ", "\n", "\t", "\r\n", "1", "23", "456789", "é", "ß", "\u00a0", "\u0085", "\u3000", "\u2003"),

@@ -373,7 +373,7 @@ def test_a_setting_that_changes_ids_is_a_difference(tmp_path):
     spec = bpe.Tokenizer.from_tiktoken(tmp_path / "x.tiktoken", "gpt2").spec
     for merges, is_harmless in ((spec.merges, True), (spec.merges[:1], False)):
         results = spec.merge_results[: len(merges)]
-        changed_spec = replace(spec, merges=merges, merge_results=results, unreachable=None)
+        changed_spec = replace(spec, merges=merges, merge_results=results, unmerged=None)
         diff = bpe.diff(*(bpe.Tokenizer(replace(changed_spec, ignore_merges=each)) for each in (True, False)), ["abc"])
         assert [(each.field, each.harmless) for each in diff.tokenizers] == [("ignore_merges", is_harmless)]
         assert bool(diff) == bool(diff.texts) == (not is_harmless)

@@ -49,7 +49,7 @@ def recover_merges_naively(tokens: list[bytes]) -> list[list[int]]:
 @examples(150)
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
-    """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
+    """Bytes may have no token or a worse rank than tokens that contain them; merging does not give some tokens."""
     assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
 
 
@@ -96,7 +96,7 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     assert list(map(tuple, table.list_splits(all_indices).tolist())) == list_splits_naively(tokens)
     pairs = table.recover_merges()
     token_ranks = 3 * all_indices.astype(np.int32)
-    merges, results, ranks, unreachable = tiktoken.recover_merges(blob, offsets, token_ranks, table)
+    merges, results, ranks, unmerged_ids = tiktoken.recover_merges(blob, offsets, token_ranks, table)
     index_of = {token: index for index, token in enumerate(tokens)}
     unmerged = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
     with_late_part = [
@@ -111,10 +111,10 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
             row[:2] for row in list_splits_naively(tokens)
         ]
         assert results.tolist() == ranks.tolist() == [3 * row[2] for row in list_splits_naively(tokens)]
-        assert unreachable is None
+        assert unmerged_ids is None
     else:
-        assert unreachable is not None
-        assert unreachable.tolist() == [3 * index for index in unmerged]
+        assert unmerged_ids is not None
+        assert unmerged_ids.tolist() == [3 * index for index in unmerged]
 
 
 def merge_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
@@ -273,14 +273,14 @@ def test_special_tokens_between_ranks(tmp_path: Any) -> None:
     tokens=st.lists(st.text("abc", min_size=2, max_size=6).map(str.encode), unique=True, max_size=20),
     text=st.text("abc "),
 )
-def test_the_readers_unreachable_tokens_are_right(tmp_path_factory: Any, tokens: list[bytes], text: str) -> None:
-    """The unreachable tokens that the reader finds equal those found by encoding each token."""
+def test_the_readers_unmerged_tokens_are_right(tmp_path_factory: Any, tokens: list[bytes], text: str) -> None:
+    """The unmerged tokens that the reader finds equal those found by encoding each token."""
     path = tmp_path_factory.mktemp("ranks") / "ranks.tiktoken"
     path.write_bytes(write_rank_file({token: rank for rank, token in enumerate([b"a", b"b", b"c", b" ", *tokens])}))
     tok = bpe.Tokenizer.from_tiktoken(path, "whitespace")
     from dataclasses import replace
 
-    computed = bpe.Tokenizer(replace(tok.spec, unreachable=None))
+    computed = bpe.Tokenizer(replace(tok.spec, unmerged=None))
     assert tok == computed
     for word in (text, " ".join(token.decode() for token in tokens)):
         assert tok.encode(word).tolist() == computed.encode(word).tolist()

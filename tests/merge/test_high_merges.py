@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from bpe.base._cpu import set_vector_level
+from bpe.merge._across_words import AcrossWordTable
 from bpe.merge._high_merges import HighMerges
-from bpe.merge._supermerge import SuperMerger
 from bpe.merge.tables import MergeList
 
 #: Around the sizes of groups of runs, of words of bits and of blocks; and as many tokens as two blocks have.
@@ -77,7 +77,7 @@ def test_ids_are_those_of_merging_by_rank(n_low: int, n: int, level: int) -> Non
         while len(low) < size:  # leaves of tokens, so that merges apply, and others between them
             low += leaves(parts, n_low + chosen.randrange(n))[:30] + chosen.choices(range(n_low), k=chosen.randrange(3))
         del low[size:]
-        assert high.merge_unit(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
+        assert high.merge_pretoken(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
 
 
 @pytest.mark.parametrize("sizes", [(191 * [3], 18 * [24]), (15 * [24], 207 * [3]), (341 * [3],), (42 * [24],)])
@@ -88,7 +88,7 @@ def test_groups_of_segments_have_room(sizes: tuple[list[int], ...], level: int) 
     for i, size in enumerate(size for some in sizes for size in some):
         low += [2 * (i % 2) + k % 2 for k in range(size)]  # 0 and 1 are apart from 2 and 3
     assert len(low) <= 1024
-    assert high_merges(merges, 10).merge_unit(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
+    assert high_merges(merges, 10).merge_pretoken(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
 
 
 def test_every_pair_has_a_slot_of_its_own() -> None:
@@ -97,8 +97,8 @@ def test_every_pair_has_a_slot_of_its_own() -> None:
         merges = {(2 * i, 2 * i + 1): 2 * n + i for i in range(n)}
         high = high_merges(merges, 3 * n)
         for i in range(0, n, max(n // 50, 1)):
-            assert high.merge_unit(np.array([2 * i, 2 * i + 1], dtype=np.uint32)).tolist() == [2 * n + i]
-            assert high.merge_unit(np.array([2 * i + 1, 2 * i], dtype=np.uint32)).tolist() == [2 * i + 1, 2 * i]
+            assert high.merge_pretoken(np.array([2 * i, 2 * i + 1], dtype=np.uint32)).tolist() == [2 * n + i]
+            assert high.merge_pretoken(np.array([2 * i + 1, 2 * i], dtype=np.uint32)).tolist() == [2 * i + 1, 2 * i]
 
 
 def test_pairs_of_equal_hashes_are_refused() -> None:
@@ -125,12 +125,12 @@ def test_merges_outside_the_vocabulary_are_refused(pairs: list[list[int]], resul
     with pytest.raises(ValueError, match=r"merges have ids from|have the shapes"):
         HighMerges(merge_list({}, 10), merges)
     with pytest.raises(ValueError, match="a low token has the id 10; ids are below 10"):
-        high_merges({(0, 1): 5}, 10).merge_unit(np.array([0, 10], dtype=np.uint32))
+        high_merges({(0, 1): 5}, 10).merge_pretoken(np.array([0, 10], dtype=np.uint32))
 
 
 def test_supermerges_of_unequal_numbers_are_refused() -> None:
     pairs, plain = np.array([[0, 1], [2, 3]], dtype=np.int32), np.arange(4, dtype=np.uint32)
     with pytest.raises(ValueError, match="there are 2 rows of 2 tokens, 1 results and 2 ranks"):
-        SuperMerger(pairs, np.array([7], dtype=np.int32), 10, plain)
+        AcrossWordTable(pairs, np.array([7], dtype=np.int32), 10, plain)
     with pytest.raises(ValueError, match="there are 2 rows of 1 tokens"):
-        SuperMerger(pairs[:, :1].copy(), np.array([7, 8], dtype=np.int32), 10, plain)
+        AcrossWordTable(pairs[:, :1].copy(), np.array([7, 8], dtype=np.int32), 10, plain)

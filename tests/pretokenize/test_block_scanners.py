@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe import Pretokenizer
-from bpe.base._cpu import LEVELS, set_vector_level, vector_level
+from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import ALIASES, DEEPSEEK_STEPS, PATTERNS, SPELLINGS
 
 #: The vector level to restore.
-VECTORS = vector_level()
+VECTORS = get_vector_level()
 
 BY_BLOCKS = {name: pattern.scanner for name, pattern in PATTERNS.items() if name != "deepseek_v3"}
 WORDS = (  # noqa: SIM905

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import bpe
-from bpe.vocab.after_encoding import ByteFallback, DecodeMetaspace, DecodeStrip, Fuse
+from bpe.vocab.output_steps import ByteFallback, DecodeMetaspace, DecodeStrip, Fuse
 
 TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
 

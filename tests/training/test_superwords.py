@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.base.offsets import compute_offsets
-from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
+from bpe.pretokenize.patterns import SUPERBPE_SECOND_STAGE, SUPERBPE_V2_SECOND_STAGE, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.training import encoded, extend
 from bpe.training.superwords import SuperWords
 
@@ -156,7 +156,7 @@ def test_the_units_scanner_finds_what_the_patterns_match(texts: list[str]) -> No
     """Also of texts that lie end to end, where digits meet."""
     datas = [text.encode() for text in texts]
     offsets = compute_offsets([len(data) for data in datas])
-    for pattern in (SUPERBPE_WORDS, SUPERBPE_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_V2_UNITS):
+    for pattern in (SUPERBPE_WORDS, SUPERBPE_SECOND_STAGE, SUPERBPE_V2_WORDS, SUPERBPE_V2_SECOND_STAGE):
         pretokenizer = bpe.Pretokenizer.from_regex(pattern, gaps="keep")
         spans = zip(*pretokenizer.find_spans_of_texts(b"".join(datas), offsets[:-1], offsets[1:]), strict=True)
         expected = []

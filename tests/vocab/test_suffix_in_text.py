@@ -10,7 +10,7 @@ from peers import Peer
 
 import bpe
 from bpe.formats.huggingface import read, write
-from bpe.vocab.spec import has_text_marks
+from bpe.vocab.spec import text_can_spell_mark
 
 tokenizers = Peer("tokenizers")
 models = Peer("tokenizers.models")
@@ -49,7 +49,7 @@ def with_text_marks(
     for _ in range(100):
         peer, letters = trained(rng, suffix, unk, fuse)
         tok = bpe.Tokenizer(read(peer.to_str().encode()))
-        if has_text_marks(tok.spec):
+        if text_can_spell_mark(tok.spec):
             return peer, letters, tok
     raise AssertionError(f"no vocabulary of 100 has a token that text spells with the suffix {suffix!r}")
 

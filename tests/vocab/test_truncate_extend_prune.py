@@ -21,7 +21,7 @@ from strategies import TIE_BREAKS, corpora, examples, rules
 from written import read_spelling
 
 import bpe
-from bpe.vocab.spec import TokenizerSpec, has_text_marks
+from bpe.vocab.spec import TokenizerSpec, text_can_spell_mark
 from bpe.vocab.symbols import BYTE_NAMES, find_word_symbols
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -223,7 +223,7 @@ def plain_best(rows: list[list[int]], counts: list[int], refused: set[tuple[int,
 def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
     """Every new merge is of the most frequent pair of adjacent ids, and the longer tokenizer encodes accordingly."""
     steps: list[Any] = []
-    if not words or has_text_marks(tok.spec):
+    if not words or text_can_spell_mark(tok.spec):
         return
     longer = bpe.extend(tok, words, tok.vocab_size + 6, on_merge=lambda *each: steps.append(each))
     old, spec = len(tok.merges), longer.spec

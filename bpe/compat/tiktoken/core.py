@@ -496,7 +496,7 @@ class Encoding:
     def _lists(self) -> _fast_path.ListEncoder:
         """The encoder of the fast paths, which `_fast_path` reads."""
         keep_ints(self.max_token_value + 1)
-        return _fast_path.ListEncoder(self._engine.fast_kernel, self._prefix if self._special_tokens else None)
+        return _fast_path.ListEncoder(self._engine.fast_encoder, self._prefix if self._special_tokens else None)
 
     def _to_lists(self, batch: TokenBatch) -> list[list[int]]:
         """Convert a batch to lists."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from bpe.base._team import Outcome
 from bpe.base.offsets import compute_offsets
-from bpe.batch import id_array, load_pyarrow
+from bpe.batch import as_id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool, check_ids
 from bpe.data.formats.parquet_footers import MAGIC, FooterBuilder, RowGroupFile
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, bound_one_document, find_size
@@ -353,7 +353,7 @@ class ColumnShard(Shard):
             if not np.array_equal(lengths[0], lengths[1]):
                 raise FormatError(f"a row of {MASK_COLUMN} is not as long as its row of {IDS_COLUMN}", path=self.path)
             mask = values[1].astype(np.uint8, copy=False)
-        return Shard(self.path, id_array(values[0]), DocumentOffsets(compute_offsets(lengths[0])), mask=mask)
+        return Shard(self.path, as_id_array(values[0]), DocumentOffsets(compute_offsets(lengths[0])), mask=mask)
 
     def _check_schema(self, path: Path, schema: Any) -> None:
         types = load_pyarrow().types

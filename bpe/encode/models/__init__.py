@@ -1,6 +1,6 @@
 """What turns pretokens into ids, for each kind of model.
 
-- `kernel.py` the kernel's tables of a vocabulary, which every kind has;
+- `encoder.py` the encoder of a vocabulary, which every kind has;
 - `boundless.py` BoundlessBPE: second ids for whole words, and a second step that merges words;
 - `picky.py` PickyBPE: tables of merges and deletions, in the order of training;
 - `model.py` composes the parts.

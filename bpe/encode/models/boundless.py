@@ -1,8 +1,8 @@
 """BoundlessBPE models: merges within words, and then merges of words that are one token.
 
-The first level is an ordinary kernel in which some tokens have a second id, `first` + i, for where a whole pretoken is
-that token. To the kernel these are words with an id of their own, so the word cache serves them. The second level
-(`bpe/merge/_supermerge.pyx`) merges runs of them by rank, and gives those that are left their first id again.
+The first level is an ordinary encoder in which some tokens have a second id, `first` + i, for where a whole pretoken is
+that token. To the encoder these are words with an id of their own, so the word cache serves them. The second level
+(`bpe/merge/_across_words.pyx`) merges runs of them by rank, and gives those that are left their first id again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import Bytes
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
-from bpe.encode.models.kernel import BuiltKernel, build_kernel
-from bpe.merge._supermerge import SuperMerger
+from bpe.encode.models.encoder import BuiltEncoder, build_encoder
+from bpe.merge._across_words import AcrossWordTable
 from bpe.vocab.spec import TokenizerSpec, drop_merges_across_words
 from bpe.vocab.vocabulary import UNUSED, Vocabulary, join_slices
 
@@ -27,26 +27,26 @@ class SecondIds:
     """The tokens with a second id.
 
     Attributes:
-        kernel: gives these ids.
+        encoder: gives these ids.
         first_id: a pretoken that is the token `tokens[i]` has the id `first_id` + i; all other ids are below
             `first_id`.
         tokens: uint32. One that merging the token's own bytes does not give has no second id in effect.
 
     """
 
-    kernel: Encoder
+    encoder: Encoder
     first_id: int
     tokens: NDArray[np.uint32]
 
     def find_last_split(self, data: Bytes, start: int) -> int:
         """Find the last split point after a pretoken that has no second id, so that no run crosses it; else `start`."""
-        end = self.kernel.find_last_split(data, start)
+        end = self.encoder.find_last_split(data, start)
         while end > start:
             # Where the last pretoken begins, or earlier.
-            pretoken_start = self.kernel.find_last_split(data[: end - 1], 0)
+            pretoken_start = self.encoder.find_last_split(data[: end - 1], 0)
             if pretoken_start <= 0:
                 return start
-            ids = self.kernel.encode(bytes(data[pretoken_start:end]))[0]
+            ids = self.encoder.encode(bytes(data[pretoken_start:end]))[0]
             if len(ids) and int(ids[-1]) < self.first_id:
                 return end
             end = pretoken_start
@@ -66,7 +66,7 @@ class AcrossWordMerger:
         id_of_word = np.arange(spec.vocabulary.limit, dtype=np.int32)
         id_of_word[second_ids.tokens] = np.arange(len(second_ids.tokens), dtype=np.int32) + second_ids.first_id
         results = self._results.astype(np.int32)
-        self._merger = SuperMerger(id_of_word[self._pairs], results, second_ids.first_id, second_ids.tokens)
+        self._merger = AcrossWordTable(id_of_word[self._pairs], results, second_ids.first_id, second_ids.tokens)
 
     def merge(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
@@ -100,19 +100,19 @@ class AcrossWordMerger:
         return np.flatnonzero(is_unreachable)
 
 
-def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, SecondIds, AcrossWordMerger]:
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltEncoder, SecondIds, AcrossWordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
     single_words = np.setdiff1d(
         spec.merges[spec.n_merges_within_words :], spec.merge_results[spec.n_merges_within_words :]
     )
-    built_kernel, second_ids = build_with_second_ids(spec, single_words, cache_memory)
-    return built_kernel, second_ids, AcrossWordMerger(spec, second_ids)
+    built_encoder, second_ids = build_with_second_ids(spec, single_words, cache_memory)
+    return built_encoder, second_ids, AcrossWordMerger(spec, second_ids)
 
 
 def build_with_second_ids(
     spec: TokenizerSpec, tokens: NDArray[np.integer], cache_memory: int = CACHE_MEMORY
-) -> tuple[BuiltKernel, SecondIds]:
-    """Build a kernel for the merges within words that gives some ordinary tokens a second id."""
+) -> tuple[BuiltEncoder, SecondIds]:
+    """Build an encoder for the merges within words that gives some ordinary tokens a second id."""
     vocabulary, first_id = spec.vocabulary, spec.vocabulary.limit
     data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
     token_bytes, offsets = join_slices(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
@@ -122,21 +122,22 @@ def build_with_second_ids(
         np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
         np.concatenate((vocabulary.kinds, np.full(len(tokens), UNUSED, dtype=np.uint8))),
     )
-    built_kernel = build_kernel(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
-    kernel, second_ids = built_kernel.kernel, SecondIds(built_kernel.kernel, first_id, tokens.astype(np.uint32))
+    built_encoder = build_encoder(replace(drop_merges_across_words(spec), vocabulary=extended_vocabulary), cache_memory)
+    encoder, second_ids = built_encoder.encoder, SecondIds(built_encoder.encoder, first_id, tokens.astype(np.uint32))
     has_second_id = np.zeros(first_id, dtype=np.uint8)
     has_second_id[second_ids.tokens] = 1
-    unreachable = kernel.select_unreachable(np.concatenate((has_second_id, np.zeros(len(tokens), dtype=np.uint8))))
-    if unreachable is None:
+    unmerged = encoder.select_unmerged(np.concatenate((has_second_id, np.zeros(len(tokens), dtype=np.uint8))))
+    if unmerged is None:
         bounds_and_ids = zip(pairwise(offsets.tolist()), second_ids.tokens.tolist(), strict=True)
-        reachable = np.flatnonzero(
-            [kernel.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in bounds_and_ids]
+        merged = np.flatnonzero(
+            [encoder.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in bounds_and_ids]
         )
     else:
-        has_second_id[unreachable] = 0
-        reachable = np.flatnonzero(has_second_id[second_ids.tokens])
-    reachable_words, bounds = join_slices(token_bytes, offsets[:-1][reachable], np.diff(offsets)[reachable])
-    kernel.keep_pretokens_whole()
-    kernel.set_whole_words(reachable_words.tobytes(), bounds, (reachable + first_id).astype(np.uint32), True)
-    kernel.finish()
-    return built_kernel, second_ids
+        has_second_id[unmerged] = 0
+        merged = np.flatnonzero(has_second_id[second_ids.tokens])
+    merged_words, bounds = join_slices(token_bytes, offsets[:-1][merged], np.diff(offsets)[merged])
+    encoder.keep_pretokens_whole()
+    ids = (merged + first_id).astype(np.uint32)
+    encoder.set_unmerged_words(merged_words.tobytes(), bounds, ids, even_if_merged=True)
+    encoder.finish()
+    return built_encoder, second_ids

@@ -1,6 +1,6 @@
 """PickyBPE models: merges and deletions are done in each pretoken, in the order of training.
 
-To the kernel the deleted tokens are ids after those of the vocabulary; no text is encoded to them in the end. The word
+To the encoder the deleted tokens are ids after those of the vocabulary; no text is encoded to them in the end. The word
 cache serves as usual, and so does the split filter: no merge crosses where none of all tokens reaches across.
 """
 
@@ -16,7 +16,7 @@ from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.spelling import spell_together
-from bpe.encode.models.kernel import BuiltKernel, build_kernel
+from bpe.encode.models.encoder import BuiltEncoder, build_encoder
 from bpe.merge._merger import Merger
 from bpe.merge._replay import EventMerger
 from bpe.merge.tables import EventList, MergeList, SymbolTables
@@ -25,13 +25,13 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, UNUSED, Vocabulary
 
 
-def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltKernel, EventTables]:
+def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[BuiltEncoder, EventTables]:
     """Build the parts of the model of a tokenizer with events."""
     events = EventTables(spec)
     extended_spec = replace(spec, vocabulary=events.vocabulary, events=None)
-    built_kernel = build_kernel(extended_spec, cache_memory, events.make_merger)
-    built_kernel.kernel.finish()
-    return built_kernel, events
+    built_encoder = build_encoder(extended_spec, cache_memory, events.make_merger)
+    built_encoder.encoder.finish()
+    return built_encoder, events
 
 
 class EventTables:

@@ -20,8 +20,8 @@ from bpe.formats.huggingface.lists import split_off_lists
 from bpe.formats.huggingface.spelling import map_special_ids, read_spellings
 from bpe.formats.huggingface.steps import find_default_steps
 from bpe.formats.schema import Field, parse_json, read_fields, read_id, refuse
-from bpe.vocab.after_encoding import DecodeByteLevel
 from bpe.vocab.editing import append_tokens
+from bpe.vocab.output_steps import DecodeByteLevel
 from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import remove_ineffective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary

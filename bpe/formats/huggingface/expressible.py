@@ -113,9 +113,9 @@ def gives_ids_of_llama3(spec: TokenizerSpec) -> bool:
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         if start < end and not vocabulary.blob[start:end].strip(_BLANKS):
             return False
-    if not spec.ignore_merges or (spec.unreachable is not None and not len(spec.unreachable)):
+    if not spec.ignore_merges or (spec.unmerged is not None and not len(spec.unmerged)):
         return True
-    engine = Engine(replace(spec, ignore_merges=False, unreachable=None))
+    engine = Engine(replace(spec, ignore_merges=False, unmerged=None))
     tokens = ((token_id, token) for token_id, token in vocabulary.items(ORDINARY) if not token.strip(_WHITE_SPACE))
     return all(engine.encode_pretoken(token) == [token_id] for token_id, token in tokens)
 

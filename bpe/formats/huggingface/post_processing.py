@@ -27,7 +27,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from bpe.vocab.after_encoding import Padding, PostProcessor, Truncation
+    from bpe.vocab.output_steps import Padding, PostProcessor, Truncation
 
 #: The ids before and after a text.
 Template = tuple[tuple[int, ...], tuple[int, ...]]
@@ -60,7 +60,7 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
     """Read the post-processor, and the ids that it puts before and after a single text; None for what is absent."""
     if value is None:
         return None, None
-    from bpe.vocab.after_encoding import PostProcessor
+    from bpe.vocab.output_steps import PostProcessor
 
     template = _read_template(value, "post_processor", vocabulary)
     return PostProcessor.from_json(value), template if any(template) else None
@@ -192,7 +192,7 @@ def read_truncation(value: object) -> Truncation | None:
     """Read the truncation block; None for null."""
     if value is None:
         return None
-    from bpe.vocab.after_encoding import Truncation
+    from bpe.vocab.output_steps import Truncation
 
     fields = read_fields(value, "truncation", TRUNCATION_FIELDS)
     with errors_at("truncation"):
@@ -209,7 +209,7 @@ def read_padding(value: object) -> Padding | None:
     """Read the padding block; None for null."""
     if value is None:
         return None
-    from bpe.vocab.after_encoding import Padding
+    from bpe.vocab.output_steps import Padding
 
     fields = read_fields(value, "padding", PADDING_FIELDS)
     with errors_at("padding"):

@@ -28,7 +28,7 @@ from bpe.pretokenize.patterns import DEEPSEEK_STEPS, NAME_OF_ONIGURUMA, ONIGURUM
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
 from bpe.pretokenize.simplifying import BYTES_STEP, make_prefix_pretokenizer, make_whitespace_pretokenizer, simplify
 from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
-from bpe.vocab import after_encoding
+from bpe.vocab import output_steps
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import find_decoded_bytes
 
@@ -455,42 +455,42 @@ _STRIP_FIELDS = {
 }
 
 
-def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
+def _make_strip(value: dict[str, Any]) -> output_steps.DecoderStep:
     if "of_tokens" not in value:
-        return after_encoding.DecodeStrip(**read_fields(value, "", _STRIP_FIELDS))
+        return output_steps.DecodeStrip(**read_fields(value, "", _STRIP_FIELDS))
     rule = read_field(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
         refuse("of_tokens", rule, "it must be first or each", "remove it")
-    return after_encoding.DummySpace(each=rule == "each")
+    return output_steps.DummySpace(each=rule == "each")
 
 
-def _make_replacement(pattern: tuple[str, bool], content: str) -> after_encoding.DecoderStep:
+def _make_replacement(pattern: tuple[str, bool], content: str) -> output_steps.DecoderStep:
     from bpe.text.matching import compile_pattern
 
     if not pattern[1]:
         expression = _translate(pattern[0])
         with errors_at("pattern"):
             compile_pattern(expression)
-    return after_encoding.DecodeReplace(pattern[0], content, pattern[1])
+    return output_steps.DecodeReplace(pattern[0], content, pattern[1])
 
 
 def _make_metaspace_decoder(
     replacement: str, prepend_scheme: str | None, add_prefix_space: Any
-) -> after_encoding.DecoderStep:
+) -> output_steps.DecoderStep:
     if prepend_scheme not in (None, "always", "first", "never"):
         refuse("prepend_scheme", prepend_scheme, "it must be always, first or never", "write one of them")
     if add_prefix_space is False and prepend_scheme is None:
         refuse("add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
     if add_prefix_space is False and prepend_scheme != "never":
         refuse("add_prefix_space", False, f"the prepend_scheme is {prepend_scheme}", "write never there")
-    return after_encoding.DecodeMetaspace(replacement, prepend_scheme != "never")
+    return output_steps.DecodeMetaspace(replacement, prepend_scheme != "never")
 
 
 DECODERS: Mapping[str, StepType] = {
     "Replace": StepType({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replacement),
     "Strip": StepType(None, _make_strip),
-    "Fuse": StepType({}, after_encoding.Fuse),
-    "ByteFallback": StepType({"by_character": Field(bool, False)}, after_encoding.ByteFallback),
+    "Fuse": StepType({}, output_steps.Fuse),
+    "ByteFallback": StepType({"by_character": Field(bool, False)}, output_steps.ByteFallback),
     "Metaspace": StepType(
         {
             "replacement": Field(_read_character),
@@ -500,16 +500,16 @@ DECODERS: Mapping[str, StepType] = {
         },
         _make_metaspace_decoder,
     ),
-    "BPEDecoder": StepType({"suffix": Field(_read_nonempty)}, after_encoding.Suffix),
+    "BPEDecoder": StepType({"suffix": Field(_read_nonempty)}, output_steps.Suffix),
     "ByteLevel": StepType(
         dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), Field(accept_any, None, kept=False)),
-        after_encoding.DecodeByteLevel,
+        output_steps.DecodeByteLevel,
     ),
-    "WordPiece": StepType({"prefix": Field(_read_nonempty), "cleanup": Field(bool)}, after_encoding.WordPiece),
+    "WordPiece": StepType({"prefix": Field(_read_nonempty), "cleanup": Field(bool)}, output_steps.WordPiece),
 }
 
 
-def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
+def read_decoder(value: object, spec: TokenizerSpec) -> tuple[output_steps.DecoderStep, ...] | None:
     """Read the steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
     if value is None or (isinstance(value, dict) and "native" in value and value == _write_nearest_steps(spec)):
         return None
@@ -519,26 +519,26 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
     members = _flatten(value, "decoder", "decoders")
-    steps: tuple[after_encoding.DecoderStep, ...] = tuple(
+    steps: tuple[output_steps.DecoderStep, ...] = tuple(
         _read_step("decoder", DECODERS, step, where) for step, where in members
     )
     while (
         len(steps) > 1
-        and isinstance(steps[-1], after_encoding.Fuse)
-        and isinstance(steps[-2], after_encoding.DecodeByteLevel | after_encoding.Fuse)
+        and isinstance(steps[-1], output_steps.Fuse)
+        and isinstance(steps[-2], output_steps.DecodeByteLevel | output_steps.Fuse)
     ):
         steps = steps[:-1]  # it joins one token
     return None if steps == find_default_steps(spec) else steps
 
 
-def find_default_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
+def find_default_steps(spec: TokenizerSpec) -> tuple[output_steps.DecoderStep, ...] | None:
     """Find the steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
         as_bytes, as_text = (find_decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
-        return (after_encoding.DecodeByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
+        return (output_steps.DecodeByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
     if spec.end_of_word is None:
-        return (after_encoding.Fuse(),)
-    return None if _has_inner_marks(spec) else (after_encoding.Suffix(spell_end_of_word(spec)),)
+        return (output_steps.Fuse(),)
+    return None if _has_inner_marks(spec) else (output_steps.Suffix(spell_end_of_word(spec)),)
 
 
 def _has_inner_marks(spec: TokenizerSpec) -> bool:
@@ -565,27 +565,27 @@ def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
 
     The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
     """
-    steps: tuple[after_encoding.DecoderStep, ...] = (after_encoding.DecodeByteLevel(),)
+    steps: tuple[output_steps.DecoderStep, ...] = (output_steps.DecodeByteLevel(),)
     if spec.end_of_word is not None:
-        steps += (after_encoding.DecodeReplace(spec.end_of_word, " "), after_encoding.DecodeStrip(" ", 0, 1))
+        steps += (output_steps.DecodeReplace(spec.end_of_word, " "), output_steps.DecodeStrip(" ", 0, 1))
     return {**_write_sequence(steps), "native": True}
 
 
-def _write_sequence(steps: tuple[after_encoding.DecoderStep, ...]) -> dict[str, Any]:
+def _write_sequence(steps: tuple[output_steps.DecoderStep, ...]) -> dict[str, Any]:
     objects = [_write_decoder_step(step) for step in steps]
     return objects[0] if len(objects) == 1 else {"type": "Sequence", "decoders": objects}
 
 
-def _write_decoder_step(step: after_encoding.DecoderStep) -> dict[str, Any]:
-    if isinstance(step, after_encoding.DecodeByteLevel):
+def _write_decoder_step(step: output_steps.DecoderStep) -> dict[str, Any]:
+    if isinstance(step, output_steps.DecodeByteLevel):
         return dict(_BYTE_LEVEL_DECODER)
-    if isinstance(step, after_encoding.Suffix):
+    if isinstance(step, output_steps.Suffix):
         return {"type": "BPEDecoder", "suffix": step.suffix}
-    if isinstance(step, after_encoding.DecodeReplace):
+    if isinstance(step, output_steps.DecodeReplace):
         return {"type": "Replace", "pattern": _write_pattern(step.pattern, step.literal), "content": step.content}
-    if isinstance(step, after_encoding.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
+    if isinstance(step, output_steps.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
         return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
-    if isinstance(step, after_encoding.DecodeMetaspace):
+    if isinstance(step, output_steps.DecodeMetaspace):
         scheme = "always" if step.prepended else "never"
         return {"type": "Metaspace", "replacement": step.replacement, "prepend_scheme": scheme, "split": True}
     fields = dict(vars(step))

@@ -131,9 +131,9 @@ def _build(
 
 
 def _compute_fingerprint(spec: TokenizerSpec) -> str:
-    from bpe.vocab.comparing import fingerprint
+    from bpe.vocab.comparing import compute_fingerprint
 
-    return fingerprint(spec)
+    return compute_fingerprint(spec)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t
 
 
-cdef class WholeWords:
+cdef class UnmergedWords:
 
     def __cinit__(
         self,

@@ -7,4 +7,4 @@ from bpe.encode._split_filter cimport SplitTables
 
 cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil
 
-cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil
+cdef Py_ssize_t split_singly(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil

@@ -5,7 +5,7 @@ The parts are then looked up as pieces of their own.
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
-from bpe.encode._chunk cimport EARLIER, LAST, WHOLE, Feed
+from bpe.encode._chunk cimport INNER, LAST, WHOLE, Feed
 from bpe.encode._split_filter cimport SplitTables, are_three_byte_chars, filter_allows_split
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
@@ -35,10 +35,10 @@ follow_vector_level(use_level_split_filter)
 cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
     """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; the number of parts.
 
-    `role` gets WHOLE, LAST or EARLIER for each; up to 64 more elements may be written after `capacity`.
+    `role` gets WHOLE, LAST or INNER for each; up to 64 more elements may be written after `capacity`.
     """
     cdef Py_ssize_t n = split_slice(feed, splits, capacity, role) if feed.is_gapless else 0
-    return n if n else split_each(feed, splits, capacity, role)
+    return n if n else split_singly(feed, splits, capacity, role)
 
 
 cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
@@ -74,7 +74,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
     return parts.n
 
 
-cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
+cdef Py_ssize_t split_singly(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
     """Split found pieces one by one while there is room; the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < capacity:
@@ -84,21 +84,21 @@ cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t cap
             role[n] = WHOLE
             n += 1
         else:
-            n = split_one(feed, splits, start, end, n, capacity, role)
+            n = split_piece(feed, splits, start, end, n, capacity, role)
             if feed.n_bytes_taken:                         # no room for all of it
                 return n
         feed.next += 1
     return n
 
 
-cdef inline Py_ssize_t char_length(byte_t lead) noexcept nogil:
+cdef inline Py_ssize_t measure_char(byte_t lead) noexcept nogil:
     """Return the length of a character by its first byte; 1 for a byte that starts none."""
     if lead < 0xC0:
         return 1
     return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
-cdef inline Py_ssize_t split_one(
+cdef inline Py_ssize_t split_piece(
     Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t capacity,
     byte_t* role,
 ) noexcept nogil:
@@ -107,20 +107,20 @@ cdef inline Py_ssize_t split_one(
     If there is no room for all, `feed.n_bytes_taken` is set to the bytes that were taken, else to 0.
     """
     cdef const byte_t* text = feed.cursor.text
-    cdef Py_ssize_t part_start = start + feed.n_bytes_taken, pos = part_start + char_length(text[part_start])
+    cdef Py_ssize_t part_start = start + feed.n_bytes_taken, pos = part_start + measure_char(text[part_start])
     cdef bint is_safe
     while pos < end and pos - start < 3:
-        pos += char_length(text[pos])
+        pos += measure_char(text[pos])
     while pos + 3 <= end and n < capacity:
         is_safe = are_three_byte_chars(text + pos - 3) and filter_allows_split(splits, text + pos)
         feed.part_start[n], feed.part_end[n] = part_start, pos
-        role[n] = EARLIER
+        role[n] = INNER
         n += is_safe
         part_start = pos if is_safe else part_start
         if text[pos] & 0xF0 == 0xE0:                       # predicted, so that the next load need not wait
             pos += 3
         else:
-            pos += char_length(text[pos])
+            pos += measure_char(text[pos])
     if n == capacity:
         feed.n_bytes_taken = part_start - start
         return n

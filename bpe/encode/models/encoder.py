@@ -1,4 +1,4 @@
-"""The kernel of a vocabulary: its symbols, its merges, and how it may divide texts."""
+"""The encoder of a vocabulary: its symbols, its merges, and how it may divide texts."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from bpe.vocab.symbols import WordSymbols, find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, has_text_at
 
 if TYPE_CHECKING:
-    from bpe.merge.superwords import Superwords
+    from bpe.merge.two_stages import TwoStageMerges
 
 MakeMerger = Callable[[MergeList, SymbolTables], Merger]
 
 
-class BuiltKernel(NamedTuple):
-    """The kernel, and what it was made of.
+class BuiltEncoder(NamedTuple):
+    """An encoder, and what it was made of.
 
     Attributes:
-        kernel: encodes text, or pretokens, when the words that are one token are set and it is finished.
+        encoder: encodes text, or pretokens, when the words that are one token are set and it is finished.
         merger: its tables of merges.
         symbols: the tokens of single symbols.
-        finds_units: whether it divides texts into the units of a superword vocabulary.
+        finds_long_pretokens: whether it divides texts into the long pretokens of a superword vocabulary.
 
     """
 
-    kernel: Encoder
+    encoder: Encoder
     merger: Merger
     symbols: WordSymbols
-    finds_units: bool
+    finds_long_pretokens: bool
 
 
-def build_kernel(
-    spec: TokenizerSpec, cache_memory: int, make_merger: MakeMerger = Merger, *, may_have_superwords: bool = True
-) -> BuiltKernel:
-    """Build a kernel that still needs the words that are encoded as one token, and `finish`."""
+def build_encoder(
+    spec: TokenizerSpec, cache_memory: int, make_merger: MakeMerger = Merger, *, may_have_two_stages: bool = True
+) -> BuiltEncoder:
+    """Build an encoder that still needs the words that are encoded as one token, and `finish`."""
     symbols = find_word_symbols(spec)
     # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
     # arrays of the spec.
-    has_unreachable = spec.ignore_merges and spec.unreachable is not None
+    has_unmerged = spec.ignore_merges and spec.unmerged is not None
     ranks = np.arange(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks
     merges = MergeList(
         np.array(spec.merges, dtype=np.int32, order="C"),
         np.array(spec.merge_results, dtype=np.int32),
         np.array(ranks, dtype=np.int32),
         spec.vocabulary.limit,
-        np.array(spec.unreachable, dtype=np.int32) if has_unreachable else None,
+        np.array(spec.unmerged, dtype=np.int32) if has_unmerged else None,
     )
     symbol_tables = SymbolTables(
         inner_ids=symbols.inner_ids,
@@ -78,13 +78,13 @@ def build_kernel(
     scanner = get_scanner(spec.pretokenizer)
     if scanner == WHOLE_TEXT and _can_split_at_spaces(spec, symbols, merger):
         scanner = SPACE_RUNS
-    superwords, finds_units = None, False
-    if may_have_superwords and make_merger is Merger and _has_long_units(spec, merger):
-        superwords, finds_units = _find_superwords(spec, merges, symbol_tables)
-    if superwords is not None:
+    two_stages, finds_long_pretokens = None, False
+    if may_have_two_stages and make_merger is Merger and _has_long_pretokens(spec, merger):
+        two_stages, finds_long_pretokens = _find_two_stages(spec, merges, symbol_tables)
+    if two_stages is not None:
         scanner = WHOLE_TEXT
-    kernel = Encoder(merger, tokens, -1 if scanner is None else scanner, cache_memory, superwords)
-    return BuiltKernel(kernel, merger, symbols, finds_units)
+    encoder = Encoder(merger, tokens, -1 if scanner is None else scanner, cache_memory, two_stages)
+    return BuiltEncoder(encoder, merger, symbols, finds_long_pretokens)
 
 
 def get_unk_id(spec: TokenizerSpec) -> int:
@@ -92,22 +92,22 @@ def get_unk_id(spec: TokenizerSpec) -> int:
     return NO_TOKEN if spec.unk_token is None else find_unk_id(spec)
 
 
-def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:
+def _has_long_pretokens(spec: TokenizerSpec, merger: Merger) -> bool:
     """Whether pretokens may be long and may be split anywhere, as those of a superword vocabulary."""
     if get_scanner(spec.pretokenizer) not in (None, WHOLE_TEXT) or spec.model == "char" or spec.end_of_word is not None:
         return False
     return not (spec.ignore_merges or spec.unk_token is not None or spec.drop_unknown) and merger.can_split
 
 
-def _find_superwords(
+def _find_two_stages(
     spec: TokenizerSpec, merges: MergeList, symbol_tables: SymbolTables
-) -> tuple[Superwords | None, bool]:
-    """Find the two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
-    from bpe.merge.superwords import find_superwords, find_units
+) -> tuple[TwoStageMerges | None, bool]:
+    """Find the two stages of a superword vocabulary, or None; and whether the encoder finds its pretokens."""
+    from bpe.merge.two_stages import find_pretoken_rules, find_two_stages
 
-    units = find_units(spec.pretokenizer)
-    superwords = find_superwords(merges, symbol_tables, spec.vocabulary, units)
-    return superwords, superwords is not None and units is not None
+    pretoken_rules = find_pretoken_rules(spec.pretokenizer)
+    two_stages = find_two_stages(merges, symbol_tables, spec.vocabulary, pretoken_rules)
+    return two_stages, two_stages is not None and pretoken_rules is not None
 
 
 def _can_split_at_spaces(spec: TokenizerSpec, symbols: WordSymbols, merger: Merger) -> bool:

@@ -1,4 +1,4 @@
-"""Recognition of superword vocabularies, whose tokens reach across words, from their merges.
+"""The two stages of the merges of a superword vocabulary, whose tokens reach across words.
 
 Such a vocabulary was trained in two stages. The *low* merges of the first stage never join a word with a space after
 it; the *high* merges of the second do. The first merge that does so divides them. Text is encoded with the low merges
@@ -19,7 +19,7 @@ from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables
 from bpe.pretokenize._piece_scanner import PieceRules
-from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
+from bpe.pretokenize.patterns import NUMBERS, SECOND_STAGE_PATTERNS, UNDIVIDED
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.text.character_sets import DIGIT, N_CLASSIFIED_CODES, NUMBER, find_character_classes, list_codes
@@ -33,38 +33,38 @@ _STEPS = (Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
 _STEPS_AS_PATTERN = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 
 
-class Units(NamedTuple):
-    """How the kernel divides a text: UNDIVIDED, NUMBERS or SIGNS, and the classes of characters (uint8) or None."""
+class PretokenRules(NamedTuple):
+    """How the kernel finds long pretokens: UNDIVIDED, NUMBERS or SIGNS; the classes of characters (uint8) or None."""
 
-    kind: int
+    divider: int
     classes: NDArray[np.uint8] | None
 
 
-class Superwords(NamedTuple):
-    """The two stages of a superword vocabulary, and where text is cut into pieces and units."""
+class TwoStageMerges(NamedTuple):
+    """The two stages of a superword vocabulary, and where text is cut into pretokens and pieces."""
 
     low_merger: Merger
     high_merges: HighMerges
     piece_rules: PieceRules
 
 
-def find_superwords(
-    merges: MergeList, symbols: SymbolTables, vocabulary: Vocabulary, units: Units | None
-) -> Superwords | None:
+def find_two_stages(
+    merges: MergeList, symbols: SymbolTables, vocabulary: Vocabulary, pretoken_rules: PretokenRules | None
+) -> TwoStageMerges | None:
     """Find the two stages of a byte vocabulary without an end-of-word mark; None if the general way must encode it.
 
     Args:
         merges: all merges.
         symbols: the symbols of bytes.
         vocabulary: the tokens.
-        units: how a text is divided; None if the units are given with it.
+        pretoken_rules: how the kernel finds the pretokens of a text; None if Python passes the bounds of each.
 
     """
     left_bytes, right_bytes = _find_joined_bytes(merges, vocabulary)
     n_low = _find_first_across_words(merges, vocabulary, left_bytes, right_bytes)
     if n_low * _MERGES_PER_LOW_MERGE < len(merges.ranks) or not len(merges.ranks):
         return None
-    if units is None and n_low == len(merges.ranks):
+    if pretoken_rules is None and n_low == len(merges.ranks):
         return None  # an ordinary vocabulary, whose pretokens are short
     if n_low < len(merges.ranks) and merges.ranks[n_low - 1] == merges.ranks[n_low]:
         return None
@@ -73,12 +73,12 @@ def find_superwords(
         high_merger = HighMerges(low_merges, high_merges)
     except ValueError:
         return None
-    kind, classes = units or (UNDIVIDED, None)
-    never_joins_digits = _never_joins_digits(merges, vocabulary, left_bytes, right_bytes, units)
+    divider, classes = pretoken_rules or (UNDIVIDED, None)
+    never_joins_digits = _never_joins_digits(merges, vocabulary, left_bytes, right_bytes, pretoken_rules)
     piece_rules = PieceRules(
-        *_make_byte_rules(left_bytes[:n_low], right_bytes[:n_low]), kind, classes, never_joins_digits
+        *_make_byte_rules(left_bytes[:n_low], right_bytes[:n_low]), divider, classes, never_joins_digits
     )
-    return Superwords(Merger(low_merges, symbols), high_merger, piece_rules)
+    return TwoStageMerges(Merger(low_merges, symbols), high_merger, piece_rules)
 
 
 def _select_part(merges: MergeList, indices: slice) -> MergeList:
@@ -121,10 +121,10 @@ def _never_joins_digits(
     vocabulary: Vocabulary,
     left_bytes: NDArray[np.uint8],
     right_bytes: NDArray[np.uint8],
-    units: Units | None,
+    pretoken_rules: PretokenRules | None,
 ) -> bool:
     """Whether no merge joins an ASCII digit and a character that is no number, such as `1` and `½`."""
-    if units is None or units.classes is None:
+    if pretoken_rules is None or pretoken_rules.classes is None:
         return False
     is_digit = np.isin(np.arange(256), range(48, 58))
     for index in np.flatnonzero(is_digit[left_bytes] != is_digit[right_bytes]).tolist():
@@ -135,7 +135,7 @@ def _never_joins_digits(
         else:
             start, end = vocabulary.offsets[left : left + 2].tolist()
             neighbour = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
-        if not neighbour or not is_number(units, neighbour):
+        if not neighbour or not is_number(pretoken_rules, neighbour):
             return False
     return True
 
@@ -164,38 +164,39 @@ def _make_byte_rules(
     return np.left_shift(1, group_of_byte).astype(np.uint8), unjoined_groups
 
 
-# Units ----------------------------------------------------------------------------------------------------------------
+# Long pretokens -------------------------------------------------------------------------------------------------------
 
 
-def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
-    """Find the units that a pretokenizer divides a text into; None if the kernel does not find them.
+def find_pretoken_rules(pretokenizer: Pretokenizer | None) -> PretokenRules | None:
+    """Find the rules by which the kernel finds the pretokens; None if it does not find them.
 
-    >>> find_units(None)
-    Units(kind=0, classes=None)
-    >>> find_units(Pretokenizer("gpt2")) is None
+    >>> find_pretoken_rules(None)
+    PretokenRules(divider=0, classes=None)
+    >>> find_pretoken_rules(Pretokenizer("gpt2")) is None
     True
 
     """
     if pretokenizer is None:
-        return Units(UNDIVIDED, None)
+        return PretokenRules(UNDIVIDED, None)
     if isinstance(pretokenizer, PipelinePretokenizer):
         if pretokenizer.steps != _STEPS or pretokenizer.letters:
             return None
         is_number = np.zeros(N_CLASSIFIED_CODES, dtype=np.uint8)
         is_number[[code for code in list_codes("NUMERIC") if code < N_CLASSIFIED_CODES]] = NUMBER
         classes = is_number | (find_character_classes() & np.uint8(DIGIT))
-        return Units(NUMBERS, classes) if np.all(classes[classes & DIGIT > 0] & NUMBER) else None
+        return PretokenRules(NUMBERS, classes) if np.all(classes[classes & DIGIT > 0] & NUMBER) else None
     if pretokenizer.add_prefix_space:
         return None
     pattern = pretokenizer.pattern
     if pattern == _STEPS_AS_PATTERN:
-        return Units(NUMBERS, find_character_classes())
-    if pattern in UNIT_PATTERNS and pretokenizer.gaps == "keep":
-        return Units(UNIT_PATTERNS[pattern], find_character_classes())
+        return PretokenRules(NUMBERS, find_character_classes())
+    if pattern in SECOND_STAGE_PATTERNS and pretokenizer.gaps == "keep":
+        return PretokenRules(SECOND_STAGE_PATTERNS[pattern], find_character_classes())
     return None
 
 
-def is_number(units: Units, char: str) -> bool:
+def is_number(pretoken_rules: PretokenRules, char: str) -> bool:
     """Whether a character is a number to a pretokenizer that divides text at numbers."""
     code = ord(char)
-    return units.classes is not None and code < N_CLASSIFIED_CODES and bool(units.classes[code] & NUMBER)
+    classes = pretoken_rules.classes
+    return classes is not None and code < N_CLASSIFIED_CODES and bool(classes[code] & NUMBER)

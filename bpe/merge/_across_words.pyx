@@ -23,7 +23,7 @@ cdef enum:
     PREFETCH_AHEAD = 16       # ids between prefetching the merge of a pair and looking it up
 
 
-cdef class SuperMerger:
+cdef class AcrossWordTable:
     """The supermerges of a tokenizer. Immutable; any number of threads may use it at once."""
 
     cdef MergeTable table

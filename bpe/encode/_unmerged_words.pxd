@@ -4,7 +4,7 @@ from bpe.base._string_index cimport StringIndex
 from bpe.base._types cimport byte_t, token_t
 from libc.stdint cimport uint32_t
 
-cdef class WholeWords:
+cdef class UnmergedWords:
     """The whole words; of two with the same bytes, the first is found."""
 
     cdef StringIndex words

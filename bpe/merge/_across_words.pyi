@@ -2,7 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-class SuperMerger:
+class AcrossWordTable:
     def __new__(
         cls, pairs: NDArray[np.int32], results: NDArray[np.int32], first: int, plain: NDArray[np.uint32]
     ) -> Self: ...
