@@ -51,7 +51,9 @@ def list_merge_pairs(pairs: NDArray[np.int32], blob: bytes, offsets: NDArray[np.
     The pairs inside a token are those inside its two parts and the one between them, so these are all pairs inside
     tokens.
     """
-    left, right = pairs.T
+    # Most merges are of other characters: what their right token begins with tells it for a sixth of the time.
+    starts_wide_char = np.frombuffer(blob + b"\0", dtype=np.uint8)[offsets[:-1]] & 0xF0 == 0xE0
+    left, right = pairs[starts_wide_char[pairs[:, 1]]].T
     return _list_pairs_between(blob, offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
 
 
