@@ -25,7 +25,6 @@ from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
-from bpe.encode.tables import list_merge_pairs, list_word_pairs
 from bpe.evaluation._tally import BY_SPACES, COLUMNS, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
@@ -303,7 +302,7 @@ def held(tokens: list[bytes], text: bytes, place: int) -> bool:
 
 def add_word(split: SplitFilter, word: bytes) -> None:
     """Add all pairs inside a word that must not be split."""
-    split.add(list_word_pairs(word, np.array([0, len(word)]), np.array([0])))
+    split.add_words(word, np.array([0, len(word)]), np.array([0]))
 
 
 @settings(max_examples=200)
@@ -343,7 +342,7 @@ def test_merges_and_whole_tokens_fill_the_filter_alike(hooks: Any) -> None:
     )
     spec = merges.spec
     by_merges, by_tokens = SplitFilter(), SplitFilter()
-    by_merges.add(list_merge_pairs(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets))
+    by_merges.add_merges(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets)
     for token in spec.vocabulary.id_of_token:
         add_word(by_tokens, token)
     text = "吾輩は猫である無輩영관화에서を名".encode() * 2

@@ -47,11 +47,11 @@ def build_kernel(
     # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
     # arrays of the spec.
     has_unreachable = spec.ignore_merges and spec.unreachable is not None
-    ranks = np.arange(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks
+    ranks = np.arange(len(spec.merges), dtype=np.int32) if spec.merge_ranks is None else spec.merge_ranks
     merges = MergeList(
         np.array(spec.merges, dtype=np.int32, order="C"),
         np.array(spec.merge_results, dtype=np.int32),
-        np.array(ranks, dtype=np.int32),
+        ranks if spec.merge_ranks is None else np.array(ranks, dtype=np.int32),
         spec.vocabulary.limit,
         np.array(spec.unreachable, dtype=np.int32) if has_unreachable else None,
     )
