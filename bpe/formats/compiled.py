@@ -2,7 +2,7 @@
 
 A file has, in little-endian order: the eight bytes of the magic; as uint32 the CRC-32 of all that follows it, the
 version, and how many ids, merges, unreachable tokens (one more than there are, or 0 if they are unknown), bytes of
-tokens and bytes of JSON there are; as uint32 the length of each token; as int32 the merges, their results and the
+tokens and bytes of JSON there are; as int64 where each token begins, and where the last one ends; as int32 the merges, their results and the
 unreachable tokens; the kinds of the ids; the bytes of the tokens; a tokenizer.json with an empty vocab and no merges.
 
 A file is read into memory, not mapped: a mapped file that another process truncates ends the process by SIGBUS, and
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: The version of the layout. A release reads its own: a file is made anew from the tokenizer's own in a second.
 VERSION = 1
-_HEADER = struct.Struct(f"<{len(COMPILED_MAGIC)}s7I")
+_HEADER = struct.Struct(f"<{len(COMPILED_MAGIC)}s7I4x")
 #: Where the bytes begin that the checksum is of.
 _CHECKED_START = len(COMPILED_MAGIC) + 4
 _FIX = "compile the tokenizer again: bpe convert tokenizer.json OUT.compiled"
@@ -51,7 +51,7 @@ class _Counts(NamedTuple):
 
     def measure(self) -> int:
         """Compute the bytes of the whole file."""
-        n_int32 = self.ids + 3 * self.merges + max(self.unreachable_plus_one - 1, 0)
+        n_int32 = 2 * (self.ids + 1) + 3 * self.merges + max(self.unreachable_plus_one - 1, 0)
         return _HEADER.size + 4 * n_int32 + self.ids + self.token_bytes + self.json_bytes
 
 
@@ -71,13 +71,13 @@ def read(data: bytes) -> TokenizerSpec:
         position += array.nbytes
         return array
 
-    lengths = take("<u4", counts.ids)
+    offsets = take("<i8", counts.ids + 1).astype(np.int64, copy=False)
     merges = take("<i4", 2 * counts.merges).reshape(-1, 2).astype(np.int32, copy=False)
     results = take("<i4", counts.merges).astype(np.int32, copy=False)
     unreachable = take("<i4", max(counts.unreachable_plus_one - 1, 0)).astype(np.int32, copy=False)
     kinds = take("u1", counts.ids).astype(np.uint8)
     blob, json_text = data[position : position + counts.token_bytes], data[position + counts.token_bytes :]
-    vocabulary = _build_vocabulary(blob, lengths, kinds)
+    vocabulary = _build_vocabulary(blob, offsets, kinds)
     ids = np.array([array.max(initial=0) for array in (merges.view(np.uint32), results.view(np.uint32))])
     if ids.max() >= max(counts.ids, 1):
         raise FormatError(f"a merge has id {ids.max()}; ids are from 0 to {counts.ids - 1}; {_FIX}")
@@ -101,12 +101,12 @@ def _read_header(data: bytes) -> _Counts:
     return counts
 
 
-def _build_vocabulary(blob: bytes, lengths: NDArray[np.generic], kinds: NDArray[np.uint8]) -> Vocabulary:
+def _build_vocabulary(blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:
     """Build the vocabulary, whose tokens must have bytes, and these of `blob` together."""
-    offsets = np.zeros(len(kinds) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    if offsets[-1] != len(blob) or kinds.max(initial=0) > SPECIAL or ((lengths == 0) != (kinds == UNUSED)).any():
-        raise FormatError(f"its tokens do not fit their lengths and kinds; {_FIX}")
+    is_empty, is_unused = offsets[1:] <= offsets[:-1], kinds == UNUSED
+    are_inside = offsets[0] == 0 and offsets[-1] == len(blob) and not (offsets[1:] < offsets[:-1]).any()
+    if not are_inside or kinds.max(initial=0) > SPECIAL or (is_empty != is_unused).any():
+        raise FormatError(f"its tokens do not fit their offsets and kinds; {_FIX}")
     try:
         check_limit(len(kinds), int(np.count_nonzero(kinds)))
     except ValueError as error:
@@ -140,7 +140,7 @@ def write(spec: TokenizerSpec) -> bytes:
         len(json_text),
     )
     sections = [
-        vocabulary.lengths.astype("<u4").tobytes(),
+        vocabulary.offsets.astype("<i8").tobytes(),
         *(
             array.astype("<i4").tobytes()
             for array in (spec.merges, spec.merge_results, unreachable)

@@ -7,6 +7,7 @@ is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces with it.
 """
 
 from bpe.base._memory cimport check_allocated
+from bpe.base._pages cimport allocate_zeroed, release
 from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, find_pair
 from libc.stdint cimport uint32_t, uint64_t
@@ -37,7 +38,7 @@ cdef class TokenTree:
         cdef bint has_unreachable = merges.unreachable is not None
         self.limit = merges.limit
         self.parts = <TokenParts*>check_allocated(
-            calloc(self.limit + 1, sizeof(TokenParts)), self.limit, b"tokens and their parts"
+            allocate_zeroed((self.limit + 1) * sizeof(TokenParts)), self.limit, b"tokens and their parts"
         )
         self.reachable = <byte_t*>check_allocated(calloc(self.limit + 1, 1), self.limit, b"tokens and their parts")
         with nogil:
@@ -77,7 +78,7 @@ cdef class TokenTree:
                     self.reachable[unreachable[i]] = 0
 
     def __dealloc__(self):
-        free(self.parts)
+        release(self.parts, (self.limit + 1) * sizeof(TokenParts))
         free(self.reachable)
 
 
