@@ -7,7 +7,6 @@ is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces with it.
 """
 
 from bpe.base._memory cimport check_allocated
-from bpe.base._pages cimport allocate_zeroed, release
 from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, find_pair
 from libc.stdint cimport uint32_t, uint64_t
@@ -38,7 +37,7 @@ cdef class TokenTree:
         cdef bint has_unreachable = merges.unreachable is not None
         self.limit = merges.limit
         self.parts = <TokenParts*>check_allocated(
-            allocate_zeroed((self.limit + 1) * sizeof(TokenParts)), self.limit, b"tokens and their parts"
+            calloc(self.limit + 1, sizeof(TokenParts)), self.limit, b"tokens and their parts"
         )
         self.reachable = <byte_t*>check_allocated(calloc(self.limit + 1, 1), self.limit, b"tokens and their parts")
         with nogil:
@@ -78,7 +77,7 @@ cdef class TokenTree:
                     self.reachable[unreachable[i]] = 0
 
     def __dealloc__(self):
-        release(self.parts, (self.limit + 1) * sizeof(TokenParts))
+        free(self.parts)
         free(self.reachable)
 
 
