@@ -81,7 +81,13 @@ def read(data: bytes) -> TokenizerSpec:
     ids = np.array([array.max(initial=0) for array in (merges.view(np.uint32), results.view(np.uint32))])
     if ids.max() >= max(counts.ids, 1):
         raise FormatError(f"a merge has id {ids.max()}; ids are from 0 to {counts.ids - 1}; {_FIX}")
-    spec = read_with_arrays(json_text, vocabulary, merges, results, unreachable if counts.unreachable_plus_one else None)
+    known_unreachable = unreachable if counts.unreachable_plus_one else None
+    try:
+        spec = read_with_arrays(json_text, vocabulary, merges, results, known_unreachable)
+    except FormatError:
+        raise
+    except ValueError as error:  # tokens that do not fit the JSON
+        raise FormatError(f"{error}; {_FIX}") from None
     _check_texts(spec)
     return spec
 
