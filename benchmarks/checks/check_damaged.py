@@ -77,7 +77,8 @@ def make_originals() -> dict[str, dict[str, bytes]]:
     }
     with TemporaryDirectory() as name:
         for index, (format_name, tokenizer) in enumerate((
-            ("huggingface", tok), ("vocab-merges", tok), ("tiktoken-folder", tok), ("tekken", ranked), ("compiled", tok),
+            ("huggingface", tok), ("vocab-merges", tok), ("tiktoken-folder", tok), ("tekken", ranked),
+            ("compiled", tok),
         )):  # fmt: skip
             folder = Path(name) / str(index)
             folder.mkdir()

@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -21,7 +22,7 @@ from bpe.formats.huggingface import write as write_json
 from bpe.formats.signatures import COMPILED_MAGIC
 
 TEXTS = ["low lower lowest newest", "naïve 한국어, 日本語 12\n\t", "<|end|> low<|end|>", "", "a" * 99, "\x00ÿ"]
-#: Where the sections begin, whose numbers of bytes depend on the counts in the header.
+#: The bytes of the header, and where in it the checksum is.
 HEADER_SIZE, CRC_OFFSET = 40, 8
 
 
@@ -71,11 +72,18 @@ def use(data: bytes) -> bool:
     except ValueError:  # FormatError too
         return False
     for text in TEXTS:
-        try:
+        with suppress(ValueError):  # a symbol that the vocabulary lost
             tok.decode_bytes(tok.encode(text, allowed_special="all"))
-        except ValueError:  # a symbol that the vocabulary lost
-            continue
     return True
+
+
+def encode(tok: bpe.Tokenizer, text: str) -> object:
+    """Encode and decode a text: everything that comes of it, or the error."""
+    try:
+        ids = tok.encode(text, allowed_special="all").tolist()
+    except ValueError as error:  # a symbol that the vocabulary lacks
+        return str(error)
+    return ids, tok.tokens(text), tok.decode(ids)
 
 
 # What it keeps --------------------------------------------------------------------------------------------------------
@@ -96,16 +104,7 @@ def test_a_tokenizer_comes_back_equal(name, tmp_path):
     if tok.spec.dropout:
         return
     for text in TEXTS:
-        try:
-            expected = tok.encode(text, allowed_special="all").tolist()
-        except ValueError as error:
-            with pytest.raises(ValueError, match=r".") as raised:
-                loaded.encode(text, allowed_special="all")
-            assert str(raised.value) == str(error)
-            continue
-        assert loaded.encode(text, allowed_special="all").tolist() == expected
-        assert loaded.tokens(text) == tok.tokens(text)
-        assert loaded.decode(expected) == tok.decode(expected)
+        assert encode(loaded, text) == encode(tok, text)
 
 
 @pytest.mark.parametrize("vocabulary", ["r50k_base", "cl100k_base"])
@@ -270,10 +269,3 @@ def test_tokens_of_characters_must_be_utf8():
             read(change(content, section="blob", index=index, value=0xFF))
         n_refused += 1
     assert n_refused == n_bytes > 40
-
-
-def test_it_reads_the_lists_of_no_tokenizer_json(content):
-    filled = content.replace(b'"merges": []', b'"merges": [ ', 1)
-    assert filled != content
-    with pytest.raises(bpe.FormatError):
-        read(with_checksum(filled))
