@@ -368,6 +368,18 @@ def test_split_points_of_a_slice(hooks: Any, level: str) -> None:
         set_vector_level(VECTORS)
 
 
+def test_the_filter_refuses_ids_and_offsets_outside_its_tokens() -> None:
+    offsets = np.array([0, 3, 6])
+    for pair in ((0, 2), (-1, 0)):
+        with pytest.raises(ValueError, match=r"merge 1 is of tokens .*; there are 2"):
+            SplitFilter().add_merges(np.array([(0, 1), pair], dtype=np.int32), "猫無".encode(), offsets)
+    with pytest.raises(ValueError, match="offset 2 is 6 after 3"):
+        SplitFilter().add_merges(np.array([(0, 1)], dtype=np.int32), "猫".encode(), offsets)
+    for word in (2, -1):
+        with pytest.raises(ValueError, match=rf"word {word} is added; there are 2"):
+            SplitFilter().add_words("猫無".encode(), offsets, np.array([word]))
+
+
 def test_a_filter_of_too_many_pairs_is_given_up(hooks: Any) -> None:
     split = SplitFilter()
     for code in range(0x4E00, 0x4E00 + 64):

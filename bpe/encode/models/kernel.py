@@ -91,7 +91,7 @@ def _protect(array: NDArray[Any]) -> NDArray[Any]:
 
     The kernels validate arrays once and keep reading them, and a caller could write to the arrays of the spec.
     """
-    owner = array
+    owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     return array if isinstance(owner, bytes) and array.flags.c_contiguous else array.copy(order="C")
