@@ -5,7 +5,8 @@
 Every measurement runs in a new process on one core (run.py), and the libraries are alternated. It times the first load
 in the process, after the library's import, and the encoding of a first text. The table shows milliseconds: the median
 and the worst. "ranks" loads the rank file (for tiktoken, this includes reading the lines into a dict, as its own loader
-does), "json" loads the same vocabulary from a tokenizer.json that this package wrote. The ids of the text are compared.
+does), "json" loads the same vocabulary from a tokenizer.json that this package wrote,
+and "compiled" from a compiled tokenizer. The ids of the text are compared.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ from report import (
 )
 
 #: Libraries by the file that they load from.
-WAYS = {"ranks": ("bpe", "gigatoken", "tiktoken"), "json": ("bpe", "gigatoken", "tokenizers")}
+WAYS = {
+    "ranks": ("bpe", "gigatoken", "tiktoken"),
+    "json": ("bpe", "gigatoken", "tokenizers"),
+    "compiled": ("bpe",),
+}
 
 
 def main() -> None:

@@ -75,7 +75,10 @@ def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str]
 
 
 def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
-    """Decompress published vocabularies into a folder, and write each as a tokenizer.json too: NAME,RANKS,JSON."""
+    """Decompress published vocabularies into a folder; returns NAME,RANKS,JSON of each.
+
+    Each is written as a tokenizer.json, too, and beside it as a compiled tokenizer.
+    """
     import bpe
 
     paths = {}
@@ -86,7 +89,9 @@ def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, st
         ranks = Path(folder) / f"{name}_base.tiktoken"
         ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
         json_path = Path(folder) / f"{name}.json"
-        bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(json_path)
+        tok = bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name)
+        tok.save(json_path)
+        tok.save(json_path.with_suffix(".compiled"))
         paths[name] = f"{name},{ranks},{json_path}"
     return paths
 

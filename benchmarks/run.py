@@ -7,8 +7,8 @@
                                NAME,RANKS,JSON
     latency … VOCAB            encode one text per call, of 20, 200 and 2,000 bytes, the same one repeatedly and
                                different ones; then each document of the file once
-    load … WAY VOCAB           load a vocabulary from the file that WAY names (ranks or json), then encode a first text;
-                               FILE is not read
+    load … WAY VOCAB           load a vocabulary from the file that WAY names (ranks, json or compiled), then encode
+                               a first text; FILE is not read
     decode … VOCAB             decode the ids of a file to bytes, once cold and once warm
     hard … KIND SIZE VOCAB     encode SIZE bytes of text of a kind in HARD, cold and warm; then the file's first 16 MB
     count … WORDS              count the words of a file; pickles them as a sorted list to WORDS
@@ -189,7 +189,8 @@ def load(peer: Any, path: str, threads: int, way: str, vocab_text: str) -> dict[
     importlib.import_module(peer.name)  # so that the import is not timed
     start_time = time.perf_counter()
     try:
-        tok = (peer.load_json if way == "json" else peer.load)(parse_vocab(vocab_text), threads)
+        load_by_way = {"json": "load_json", "compiled": "load_compiled"}.get(way, "load")
+        tok = getattr(peer, load_by_way)(parse_vocab(vocab_text), threads)
     except BaseException as error:  # noqa: BLE001  # a Rust panic does not derive from Exception
         return {"way": way, "failed": repr(error)}
     loaded = time.perf_counter()

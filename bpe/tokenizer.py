@@ -1160,8 +1160,9 @@ class Tokenizer:
         Args:
             path: the file to write; its folder must exist. For a format of several files, the folder, which is made.
             format: "huggingface" (tokenizer.json), "vocab-merges" (vocab.json and merges.txt), "tiktoken" (ranks),
-                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken" or "clip". None stands for
-                huggingface, or for what the name says: `x.tiktoken`, `tekken.json`.
+                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken", "clip", or "compiled" (which
+                keeps everything and loads fastest). None stands for huggingface, or for what the name says:
+                `x.tiktoken`, `tekken.json`, `x.compiled`.
             lossy: write the file even if the format does not keep everything, with a warning in the log for each loss.
 
         Raises:

@@ -78,10 +78,11 @@ def make_originals() -> dict[str, dict[str, bytes]]:
     with TemporaryDirectory() as name:
         for index, (format_name, tokenizer) in enumerate((
             ("huggingface", tok), ("vocab-merges", tok), ("tiktoken-folder", tok), ("tekken", ranked),
+            ("compiled", tok),
         )):  # fmt: skip
             folder = Path(name) / str(index)
             folder.mkdir()
-            target = folder / "tekken.json" if format_name == "tekken" else folder
+            target = folder / {"tekken": "tekken.json", "compiled": "t.compiled"}.get(format_name, "")
             tokenizer.save(target, format=format_name)
             files_by_format[format_name] = {path.name: path.read_bytes() for path in folder.iterdir()}
     files_by_format[COMPAT] = {"tokenizer.json": files_by_format["huggingface"]["tokenizer.json"]}

@@ -37,6 +37,13 @@ class BpePeer(BpeBase):
         self._threads = threads
         return bpe.Tokenizer.load(vocab.json)
 
+    def load_compiled(self, vocab: Vocab, threads: int) -> Any:
+        """From the compiled tokenizer beside it."""
+        import bpe
+
+        self._threads = threads
+        return bpe.Tokenizer.load(Path(vocab.json).with_suffix(".compiled"))
+
     def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """A batch of flat arrays."""
         if way == "file":

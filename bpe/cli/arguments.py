@@ -474,7 +474,7 @@ COMMANDS: dict[str, Command] = {
             "--to FORMAT",
             "the format of OUT, one of those but "
             f"{' and '.join(name for name in list_format_names() if name not in list_format_names(writable=True))}; "
-            "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
+            "default tiktoken for *.tiktoken, tekken for tekken.json, compiled for *.compiled, huggingface for *.json",
             dest="to_format",
             choices=list_format_names(writable=True),
         ),

@@ -7,19 +7,22 @@ without it goes to the table of parts that do not end a word.
 
 import numpy as np
 
+from bpe.base._bounds cimport check_offsets
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport (
     EMPTY_KEY, MAX_SHORT_WORD, WordTable, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
 )
 from bpe.merge._token_tree cimport TokenTree
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
-from bpe.encode.tables import classify_seeds
+from bpe.merge.tables import find_irregular_tokens
 
 cdef enum:
-    NO_SEED = 0               # as in `tables.py`, where a third kind is for the table of parts
+    NO_SEED = 0
     SEED = 1                  # for the table of words
+    INNER_SEED = 2          # for the table of parts that do not end a word
+    MAX_KEYED_BYTES = 16      # of a word; one that ends in 0xFF has no key
     PREFETCH_AHEAD = 32       # tokens whose lines are prefetched before they are entered
 
 
@@ -27,13 +30,29 @@ cdef class CacheSeeds:
 
     def __cinit__(self, TokenTree tree not None, merges, tokens):
         """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
+        cdef Py_ssize_t limit = tree.limit, size
+        cdef token_t token
+        cdef const uint8_t[::1] is_irregular = None
+        check_offsets(tokens.offsets, limit, len(tokens.blob))
+        if tokens.ends_word is not None and len(tokens.ends_word) != limit:
+            raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.blob, self.offsets = tokens.blob, tokens.offsets
         self.ends, self.mark_size = tokens.ends_word, tokens.mark_size
         self.marks_word_ends = tokens.ends_word is not None
-        kinds = np.zeros(tree.limit, dtype=np.uint8)
-        if tree.is_ordered and self.blob.shape[0]:
-            kinds = classify_seeds(merges, tokens, np.asarray(<const byte_t[: tree.limit]>tree.merges_to_itself))
-        self.kinds, self.n_seeds = kinds, np.count_nonzero(kinds)
+        self.kinds = np.zeros(limit, dtype=np.uint8)
+        if not tree.is_ordered or not self.blob.shape[0]:
+            return
+        if self.marks_word_ends:
+            is_irregular = find_irregular_tokens(merges, tokens.ends_word)
+        for token in range(<token_t>limit):
+            size = measure_word(self, token)
+            if not tree.merges_to_itself[token] or not 0 < size <= MAX_KEYED_BYTES:
+                continue
+            if get_word(self, token)[size - 1] == 0xFF:
+                continue
+            if is_irregular is None or not is_irregular[token]:
+                self.kinds[token] = INNER_SEED if self.marks_word_ends and not self.ends[token] else SEED
+                self.n_seeds += 1
 
     cdef int leave_out(self, UnmergedWords words) noexcept:
         """Drop the seeds that are whole words with tokens of their own."""

@@ -42,8 +42,6 @@ from bpe.pretokenize._safe_points cimport find_next_pretoken_split, find_last_pr
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
-from bpe.encode.tables import list_word_pairs, list_merge_pairs
-
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -68,10 +66,6 @@ cdef class Encoder:
         size_t memory=CACHE_MEMORY,        # of the word table, in bytes
         two_stages=None,                   # a TwoStageMerges (bpe/merge/two_stages.py)
     ):
-        cdef Py_ssize_t limit = merger.tree.limit
-        check_offsets(tokens.offsets, limit, len(tokens.blob))
-        if tokens.ends_word is not None and len(tokens.ends_word) != limit:
-            raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.scanner, self.max_table_bytes = scanner, memory
         self.pool = ResultPool(POOL_MULTIPLE * memory)
         self.full_merger = merger
@@ -82,7 +76,7 @@ cdef class Encoder:
         self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
         self.split_filter = SplitFilter(merger.can_split)
         if merger.can_split:
-            self.split_filter.add(list_merge_pairs(merger.merges.pairs, tokens.blob, tokens.offsets))
+            self.split_filter.add_merges(merger.merges.pairs, tokens.blob, tokens.offsets)
 
     def set_unmerged_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint even_if_merged):
         """Encode word i, `blob[offsets[i]:offsets[i + 1]]`, as the token `ids[i]`, without merging.
@@ -113,7 +107,7 @@ cdef class Encoder:
         self.piece_encoder.unmerged_words = UnmergedWords(blob, offsets, ids, word_indices)
         self.seeds.leave_out(self.piece_encoder.unmerged_words)
         if self.split_filter.n_free_bits:
-            self.split_filter.add(list_word_pairs(blob, np.asarray(offsets), word_indices))
+            self.split_filter.add_words(blob, offsets, word_indices)
 
     def keep_pretokens_whole(self):
         """Split no pretoken. For vocabularies in which most pretokens are whole words; call it before `finish`.

@@ -21,6 +21,7 @@ from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (
     CHAT_TEMPLATE_FILE,
     CLIP_HEADER,
+    COMPILED_MAGIC,
     CONFIG_JSON,
     CONFIGURATION_FILES,
     GGUF_MAGIC,
@@ -103,6 +104,7 @@ FORMATS: Mapping[str, Format] = {
         Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE_MODEL,), is_writable=False),
         Format("gguf", "a GGUF file with a tokenizer", is_writable=False),
         Format("subword-nmt", "a file of codes"),
+        Format("compiled", "a compiled tokenizer, .compiled"),
     )
 }
 
@@ -171,6 +173,8 @@ def _detect_format(data: bytes, path: Path) -> str:
     """Detect the format of a file; returns its name."""
     name = path.name.lower()
     head = read_first_bytes(data, 200)
+    if data.startswith(COMPILED_MAGIC):
+        return "compiled"
     if looks_like_ranks(data):
         config_path = path.parent / CONFIG_JSON
         from bpe.formats import tiktoken

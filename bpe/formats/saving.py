@@ -16,7 +16,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.loading import Format, get_format, list_format_names
-from bpe.formats.signatures import MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
+from bpe.formats.signatures import COMPILED_ENDING, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
 from bpe.vocab.merging import merging_suffices
@@ -29,6 +29,7 @@ _NAME_ENDINGS = (
     (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
     (".tiktoken", "a rank file", ("tiktoken",)),
     ("tekken.json", "Mistral's format", ("tekken",)),
+    (COMPILED_ENDING, "a compiled tokenizer", ("compiled",)),
 )
 
 log = get_log()
@@ -116,6 +117,8 @@ def choose_format(path: str | os.PathLike[str]) -> str:
     name = Path(os.fspath(path)).name.lower()
     if name.endswith(".tiktoken"):
         return "tiktoken"
+    if name.endswith(COMPILED_ENDING):
+        return "compiled"
     return "tekken" if name == "tekken.json" else "huggingface"
 
 
@@ -123,8 +126,8 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for the name of a file to write that stands for no format, such as "out.xyz"."""
     if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
         raise ValueError(
-            f"target is {os.fspath(path)!r}, a name that stands for no format; name a file *.json, *.tiktoken or "
-            f"tekken.json, or pass to_format= one of {', '.join(list_format_names(writable=True))}"
+            f"target is {os.fspath(path)!r}, a name that stands for no format; name a file *.json, *.tiktoken, "
+            f"tekken.json or *.compiled, or pass to_format= one of {', '.join(list_format_names(writable=True))}"
         )
 
 

@@ -36,6 +36,8 @@ CHAT_TEMPLATE_FILE = "chat_template.jinja"
 #: How CLIP's list of merges begins.
 CLIP_HEADER = '"bpe_simple_vocab_16e6.txt#version: 0.2'
 GGUF_MAGIC = b"GGUF"
+#: How a compiled tokenizer begins, and what its name ends in. Like PNG's, a change of its line ends is seen.
+COMPILED_MAGIC, COMPILED_ENDING = b"\x89bpe\r\n\x1a\n", ".compiled"
 #: The mark of the end of a word in CLIP's merges and in codes of subword-nmt.
 END_OF_WORD = "</w>"
 

@@ -196,6 +196,17 @@ def can_drop_in_wide_chars(symbols: SymbolTables) -> bool:
     return any(NO_TOKEN in table[0x80:0xC0] or NO_TOKEN in table[0xE0:0xF0] for table in tables)
 
 
+def find_irregular_tokens(merges: MergeList, ends_word: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Find the tokens that have an end-of-word mark elsewhere than at their end: no text is encoded to them."""
+    is_irregular = np.zeros(merges.limit, dtype=np.bool_)
+    left, right = merges.pairs.T
+    irregular_tokens = merges.results[(ends_word[left] != 0) | (ends_word[right] != ends_word[merges.results])]
+    while len(irregular_tokens):  # as often as such tokens are merged again, which is hardly ever
+        is_irregular[irregular_tokens] = True
+        irregular_tokens = merges.results[(is_irregular[left] | is_irregular[right]) & ~is_irregular[merges.results]]
+    return is_irregular
+
+
 def check_events(merges: MergeList, symbols: SymbolTables, events: EventList) -> None:
     """Raise ValueError unless events have tokens below the limit, and all tokens keep their length in symbols."""
     n_symbols, limit = events.n_symbols, merges.limit

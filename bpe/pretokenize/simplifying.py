@@ -79,15 +79,17 @@ def _find_isolated_pattern(step: Step) -> str | None:
 
 def _simplify_step(step: Step) -> Pretokenizer | None:
     """Find the pretokenizer that equals one step; None if only `PipelinePretokenizer` does."""
-    from bpe.text.oniguruma import escape_literal, is_shared_pattern
-
     if isinstance(step, WhitespaceSplit):
         return Pretokenizer("whitespace")
     if isinstance(step, Whitespace):
         return make_whitespace_pretokenizer()
     if not isinstance(step, Split):
         return None
-    pattern = escape_literal(step.pattern) if step.literal else step.pattern
+    pattern = step.pattern
+    if step.literal:
+        from bpe.text.oniguruma import escape_literal
+
+        pattern = escape_literal(pattern)
     if step.behavior == "Removed" and not step.invert and pattern in (r"\s+", r"\s"):
         return Pretokenizer("whitespace")
     if step.behavior != "Isolated" and not (step.behavior == "Removed" and step.invert):
@@ -95,4 +97,6 @@ def _simplify_step(step: Step) -> Pretokenizer | None:
     gaps: Gaps = "keep" if step.behavior == "Isolated" else "drop"
     if (name := find_published_name(pattern, gaps)) is not None:
         return Pretokenizer(name)
+    from bpe.text.oniguruma import is_shared_pattern
+
     return Pretokenizer.from_regex(pattern, gaps=gaps) if is_shared_pattern(pattern) else None

@@ -155,11 +155,11 @@ class Split(Step):
     @cached_property
     def _compiled_translation(self) -> tuple[Any, Translation] | None:
         """The compiled pattern and its translation; None for one that a scanner matches."""
+        if self._scanner is not None:
+            return None
         from bpe.text.matching import compile_pattern
         from bpe.text.oniguruma import Translation, UntranslatableError, escape_literal, translate
 
-        if self._scanner is not None:
-            return None
         try:
             translation = (
                 Translation(escape_literal(self.pattern), "never") if self.literal else translate(self.pattern)

@@ -23,8 +23,8 @@ from bpe.vocab.vocabulary import SPECIAL
 
 #: The fields of a spec that have a function here, that follow from the others, or, the last five, that change no id.
 _OTHER_FIELDS = {
-    "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unmerged",
-    "post_processor", "truncation", "padding", "training", "roles",
+    "vocabulary", "merges", "merge_results", "merge_ranks", "events", "special_tokens", "token_flags", "ends_word",
+    "unmerged", "post_processor", "truncation", "padding", "training", "roles",
 }  # fmt: skip
 #: How many tokens a line names.
 _MAX_LISTED_TOKENS = 5

@@ -337,10 +337,10 @@ def check_events(spec: TokenizerSpec) -> None:
         ValueError: for events that `follow_events` refuses, and settings that they cannot be used with.
 
     """
-    from bpe.vocab.events import Events, follow_events
-
     if spec.events is None:
         return
+    from bpe.vocab.events import Events, follow_events
+
     if not isinstance(spec.events, Events):
         raise TypeError(f"events is {describe(spec.events)}; it must be a bpe.vocab.events.Events or None")
     if spec.model != "byte" or spec.end_of_word is not None or spec.unk_token is not None or spec.drop_unknown:

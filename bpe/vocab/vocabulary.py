@@ -66,7 +66,7 @@ class Vocabulary:
                 if not token:
                     raise ValueError(f"token id {token_id} has an empty token; a token is at least one byte")
                 entries[token_id] = token, kind
-        self.limit = _check_limit(max(entries, default=-1) + 1, len(entries))
+        self.limit = check_limit(max(entries, default=-1) + 1, len(entries))
         lengths = np.zeros(self.limit + 1, dtype=np.int64)
         kinds = np.zeros(self.limit, dtype=np.uint8)
         sorted_entries = sorted(entries.items())
@@ -118,7 +118,7 @@ class Vocabulary:
         """
         vocabulary = cls.__new__(cls)
         max_id = max([*special, int(ids[-1]) if len(ids) else -1])
-        vocabulary.limit = _check_limit(max_id + 1, len(ids) + len(special))
+        vocabulary.limit = check_limit(max_id + 1, len(ids) + len(special))
         kinds = np.zeros(vocabulary.limit, dtype=np.uint8)
         lengths = np.zeros(vocabulary.limit + 1, dtype=np.int64)
         is_dense = len(ids) > 0 and int(ids[-1]) == len(ids) - 1
@@ -157,7 +157,7 @@ class Vocabulary:
         [(2, b'a'), (4, b'ab')]
 
         """
-        limit = _check_limit(int(new_ids.max(initial=-1)) + 1, len(ids))
+        limit = check_limit(int(new_ids.max(initial=-1)) + 1, len(ids))
         kinds, lengths = np.zeros(limit, dtype=np.uint8), np.zeros(limit, dtype=np.int64)
         kinds[new_ids], lengths[new_ids] = self.kinds[ids], self.lengths[ids]
         blob, _ = join_slices(np.frombuffer(self.blob, dtype=np.uint8), self.offsets[ids], self.lengths[ids])
@@ -226,7 +226,7 @@ def compute_id_limit(n_tokens: int) -> int:
     return 64 * n_tokens + 1_000_000
 
 
-def _check_limit(limit: int, n_tokens: int) -> int:
+def check_limit(limit: int, n_tokens: int) -> int:
     """Return `limit`; raise ValueError if it is too large for `n_tokens` tokens."""
     max_limit = compute_id_limit(n_tokens)
     if limit > max_limit:

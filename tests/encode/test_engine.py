@@ -25,7 +25,6 @@ from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
-from bpe.encode.tables import list_merge_pairs, list_word_pairs
 from bpe.evaluation._tally import BY_SPACES, COLUMNS, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
@@ -303,7 +302,7 @@ def held(tokens: list[bytes], text: bytes, place: int) -> bool:
 
 def add_word(split: SplitFilter, word: bytes) -> None:
     """Add all pairs inside a word that must not be split."""
-    split.add(list_word_pairs(word, np.array([0, len(word)]), np.array([0])))
+    split.add_words(word, np.array([0, len(word)]), np.array([0]))
 
 
 @settings(max_examples=200)
@@ -343,7 +342,7 @@ def test_merges_and_whole_tokens_fill_the_filter_alike(hooks: Any) -> None:
     )
     spec = merges.spec
     by_merges, by_tokens = SplitFilter(), SplitFilter()
-    by_merges.add(list_merge_pairs(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets))
+    by_merges.add_merges(spec.merges, spec.vocabulary.blob, spec.vocabulary.offsets)
     for token in spec.vocabulary.id_of_token:
         add_word(by_tokens, token)
     text = "吾輩は猫である無輩영관화에서を名".encode() * 2
@@ -367,6 +366,18 @@ def test_split_points_of_a_slice(hooks: Any, level: str) -> None:
         assert hooks.split_points_of_slice(split, text) == hooks.split_points(split, text) == list(range(3, 2557, 3))
     finally:
         set_vector_level(VECTORS)
+
+
+def test_the_filter_refuses_ids_and_offsets_outside_its_tokens() -> None:
+    offsets = np.array([0, 3, 6])
+    for pair in ((0, 2), (-1, 0)):
+        with pytest.raises(ValueError, match=r"merge 1 is of tokens .*; there are 2"):
+            SplitFilter().add_merges(np.array([(0, 1), pair], dtype=np.int32), "猫無".encode(), offsets)
+    with pytest.raises(ValueError, match="offset 2 is 6 after 3"):
+        SplitFilter().add_merges(np.array([(0, 1)], dtype=np.int32), "猫".encode(), offsets)
+    for word in (2, -1):
+        with pytest.raises(ValueError, match=rf"word {word} is added; there are 2"):
+            SplitFilter().add_words("猫無".encode(), offsets, np.array([word]))
 
 
 def test_a_filter_of_too_many_pairs_is_given_up(hooks: Any) -> None:

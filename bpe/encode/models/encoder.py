@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from bpe.vocab.symbols import WordSymbols, find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, has_text_at
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.merge.two_stages import TwoStageMerges
 
 MakeMerger = Callable[[MergeList, SymbolTables], Merger]
@@ -44,16 +46,13 @@ def build_encoder(
 ) -> BuiltEncoder:
     """Build an encoder that still needs the words that are encoded as one token, and `finish`."""
     symbols = find_word_symbols(spec)
-    # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
-    # arrays of the spec.
-    has_unmerged = spec.ignore_merges and spec.unmerged is not None
-    ranks = np.arange(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks
+    unmerged = spec.unmerged if spec.ignore_merges else None
     merges = MergeList(
-        np.array(spec.merges, dtype=np.int32, order="C"),
-        np.array(spec.merge_results, dtype=np.int32),
-        np.array(ranks, dtype=np.int32),
+        _protect(spec.merges),
+        _protect(spec.merge_results),
+        np.arange(len(spec.merges), dtype=np.int32) if spec.merge_ranks is None else _protect(spec.merge_ranks),
         spec.vocabulary.limit,
-        np.array(spec.unmerged, dtype=np.int32) if has_unmerged else None,
+        None if unmerged is None else _protect(unmerged),
     )
     symbol_tables = SymbolTables(
         inner_ids=symbols.inner_ids,
@@ -74,7 +73,7 @@ def build_encoder(
     if ends_word is not None and spec.ends_word is not None:
         ends_word[:] = spec.ends_word
     mark_size = 0 if spec.end_of_word is None else len(spec.end_of_word.encode())
-    tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends_word, mark_size)
+    tokens = TokenBytes(spec.vocabulary.blob, _protect(spec.vocabulary.offsets), ends_word, mark_size)
     scanner = get_scanner(spec.pretokenizer)
     if scanner == WHOLE_TEXT and _can_split_at_spaces(spec, symbols, merger):
         scanner = SPACE_RUNS
@@ -85,6 +84,17 @@ def build_encoder(
         scanner = WHOLE_TEXT
     encoder = Encoder(merger, tokens, -1 if scanner is None else scanner, cache_memory, two_stages)
     return BuiltEncoder(encoder, merger, symbols, finds_long_pretokens)
+
+
+def _protect(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy an array unless its memory is that of a bytes object, to which nobody can write.
+
+    The kernels validate arrays once and keep reading them, and a caller could write to the arrays of the spec.
+    """
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return array if isinstance(owner, bytes) and array.flags.c_contiguous else array.copy(order="C")
 
 
 def get_unk_id(spec: TokenizerSpec) -> int:

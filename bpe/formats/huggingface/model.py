@@ -107,10 +107,11 @@ def read_model(
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
     list_spans: tuple[Span, Span] | None,
+    arrays: tuple[Vocabulary, Merges] | None = None,
 ) -> TokenizerSpec:
     """Read the tokenizer that a model describes, without its post-processor and decoder.
 
-    With `list_spans`, the kernel reads the vocab and the merges there.
+    With `list_spans`, the kernel reads the vocab and the merges there; with `arrays`, these are they.
 
     Raises:
         NeedsParserError: for lists that need `json`.
@@ -151,7 +152,7 @@ def read_model(
         byte_fallback=fields["byte_fallback"] and symbol_type == "char",  # a byte-level model has all bytes
         dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_extension, settings, added_tokens)
+    vocabulary, (merges, merge_results) = arrays or _read_tokens(lists, fields, is_extension, settings, added_tokens)
     spec = replace(
         settings,
         vocabulary=vocabulary,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from bpe.formats.huggingface.expressible import (
     find_ids_left_out_of_vocab,
     gives_ids_of_llama3,
 )
-from bpe.formats.huggingface.lists import NeedsParserError, Span, split_off_lists, write_lists
+from bpe.formats.huggingface.lists import Merges, NeedsParserError, Span, split_off_lists, write_lists
 from bpe.formats.huggingface.model import CL100K_FIELD, check_model_type, read_model, write_model
 from bpe.formats.huggingface.post_processing import (
     read_padding,
@@ -45,7 +45,10 @@ from bpe.formats.huggingface.steps import (
 from bpe.formats.schema import UNSUPPORTED, Field, accept_any, parse_json, read_fields, refuse
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED, Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 #: The values of the fields of added tokens, in the order in which `tokenizers` writes them.
@@ -95,10 +98,26 @@ def read_with_lists(
     return None
 
 
-def _build(
-    value: object, extra_rows: TokenRows = (), keep_ids: bool = False, list_spans: tuple[Span, Span] | None = None
+def read_with_arrays(
+    data: bytes,
+    vocabulary: Vocabulary,
+    merges: NDArray[np.int32],
+    merge_results: NDArray[np.int32],
+    unreachable: NDArray[np.int32] | None,
 ) -> TokenizerSpec:
-    """Build the tokenizer of the parts of a file; with `list_spans`, a kernel reads the vocab and the merges there."""
+    """Read what `write_without_lists` wrote, with the vocabulary and the merges, which `check_spec` is to check."""
+    spec = _build(parse_json(data), arrays=(vocabulary, (merges, merge_results)))
+    return replace(spec, unreachable=unreachable)
+
+
+def _build(
+    value: object,
+    extra_rows: TokenRows = (),
+    keep_ids: bool = False,
+    list_spans: tuple[Span, Span] | None = None,
+    arrays: tuple[Vocabulary, Merges] | None = None,
+) -> TokenizerSpec:
+    """Build the tokenizer of the parts of a file; `list_spans` and `arrays` as for `read_model`."""
     top = read_fields(value, "the file", _TOP_FIELDS)
     if top["version"] != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
@@ -107,7 +126,7 @@ def _build(
     is_byte_level, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
     added_tokens = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
     spec = read_model(
-        top["model"], "byte" if is_byte_level else "char", added_tokens, pretokenizer, normalizer, list_spans
+        top["model"], "byte" if is_byte_level else "char", added_tokens, pretokenizer, normalizer, list_spans, arrays
     )
     post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
     spec = replace(
@@ -150,10 +169,29 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
         ValueError: for a spec whose fields contradict each other.
 
     """
-    special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
-    _check_special_tokens(spec, special_names)
-    is_extension = explain_different_ids(spec) is not None
+    special_names, is_extension = _list_special_names(spec), explain_different_ids(spec) is not None
     as_llama3 = with_record and not is_extension and gives_ids_of_llama3(spec)
+    start = _write_start(spec, special_names, is_extension, with_record, as_llama3)
+    vocab, merges = write_lists(spec, _list_names_in_vocab(spec, special_names, is_extension))
+    return b"".join((start, b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
+
+
+def write_without_lists(spec: TokenizerSpec) -> bytes:
+    """Serialize a tokenizer as tokenizer.json likewise, with an empty vocab and no merges."""
+    start = _write_start(spec, _list_special_names(spec), explain_different_ids(spec) is not None, True, False)
+    return start + b'    "vocab": {},\n    "merges": []\n  }\n}\n'
+
+
+def _list_special_names(spec: TokenizerSpec) -> dict[int, str]:
+    """List the special entries of the vocabulary: id → name."""
+    return {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
+
+
+def _write_start(
+    spec: TokenizerSpec, special_names: dict[int, str], is_extension: bool, with_record: bool, as_llama3: bool
+) -> bytes:
+    """Check a tokenizer, and write everything before the two lists of its tokenizer.json."""
+    _check_special_tokens(spec, special_names)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -168,7 +206,6 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     if as_llama3:
         model[CL100K_FIELD] = _compute_fingerprint(spec)
     _check_merges(spec, is_extension)
-    vocab, merges = write_lists(spec, _list_names_in_vocab(spec, special_names, is_extension))
     added_tokens = "".join(write_added_tokens(spec))
     start = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
@@ -177,7 +214,7 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
         + ',\n  "model": {\n'
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
     )
-    return b"".join((start.encode(), b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
+    return start.encode()
 
 
 def _list_names_in_vocab(spec: TokenizerSpec, special_names: dict[int, str], is_extension: bool) -> dict[int, str]:

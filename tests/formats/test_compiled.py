@@ -1,0 +1,271 @@
+"""Compiled tokenizers: equal to what they were made of, and refused or harmless however they are damaged."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from conftest import CORPORA
+from tokenizer_json import make_spec
+
+import bpe
+from bpe.formats import compiled
+from bpe.formats.compiled import read, write
+from bpe.formats.huggingface import write as write_json
+from bpe.formats.signatures import COMPILED_MAGIC
+
+TEXTS = ["low lower lowest newest", "naïve 한국어, 日本語 12\n\t", "<|end|> low<|end|>", "", "a" * 99, "\x00ÿ"]
+#: The bytes of the header, and where in it the checksum is.
+HEADER_SIZE, CRC_OFFSET = 40, 8
+
+
+def train(**options) -> bpe.Tokenizer:
+    options = {"vocab_size": 280, "special_tokens": ["<|end|>", "<|user|>"], **options}
+    return bpe.train(texts=["low lower lowest newer newest wide", "naïve 한국어"] * 4, **options)
+
+
+def make_tokenizers() -> dict[str, bpe.Tokenizer]:
+    byte = train()
+    return {
+        "byte": byte,
+        "pattern of its own": train(pretokenizer=bpe.Pretokenizer.from_regex(r"\w+|\W")),
+        "normalizer": train(normalizer="nfc"),
+        "characters": train(model="char", vocab_size=40, unk_token="<unk>"),
+        "end of word": train(model="char", vocab_size=40, end_of_word="</w>"),
+        "ignore_merges": bpe.Tokenizer(replace(byte.spec, ignore_merges=True)),
+        "template": bpe.Tokenizer(replace(byte.spec, template=((0,), (1,)))),
+        "flags": bpe.Tokenizer(replace(byte.spec, token_flags={"<|user|>": frozenset({"ordinary", "lstrip"})})),
+        "gaps": bpe.Tokenizer(make_spec(merges=[(b"l", b"o"), (b"lo", b"w")], special=["<|end|>"], gap=50)),
+        "boundless": bpe.research.train_boundless(texts=["low lower of the of the"] * 9, vocab_size=270),
+        "picky": bpe.research.train_picky(0.6, texts=["low lower lowest newer newest"] * 9, vocab_size=268),
+        "shared ranks": bpe.Tokenizer(replace(byte.spec, merge_ranks=np.arange(len(byte.merges), dtype=np.int32) // 2)),
+        "roles": bpe.Tokenizer(replace(byte.spec, roles={"eos_token": "<|end|>"})),
+        "dropout": bpe.Tokenizer(replace(byte.spec, dropout=0.5)),
+        "no merges": train(vocab_size=258),
+    }
+
+
+TOKENIZERS = make_tokenizers()
+
+
+@pytest.fixture(scope="module")
+def content() -> bytes:
+    return write(TOKENIZERS["byte"].spec)
+
+
+def with_checksum(data: bytes) -> bytes:
+    """Return the data with the checksum that they should have."""
+    return data[:CRC_OFFSET] + struct.pack("<I", zlib.crc32(data[CRC_OFFSET + 4 :])) + data[CRC_OFFSET + 4 :]
+
+
+def use(data: bytes) -> bool:
+    """Load the data and encode; whether they loaded. Anything but a refusal in words is an error."""
+    try:
+        tok = bpe.Tokenizer(read(data))
+    except ValueError:  # FormatError too
+        return False
+    for text in TEXTS:
+        with suppress(ValueError):  # a symbol that the vocabulary lost
+            tok.decode_bytes(tok.encode(text, allowed_special="all"))
+    return True
+
+
+def encode(tok: bpe.Tokenizer, text: str) -> object:
+    """Encode and decode a text: everything that comes of it, or the error."""
+    try:
+        ids = tok.encode(text, allowed_special="all").tolist()
+    except ValueError as error:  # a symbol that the vocabulary lacks
+        return str(error)
+    return ids, tok.tokens(text), tok.decode(ids)
+
+
+# What it keeps --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_tokenizer_comes_back_equal(name, tmp_path):
+    tok = TOKENIZERS[name]
+    tok.save(tmp_path / "t.compiled")
+    tok.save(tmp_path / "t.json")
+    loaded, plain = bpe.Tokenizer.load(tmp_path / "t.compiled"), bpe.Tokenizer.load(tmp_path / "t.json")
+    assert loaded == plain == tok
+    assert hash(loaded) == hash(tok)
+    assert loaded.roles == plain.roles
+    assert (loaded.spec.decoder, loaded.spec.training) == (plain.spec.decoder, plain.spec.training)
+    assert write_json(loaded.spec, with_record=True) == write_json(plain.spec, with_record=True)
+    assert write(loaded.spec) == write(plain.spec)
+    if tok.spec.dropout:
+        return
+    for text in TEXTS:
+        assert encode(loaded, text) == encode(tok, text)
+
+
+@pytest.mark.parametrize("vocabulary", ["r50k_base", "cl100k_base"])
+def test_published_vocabularies(vocabulary, shared_vocab, corpus, tmp_path):
+    tok = bpe.Tokenizer.load(shared_vocab(f"{vocabulary}.tiktoken"))
+    tok.save(tmp_path / "t.json")
+    bpe.Tokenizer.load(tmp_path / "t.json").save(tmp_path / "t.compiled")
+    loaded = bpe.Tokenizer.load(tmp_path / "t.compiled")
+    assert loaded == tok
+    assert np.array_equal(loaded.spec.unreachable, tok.spec.unreachable)
+    for name in CORPORA:
+        text = corpus(name, 20_000).decode()
+        assert np.array_equal(loaded.encode(text), tok.encode(text))
+
+
+def test_unreachable_tokens_are_found_when_it_is_written():
+    """`baa` is never made, since `aa` is merged first."""
+    spec = make_spec(merges=[(b"a", b"a"), (b"b", b"a"), (b"ba", b"a")], ignore_merges=True)
+    assert spec.unreachable is None
+    assert read(write(spec)).unreachable.tolist() == [258]
+    assert read(write(replace(spec, ignore_merges=False))).unreachable is None
+
+
+def test_arrays_of_a_file_are_neither_writable_nor_copied(content):
+    spec = read(content)
+    for array in (spec.merges, spec.merge_results, spec.vocabulary.offsets):
+        with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+            array.flags.writeable = True
+
+
+def test_names(tmp_path):
+    tok = TOKENIZERS["byte"]
+    tok.save(tmp_path / "any name", format="compiled")
+    assert bpe.Tokenizer.load(tmp_path / "any name") == tok
+    with pytest.raises(ValueError, match="the name of a compiled tokenizer, but the format to write is tekken"):
+        tok.save(tmp_path / "t.compiled", format="tekken")
+    bpe.convert(tmp_path / "any name", tmp_path / "t.json")
+    bpe.convert(tmp_path / "t.json", tmp_path / "again.compiled")
+    assert (tmp_path / "again.compiled").read_bytes() == (tmp_path / "any name").read_bytes()
+
+
+def encode_in_process(path: str) -> list[int]:
+    tok = bpe.Tokenizer.load(path)
+    tok.save(path)
+    return tok.encode("lowest newer").tolist()
+
+
+def test_processes_read_and_replace_one_file(tmp_path):
+    path = str(tmp_path / "t.compiled")
+    TOKENIZERS["byte"].save(path)
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        results = list(pool.map(encode_in_process, [path] * 8))
+    assert results == [TOKENIZERS["byte"].encode("lowest newer").tolist()] * 8
+    assert [file.name for file in tmp_path.iterdir()] == ["t.compiled"]
+
+
+# Damage ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_changed_byte_is_noticed(content):
+    for offset in range(len(content)):
+        damaged = bytearray(content)
+        damaged[offset] ^= 1 << offset % 8
+        with pytest.raises(bpe.FormatError):
+            read(bytes(damaged))
+
+
+def test_truncated_and_longer_files(content, tmp_path):
+    for size in [*range(HEADER_SIZE + 1), *range(HEADER_SIZE, len(content), 97), len(content) - 1]:
+        for data in (content[:size], with_checksum(content[:size])) if size >= HEADER_SIZE else (content[:size],):
+            with pytest.raises(bpe.FormatError):
+                read(data)
+    with pytest.raises(bpe.FormatError, match=rf"it has {len(content) + 1} bytes, and its header declares"):
+        read(with_checksum(content + b"\n"))
+    (tmp_path / "t.compiled").write_bytes(content[:1000])
+    with pytest.raises(bpe.FormatError, match=r"t\.compiled: it has 1000 bytes, .* bpe convert"):
+        bpe.Tokenizer.load(tmp_path / "t.compiled")
+
+
+def test_other_versions_and_files(content):
+    newer = content[:12] + struct.pack("<I", compiled.VERSION + 1) + content[16:]
+    with pytest.raises(bpe.FormatError, match="it is of version 2, and this release reads version 1; compile the"):
+        read(newer)
+    with pytest.raises(bpe.FormatError, match="and is no compiled tokenizer"):
+        read(content[:6] + b"\n" + content[6:])
+    with pytest.raises(bpe.FormatError, match=r"it is damaged: its checksum is not the one in its header"):
+        read(content[:-1] + b" ")
+    assert content.startswith(COMPILED_MAGIC)
+
+
+def test_bytes_changed_by_someone_who_knows_the_checksum(content):
+    """Whatever the content, it is refused or encodes."""
+    rng = random.Random(5)
+    offsets = [*range(HEADER_SIZE), *rng.sample(range(HEADER_SIZE, len(content)), 300)]
+    n_loaded = 0
+    for offset in offsets:
+        for value in (content[offset] ^ 1 << rng.randrange(8), rng.choice((0, 1, 0x7F, 0xFF))):
+            damaged = bytearray(content)
+            damaged[offset] = value
+            n_loaded += use(with_checksum(bytes(damaged)))
+    assert 0 < n_loaded < len(offsets) * 2
+
+
+def test_sections_exchanged_by_someone_who_knows_the_checksum(content):
+    rng = random.Random(6)
+    for _ in range(100):
+        start, middle, end = sorted(rng.sample(range(HEADER_SIZE, len(content)), 3))
+        swapped = content[:start] + content[middle:end] + content[start:middle] + content[end:]
+        use(with_checksum(swapped))
+
+
+def change(content: bytes, *, section: str, index: int, value: int) -> bytes:
+    """Set one element of a section, and the checksum."""
+    n_ids, n_merges, unreachable_plus_one = struct.unpack_from("<3I", content, 16)
+    offsets_start = HEADER_SIZE
+    merges_start = offsets_start + 8 * (n_ids + 1)
+    results_start = merges_start + 8 * n_merges
+    kinds_start = results_start + 4 * n_merges + 4 * max(unreachable_plus_one - 1, 0)
+    start, code = {
+        "offsets": (offsets_start, "q"),
+        "merges": (merges_start, "i"),
+        "results": (results_start, "i"),
+        "kinds": (kinds_start, "B"),
+        "blob": (kinds_start + n_ids, "B"),
+    }[section]
+    data = bytearray(content)
+    struct.pack_into(f"<{code}", data, start + struct.calcsize(code) * index, value)
+    return with_checksum(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("section", "index", "value", "message"),
+    [
+        ("offsets", 0, 1, "tokens do not fit their offsets"),
+        ("offsets", 0, -1, "tokens do not fit their offsets"),
+        ("offsets", 5, 1 << 62, "tokens do not fit their offsets"),
+        ("offsets", 5, -(1 << 63), "tokens do not fit their offsets"),
+        ("offsets", -1, 0, "tokens do not fit their offsets"),
+        ("kinds", 5, 0, "tokens do not fit their offsets and kinds"),
+        ("kinds", 5, 3, "tokens do not fit their offsets and kinds"),
+        ("merges", 0, -1, "a merge has id 4294967295; ids are from 0 to 279"),
+        ("merges", 3, 280, "a merge has id 280; ids are from 0 to 279"),
+        ("results", 2, 1 << 30, "a merge has id 1073741824"),
+        ("results", 2, 3, "it must produce the token"),
+        ("blob", 2, 255, "can't decode byte 0xff"),
+        ("blob", 2, 65, "is not the token of its id, 0"),
+    ],
+)
+def test_wrong_values_are_refused(section, index, value, message, content):
+    if (section, index) == ("offsets", -1):
+        index = TOKENIZERS["byte"].n_vocab
+    with pytest.raises(ValueError, match=message):
+        bpe.Tokenizer(read(change(content, section=section, index=index, value=value)))
+
+
+def test_tokens_of_characters_must_be_utf8():
+    content = write(TOKENIZERS["characters"].spec)
+    n_bytes = len(TOKENIZERS["characters"].spec.vocabulary.blob)
+    n_refused = 0
+    for index in range(n_bytes):
+        with pytest.raises(bpe.FormatError):
+            read(change(content, section="blob", index=index, value=0xFF))
+        n_refused += 1
+    assert n_refused == n_bytes > 40
