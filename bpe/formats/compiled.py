@@ -3,14 +3,14 @@
 A file has, in little-endian order:
 
 - the 8 bytes of the magic; as uint32 the CRC-32 of all that follows it, and the version;
-- as uint32 how many ids, merges, unreachable tokens (one more than there are, or 0 if they are unknown), bytes of
+- as uint32 how many ids, merges, unmerged tokens (one more than there are, or 0 if they are unknown), bytes of
   tokens and bytes of JSON there are, and 4 bytes of 0;
-- as int64 where each token begins, and where the last one ends; as int32 the merges, their results and the unreachable
+- as int64 where each token begins, and where the last one ends; as int32 the merges, their results and the unmerged
   tokens; as uint8 the kinds of the ids; the bytes of the tokens; a tokenizer.json with an empty vocab and no merges.
 
 A file is read into memory, not mapped: if another process truncates a mapped file, SIGBUS ends this one. Everything is
 checked before it is used, but for two facts that take long to find and can change nothing but ids: that all tokens are
-different, and which are unreachable. A damaged file has another checksum.
+different, and which are unmerged. A damaged file has another checksum.
 
 Measured, o200k, processor time to the first ids in a new process on a busy core: 35 ms, of which importing readers of
 JSON takes 8; 131 from the rank file, 122 from the tokenizer.json.
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bpe.base.utf8 import find_utf8_error
-from bpe.encode.models.kernel import build_kernel
+from bpe.encode.models.encoder import build_encoder
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.whole_file import read_with_arrays, write_without_lists
 from bpe.formats.signatures import COMPILED_MAGIC
@@ -48,13 +48,13 @@ class _Counts(NamedTuple):
 
     ids: int
     merges: int
-    unreachable_plus_one: int
+    unmerged_plus_one: int
     token_bytes: int
     json_bytes: int
 
     def measure(self) -> int:
         """Compute the bytes of the whole file."""
-        n_int32 = 2 * (self.ids + 1) + 3 * self.merges + max(self.unreachable_plus_one - 1, 0)
+        n_int32 = 2 * (self.ids + 1) + 3 * self.merges + max(self.unmerged_plus_one - 1, 0)
         return _HEADER.size + 4 * n_int32 + self.ids + self.token_bytes + self.json_bytes
 
 
@@ -77,16 +77,16 @@ def read(data: bytes) -> TokenizerSpec:
     offsets = take("<i8", counts.ids + 1).astype(np.int64, copy=False)
     merges = take("<i4", 2 * counts.merges).reshape(-1, 2).astype(np.int32, copy=False)
     results = take("<i4", counts.merges).astype(np.int32, copy=False)
-    unreachable = take("<i4", max(counts.unreachable_plus_one - 1, 0)).astype(np.int32, copy=False)
+    unmerged = take("<i4", max(counts.unmerged_plus_one - 1, 0)).astype(np.int32, copy=False)
     kinds = take("u1", counts.ids).astype(np.uint8)
     blob, json_text = data[position : position + counts.token_bytes], data[position + counts.token_bytes :]
     vocabulary = _build_vocabulary(blob, offsets, kinds)
     ids = np.array([array.max(initial=0) for array in (merges.view(np.uint32), results.view(np.uint32))])
     if ids.max() >= max(counts.ids, 1):
         raise FormatError(f"a merge has id {ids.max()}; ids are from 0 to {counts.ids - 1}; {_FIX}")
-    known_unreachable = unreachable if counts.unreachable_plus_one else None
+    known_unmerged = unmerged if counts.unmerged_plus_one else None
     try:
-        spec = read_with_arrays(json_text, vocabulary, merges, results, known_unreachable)
+        spec = read_with_arrays(json_text, vocabulary, merges, results, known_unmerged)
     except FormatError:
         raise
     except ValueError as error:  # tokens that do not fit the JSON
@@ -139,12 +139,12 @@ def _check_texts(spec: TokenizerSpec) -> None:
 
 def write(spec: TokenizerSpec) -> bytes:
     """Write a compiled tokenizer. Equal tokenizers give equal bytes."""
-    vocabulary, unreachable = spec.vocabulary, _find_unreachable(spec)
+    vocabulary, unmerged = spec.vocabulary, _find_unmerged(spec)
     json_text = write_without_lists(spec)
     numbers = (
         vocabulary.limit,
         len(spec.merges),
-        0 if unreachable is None else len(unreachable) + 1,
+        0 if unmerged is None else len(unmerged) + 1,
         len(vocabulary.blob),
         len(json_text),
     )
@@ -152,7 +152,7 @@ def write(spec: TokenizerSpec) -> bytes:
         vocabulary.offsets.astype("<i8").tobytes(),
         *(
             array.astype("<i4").tobytes()
-            for array in (spec.merges, spec.merge_results, unreachable)
+            for array in (spec.merges, spec.merge_results, unmerged)
             if array is not None
         ),
         vocabulary.kinds.tobytes(),
@@ -163,11 +163,11 @@ def write(spec: TokenizerSpec) -> bytes:
     return COMPILED_MAGIC + struct.pack("<I", zlib.crc32(content)) + content
 
 
-def _find_unreachable(spec: TokenizerSpec) -> NDArray[np.int32] | None:
-    """Find what the spec's `unreachable` should be; None where it has no use."""
+def _find_unmerged(spec: TokenizerSpec) -> NDArray[np.int32] | None:
+    """Find what the spec's `unmerged` should be; None where it has no use."""
     if not spec.ignore_merges or spec.events is not None or spec.n_merges_within_words is not None:
         return None
-    if spec.unreachable is not None:
-        return spec.unreachable
+    if spec.unmerged is not None:
+        return spec.unmerged
     is_ordinary = (spec.vocabulary.kinds == ORDINARY).astype(np.uint8)
-    return build_kernel(spec, 1 << 20).kernel.select_unreachable(is_ordinary)
+    return build_encoder(spec, 1 << 20).encoder.select_unmerged(is_ordinary)

@@ -114,7 +114,7 @@ def test_published_vocabularies(vocabulary, shared_vocab, corpus, tmp_path):
     bpe.Tokenizer.load(tmp_path / "t.json").save(tmp_path / "t.compiled")
     loaded = bpe.Tokenizer.load(tmp_path / "t.compiled")
     assert loaded == tok
-    assert np.array_equal(loaded.spec.unreachable, tok.spec.unreachable)
+    assert np.array_equal(loaded.spec.unmerged, tok.spec.unmerged)
     for name in CORPORA:
         text = corpus(name, 20_000).decode()
         assert np.array_equal(loaded.encode(text), tok.encode(text))
@@ -123,7 +123,7 @@ def test_published_vocabularies(vocabulary, shared_vocab, corpus, tmp_path):
 def test_unreachable_tokens_are_found_when_it_is_written():
     """`baa` is never made, since `aa` is merged first."""
     spec = make_spec(merges=[(b"a", b"a"), (b"b", b"a"), (b"ba", b"a")], ignore_merges=True)
-    assert spec.unreachable is None
+    assert spec.unmerged is None
     assert read(write(spec)).unreachable.tolist() == [258]
     assert read(write(replace(spec, ignore_merges=False))).unreachable is None
 

@@ -103,11 +103,11 @@ def read_with_arrays(
     vocabulary: Vocabulary,
     merges: NDArray[np.int32],
     merge_results: NDArray[np.int32],
-    unreachable: NDArray[np.int32] | None,
+    unmerged: NDArray[np.int32] | None,
 ) -> TokenizerSpec:
     """Read what `write_without_lists` wrote, with the vocabulary and the merges, which `check_spec` is to check."""
     spec = _build(parse_json(data), arrays=(vocabulary, (merges, merge_results)))
-    return replace(spec, unreachable=unreachable)
+    return replace(spec, unmerged=unmerged)
 
 
 def _build(
