@@ -11,9 +11,9 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
@@ -26,6 +26,9 @@ DIGITS = {"type": "Digits", "individual_digits": False}
 GROUPS = {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavior": "Isolated", "invert": False}
 #: How published vocabularies divide text: by SuperBPE's steps, or not at all.
 STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGITS, GROUPS, BYTES]}, "whole": BYTES}
+
+#: A library, or a library and the way in which it works.
+Way = TypeVar("Way", bound=Hashable)
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -119,13 +122,39 @@ def cut_file(path: Path, size: int, folder: str | Path) -> Path:
     return part
 
 
-def list_differences(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
-    """List the libraries whose output differs from this package's, or between their own runs."""
-    outputs: dict[str, set[str]] = {}
+def compare_outputs(rows: Sequence[dict[str, Any]], what: str) -> list[str]:
+    """Note in each row whether its output is this package's (`exact`); list the libraries for which it is not."""
+    our_output = next(row["output"] for row in rows if row["peer"] == "bpe")
     for row in rows:
-        outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
-    our_output = next(output for name, output in outputs.items() if name.split()[0] == "bpe")
-    return [f"{name}: {what}" for name, output in outputs.items() if output != our_output or len(output) > 1]
+        row["exact"] = row["output"] == our_output
+    names = (f"{row['peer']} {row.get('way', '')}".strip() for row in rows if not row["exact"])
+    return [f"{name}: {what}" for name in dict.fromkeys(names)]
+
+
+def find_fastest_other(
+    rows_by_way: Mapping[Way, list[dict[str, Any]]], value: Callable[[dict[str, Any]], float], *, rate: bool = False
+) -> Way | None:
+    """Find the fastest way of another library whose output is this package's, by the median of a value.
+
+    If `rate`, higher values are better.
+    """
+    medians = {
+        way: statistics.median(map(value, rows))
+        for way, rows in rows_by_way.items()
+        if all(row["peer"] != "bpe" and row.get("exact") and "gave_up" not in row for row in rows)
+    }
+    return (max if rate else min)(medians, key=lambda way: medians[way], default=None)
+
+
+def mark_fastest(text: str, *, is_fastest: bool) -> str:
+    """Set what the fastest other library takes in bold."""
+    return f"**{text}**" if is_fastest else text
+
+
+def describe_output(rows: Iterable[dict[str, Any]]) -> str:
+    """Say whether all outputs are this package's; nothing if they were not compared."""
+    exact = {row.get("exact") for row in rows}
+    return "" if None in exact else ("no" if False in exact else "yes")
 
 
 def finish_report(missing: Iterable[str], differences: Sequence[str]) -> None:
