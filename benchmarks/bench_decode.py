@@ -1,7 +1,7 @@
 """Decoding a corpus's ids to bytes, with the vocabularies of OpenAI, beside every decoder that installs.
 
-    python benchmarks/bench_decode.py [FILE…] [--vocab NAME]… [--peer NAME]… [--less MB] [--repeat N] [-o OUT.json]
-                                      [--plot OUT.png]
+    python benchmarks/bench_decode.py [FILE…] [--vocab NAME]… [--peer NAME]… [--less MB] [--repeat N] [--near N]
+                                      [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians.
 The ids of the whole file are one sequence: a uint32 array for the libraries in WHOLE, a list for the others. Making
@@ -28,6 +28,8 @@ from report import (
     find_corpora,
     find_fastest_other,
     finish_report,
+    is_near,
+    make_cost,
     make_peers_parser,
     mark_fastest,
     measure,
@@ -39,6 +41,7 @@ from report import (
 )
 
 WHOLE = ("bpe", "gigatoken", "tuetoken")
+COSTS = (make_cost("cold"), make_cost("warm"))
 HEAD = ("corpus", "vocabulary", "library", "exact", "MB", "cold GB/s", "ratio", "warm GB/s", "ratio", "peak MB")
 
 
@@ -55,6 +58,9 @@ def main() -> None:
                 for vocab, vocab_text in vocabs.items():
                     for peer in options.peer or TOKENIZERS:
                         if peer in missing or vocab not in TOKENIZERS[peer].vocabs:
+                            continue
+                        setting_rows = [row for row in rows if (row["corpus"], row["vocab"]) == (path.name, vocab)]
+                        if not is_near((peer, ""), setting_rows, COSTS, options.near):
                             continue
                         measured = measure("decode", peer, path if peer in WHOLE else part, 1, vocab_text)
                         if measured.get("absent"):

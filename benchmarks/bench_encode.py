@@ -1,7 +1,7 @@
 """Encoding whole corpora with the vocabularies of OpenAI, beside every encoder that installs.
 
     python benchmarks/bench_encode.py [FILE…] [--vocab NAME]… [--threads N]… [--peer NAME]… [--less MB] [--repeat N]
-                                      [-o OUT.json] [--plot OUT.png]
+                                      [--near N] [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). Libraries and
 numbers of threads are alternated, and the table shows medians; "speedup" is the median ratio to one thread. Cold is
@@ -21,7 +21,6 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,8 @@ from report import (
     find_corpora,
     find_fastest_other,
     finish_report,
+    is_near,
+    make_cost,
     make_peers_parser,
     mark_fastest,
     measure,
@@ -48,6 +49,7 @@ from report import (
 
 WHOLE = ("bpe", "gigatoken", "fastokens", "tuetoken", "toktok", "quicktok", "splintr")
 SPEEDS = ("cold MB/s", "ratio", "speedup", "warm MB/s", "ratio", "speedup")
+COSTS = (make_cost("cold"), make_cost("warm"))
 HEAD = ("corpus", "vocabulary", "threads", "library", "way", "exact", "MB", *SPEEDS, "peak MB")
 
 
@@ -96,6 +98,8 @@ def measure_setting(
         for peer, way, threads in jobs:
             if peer in missing or vocab_text.partition(",")[0] not in TOKENIZERS[peer].vocabs:
                 continue
+            if not is_near((peer, way), rows, COSTS, options.near):
+                continue
             source = path if peer in WHOLE else part
             measured = measure("corpus", peer, source, threads, way, vocab_text)
             if measured.get("absent"):
@@ -134,7 +138,7 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             for key, way_rows in rows_by_way.items()
             for field in ("cold", "warm")
         }
-        fastest = {field: find_fastest_other(rows_by_way, make_cost(field)) for field in ("cold", "warm")}
+        fastest = dict(zip(("cold", "warm"), (find_fastest_other(rows_by_way, cost) for cost in COSTS), strict=True))
         for (peer, way), way_rows in rows_by_way.items():
             cells: list[object] = [
                 *setting,
@@ -150,11 +154,6 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
                 cells += [text, f"{our_speed / speed:.2f}", format_speedup(rows, way_rows, field)]
             lines.append((*cells, f"{median(way_rows, 'peak') / 1e6:.0f}"))
     print_table(HEAD, lines)
-
-
-def make_cost(field: str) -> Callable[[dict[str, Any]], float]:
-    """Make the function of a row's seconds per byte."""
-    return lambda row: float(row[field] / row["bytes"])
 
 
 def format_speedup(rows: list[dict[str, Any]], way_rows: list[dict[str, Any]], field: str) -> str:

@@ -1,7 +1,7 @@
 """The latency of encoding one short text per call, with a vocabulary of OpenAI's, beside every encoder that installs.
 
-    python benchmarks/bench_latency.py [FILE…] [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
-                                       [--plot OUT.png]
+    python benchmarks/bench_latency.py [FILE…] [--vocab NAME]… [--peer NAME]… [--repeat N] [--near N]
+                                       [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians:
 microseconds per call, without the loop's own time, for texts of 20, 200 and 2,000 bytes. "same" encodes one text again
@@ -29,6 +29,7 @@ from report import (
     find_corpora,
     find_fastest_other,
     finish_report,
+    is_near,
     make_peers_parser,
     mark_fastest,
     measure,
@@ -56,6 +57,8 @@ def main() -> None:
                 for turn in range(options.repeat):
                     for peer in options.peer or TOKENIZERS:
                         if peer in missing or vocab not in TOKENIZERS[peer].vocabs:
+                            continue
+                        if not is_near((peer, ""), setting_rows, map(itemgetter, FIELDS), options.near):
                             continue
                         measured = measure("latency", peer, path, 1, vocab_text)
                         if measured.get("absent"):

@@ -1,6 +1,6 @@
 """Loading a vocabulary of OpenAI's, beside the libraries that load it from the same files.
 
-    python benchmarks/bench_load.py [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
+    python benchmarks/bench_load.py [--vocab NAME]… [--peer NAME]… [--repeat N] [--near N] [-o OUT.json]
 
 Every measurement runs in a new process on one core (run.py), and the libraries are alternated. It times the first load
 in the process, after the library's import, and the encoding of a first text. The table shows milliseconds: the median
@@ -22,12 +22,14 @@ from typing import Any
 from peers import TOKENIZERS
 from report import (
     VOCAB_NAMES,
+    add_near_option,
     at_least,
     compare_outputs,
     describe_machine,
     describe_output,
     find_fastest_other,
     finish_report,
+    is_near,
     mark_fastest,
     measure,
     median,
@@ -50,6 +52,7 @@ def main() -> None:
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k, o200k")
     parser.add_argument("--peer", choices=sorted({*chain(*WAYS.values())}), action="append", help="default all")
     parser.add_argument("--repeat", type=at_least(1), default=5)
+    add_near_option(parser)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -63,6 +66,8 @@ def main() -> None:
                     for peer in peers:
                         is_chosen = peer in (options.peer or WAYS[way]) and vocab in TOKENIZERS[peer].vocabs
                         if peer in missing or not is_chosen:
+                            continue
+                        if not is_near((peer, way), setting_rows, [add_first], options.near):
                             continue
                         measured = measure("load", peer, Path(folder), 1, way, vocab_text)
                         if measured.get("absent"):

@@ -1,7 +1,7 @@
 """Training from a file: time and memory beside the peers, and how both grow with the corpus and the vocabulary.
 
     python benchmarks/bench_train.py [FILE…] [--peer NAME]… [--size MB]… [--vocab-size N]… [--threads N]…
-        [--repeat N] [--limit SECONDS] [-o results.json [--add]] [--plots FOLDER]
+        [--repeat N] [--near N] [--limit SECONDS] [-o results.json [--add]] [--plots FOLDER]
 
 Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). The libraries are
 alternated, and the table shows medians. Without FILE, the shared corpora are used; --size takes the first MB megabytes
@@ -36,10 +36,12 @@ from typing import Any
 
 from peers import SEPARATOR, TRAINERS
 from report import (
+    add_near_option,
     at_least,
     describe_machine,
     find_corpora,
     find_fastest_other,
+    is_near,
     mark_fastest,
     measure,
     median,
@@ -63,6 +65,7 @@ def main() -> None:
     parser.add_argument("--vocab-size", type=at_least(256), action="append", help="may be repeated; default 32000")
     parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
     parser.add_argument("--repeat", type=at_least(0), default=5, help="default 5; 0 only prints what results.json has")
+    add_near_option(parser)
     parser.add_argument("--limit", type=float, help="stop a measurement after this many seconds")
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--add", action="store_true", help="keep the measurements that the file has")
@@ -91,8 +94,12 @@ def measure_all(options: argparse.Namespace) -> Iterable[Row]:
             for part in cut_parts(path, options.size, folder):
                 about = {"corpus": path.stem, "bytes": part.stat().st_size}
                 runs = product(options.vocab_size or [32000], range(options.repeat), options.threads or (1, 2))
+                rows: dict[int, list[Row]] = {}
                 for vocab_size, turn, threads in runs:
-                    for row in take_turns(peers, part, vocab_size, threads, options.limit, Path(folder)):
+                    earlier = rows.setdefault(vocab_size, [])
+                    near = [p for p in peers if is_near((p, ""), earlier, [itemgetter("seconds")], options.near)]
+                    for row in take_turns(near, part, vocab_size, threads, options.limit, Path(folder)):
+                        earlier.append(row)
                         yield about | {"vocab_size": vocab_size} | row
                     print(f"{turn + 1}/{options.repeat} {about} V={vocab_size} {threads} threads", file=sys.stderr)
 

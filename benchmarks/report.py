@@ -42,6 +42,12 @@ def at_least(least: int) -> Callable[[str], int]:
     return convert
 
 
+def add_near_option(parser: argparse.ArgumentParser) -> None:
+    """Add --near, the factor of `is_near`."""
+    help_ = "after the first turn, leave out libraries that took over N times as long as the fastest other one"
+    parser.add_argument("--near", type=float, metavar="N", help=help_)
+
+
 def make_peers_parser(
     doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
 ) -> argparse.ArgumentParser:
@@ -57,6 +63,7 @@ def make_peers_parser(
         help_ = f"text for the slower libraries; default {less}"
         parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
     parser.add_argument("--repeat", type=at_least(1), default=5)
+    add_near_option(parser)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, help=f"draw {drawn}")
     return parser
@@ -73,7 +80,8 @@ def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str]
         if not packed_path.exists():
             raise SystemExit(f"{packed_path} is absent: give a text file")
         paths.append(Path(folder) / f"{name}.txt")
-        paths[-1].write_bytes(lzma.decompress(packed_path.read_bytes()))
+        if not paths[-1].exists():
+            paths[-1].write_bytes(lzma.decompress(packed_path.read_bytes()))
     return paths
 
 
@@ -144,6 +152,29 @@ def find_fastest_other(
         if all(row["peer"] != "bpe" and row.get("exact") and "gave_up" not in row for row in rows)
     }
     return (max if rate else min)(medians, key=lambda way: medians[way], default=None)
+
+
+def is_near(
+    way: tuple[str, str],
+    rows: Sequence[dict[str, Any]],
+    costs: Iterable[Callable[[dict[str, Any]], float]],
+    factor: float | None,
+) -> bool:
+    """Whether to measure a library, with its way or "", after the rows of earlier turns.
+
+    That is so for this package, without a factor, in the first turn, and if it took at most `factor` times as long as
+    the fastest other library by one of the costs.
+    """
+    own_rows = [row for row in rows if (row["peer"], row.get("way", "")) == way]
+    other_rows = [row for row in rows if row["peer"] != "bpe" and "gave_up" not in row]
+    if factor is None or way[0] == "bpe" or not own_rows or not other_rows:
+        return True
+    return any(min(map(cost, own_rows)) <= factor * min(map(cost, other_rows)) for cost in costs)
+
+
+def make_cost(field: str) -> Callable[[dict[str, Any]], float]:
+    """Make the function of a row's seconds per byte."""
+    return lambda row: float(row[field] / row["bytes"])
 
 
 def mark_fastest(text: str, *, is_fastest: bool) -> str:
