@@ -22,7 +22,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import at_least, describe_machine, find_corpora, measure, median, print_table, save_measurements
+from report import (
+    at_least,
+    compare_outputs,
+    describe_machine,
+    find_corpora,
+    measure,
+    median,
+    print_table,
+    save_measurements,
+)
 
 PEERS = ("bpe", "gigatoken", "ffbpe")
 HEAD = (
@@ -66,20 +75,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for path in find_corpora(options.files, folder):
             words = {peer: Path(folder) / f"{peer}.words" for peer in PEERS}
+            corpus_rows: list[dict[str, Any]] = []
             for turn in range(options.repeat):
                 for threads in options.threads or (1, 2):
                     for peer in PEERS:
                         measured = measure("count", peer, path, threads, words[peer])
-                        rows.append({"corpus": path.name, "bytes": path.stat().st_size, **measured})
+                        corpus_rows.append({"corpus": path.name, "bytes": path.stat().st_size, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {threads} {peer}", file=sys.stderr)
-            outputs = {
-                peer: {r["output"] for r in rows if (r["corpus"], r["peer"]) == (path.name, peer)} for peer in PEERS
-            }
-            messages += [
-                f"{path.name}: {peer} gave different counts in different runs"
-                for peer in PEERS
-                if len(outputs[peer]) > 1
-            ]
+            rows += corpus_rows
+            messages += [f"{where}: counts of a run differ" for where in compare_outputs(corpus_rows, path.name)]
             messages += [
                 f"{path.name}: {peer} and bpe: {find_difference(words['bpe'], words[peer])}" for peer in PEERS[1:]
             ]

@@ -1,13 +1,14 @@
 """Decoding a corpus's ids to bytes, with the vocabularies of OpenAI, beside every decoder that installs.
 
-    python benchmarks/bench_decode.py [FILE…] [--vocab NAME]… [--peer NAME]… [--less MB] [--repeat N] [-o OUT.json]
-                                      [--plot OUT.png]
+    python benchmarks/bench_decode.py [FILE…] [--vocab NAME]… [--peer NAME]… [--less MB] [--repeat N] [--near N]
+                                      [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians.
-The ids of the whole file are one sequence: a uint32 array for this package and gigatoken, a list for the others. Making
+The ids of the whole file are one sequence: a uint32 array for the libraries in WHOLE, a list for the others. Making
 it is not timed. The result is one bytes object, or a str that is encoded. Cold is a tokenizer's first call, warm its
-second. The run fails if the result differs from the file. The slower libraries get the first --less megabytes. Without
-FILE, the shared corpora are used.
+second. The column "exact" says whether the result is the file; the run fails if it is not. The libraries that take a
+list get the first --less megabytes. The fastest other library of each setting is in bold. Without FILE, the shared
+corpora are used.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,14 @@ from peers import TOKENIZERS
 from report import (
     cut_file,
     describe_machine,
+    describe_output,
     find_corpora,
+    find_fastest_other,
     finish_report,
+    is_near,
+    make_cost,
     make_peers_parser,
+    mark_fastest,
     measure,
     median,
     plot,
@@ -33,8 +40,9 @@ from report import (
     write_vocabularies,
 )
 
-WHOLE = ("bpe", "gigatoken")
-HEAD = ("corpus", "vocabulary", "library", "MB", "cold GB/s", "ratio", "warm GB/s", "ratio", "peak MB")
+WHOLE = ("bpe", "gigatoken", "tuetoken")
+COSTS = (make_cost("cold"), make_cost("warm"))
+HEAD = ("corpus", "vocabulary", "library", "exact", "MB", "cold GB/s", "ratio", "warm GB/s", "ratio", "peak MB")
 
 
 def main() -> None:
@@ -49,13 +57,17 @@ def main() -> None:
             for turn in range(options.repeat):
                 for vocab, vocab_text in vocabs.items():
                     for peer in options.peer or TOKENIZERS:
-                        if peer in missing or (peer == "rs_bpe" and vocab == "r50k"):
+                        if peer in missing or vocab not in TOKENIZERS[peer].vocabs:
+                            continue
+                        setting_rows = [row for row in rows if (row["corpus"], row["vocab"]) == (path.name, vocab)]
+                        if not is_near((peer, ""), setting_rows, COSTS, options.near):
                             continue
                         measured = measure("decode", peer, path if peer in WHOLE else part, 1, vocab_text)
                         if measured.get("absent"):
                             missing.add(peer)
                             continue
-                        rows.append({"corpus": path.name, "vocab": vocab, **measured})
+                        exact = not measured["different"]
+                        rows.append({"corpus": path.name, "vocab": vocab, "exact": exact, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
     report(rows, options)
     save_measurements(options.output, rows)
@@ -73,12 +85,15 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     lines: list[tuple[object, ...]] = []
     bars: dict[str, dict[str, float]] = {}
     for setting, rows_by_peer in groups.items():
+        fields = ("cold speed", "warm speed")
+        fastest = {field: find_fastest_other(rows_by_peer, itemgetter(field), rate=True) for field in fields}
         for peer, peer_rows in rows_by_peer.items():
-            cells: list[object] = [*setting, f"{peer} {peer_rows[0]['version']}", f"{peer_rows[0]['bytes'] / 1e6:.0f}"]
-            for field in ("cold speed", "warm speed"):
+            library, megabytes = f"{peer} {peer_rows[0]['version']}", f"{peer_rows[0]['bytes'] / 1e6:.0f}"
+            cells: list[object] = [*setting, library, describe_output(peer_rows), megabytes]
+            for field in fields:
                 speed = median(peer_rows, field)
                 ratio = f"{median(rows_by_peer['bpe'], field) / speed:.1f}" if "bpe" in rows_by_peer else ""
-                cells += [f"{speed:.2f}", ratio]
+                cells += [mark_fastest(f"{speed:.2f}", is_fastest=peer == fastest[field]), ratio]
             lines.append((*cells, f"{median(peer_rows, 'peak') / 1e6:.0f}"))
             bars.setdefault(f"{Path(setting[0]).stem} {setting[1]}", {})[peer] = median(peer_rows, "warm speed")
     print_table(HEAD, lines)

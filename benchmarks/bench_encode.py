@@ -1,7 +1,7 @@
 """Encoding whole corpora with the vocabularies of OpenAI, beside every encoder that installs.
 
     python benchmarks/bench_encode.py [FILE…] [--vocab NAME]… [--threads N]… [--peer NAME]… [--less MB] [--repeat N]
-                                      [-o OUT.json] [--plot OUT.png]
+                                      [--near N] [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). Libraries and
 numbers of threads are alternated, and the table shows medians; "speedup" is the median ratio to one thread. Cold is
@@ -9,9 +9,10 @@ a new tokenizer's first pass, warm its second. Both go from a file of documents 
 the ids of all documents, in the form that the library returns: flat arrays from this package, gigatoken, fastokens and
 tokie's files, lists from the others. Loading the vocabulary is not timed; reading the file is timed for "file" only.
 
-This package and gigatoken encode the whole file; the others, which are slower, encode the first --less megabytes. The
-ids are compared on both, and one difference fails the run. Without FILE, the shared corpora are used. Libraries that
-are not installed are listed at the end; more of them can be put on PYTHONPATH.
+The libraries in WHOLE encode the whole file; the others, which are slower, encode the first --less megabytes. The ids
+are compared on both, the column "exact" shows the result, and one difference fails the run. The fastest other library
+of each setting is in bold. Without FILE, the shared corpora are used. Libraries that are not installed are listed at
+the end; more of them can be put on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ from peers import TOKENIZERS
 from report import (
     VOCAB_NAMES,
     at_least,
+    compare_outputs,
     cut_file,
     describe_machine,
+    describe_output,
     find_corpora,
+    find_fastest_other,
     finish_report,
-    list_differences,
+    is_near,
+    make_cost,
     make_peers_parser,
+    mark_fastest,
     measure,
     median,
     plot,
@@ -41,9 +47,10 @@ from report import (
     write_vocabularies,
 )
 
-WHOLE = ("bpe", "gigatoken")
+WHOLE = ("bpe", "gigatoken", "fastokens", "tuetoken", "toktok", "quicktok", "splintr")
 SPEEDS = ("cold MB/s", "ratio", "speedup", "warm MB/s", "ratio", "speedup")
-HEAD = ("corpus", "vocabulary", "threads", "library", "way", "MB", *SPEEDS, "peak MB")
+COSTS = (make_cost("cold"), make_cost("warm"))
+HEAD = ("corpus", "vocabulary", "threads", "library", "way", "exact", "MB", *SPEEDS, "peak MB")
 
 
 def main() -> None:
@@ -84,12 +91,14 @@ def measure_setting(
 ) -> list[dict[str, Any]]:
     """Measure all libraries with every number of threads on one corpus and vocabulary, and compare their ids."""
     rows: list[dict[str, Any]] = []
-    compared = [measure("corpus", "bpe", part, 1, "file", vocab_text)]
     ways = [(peer, way) for peer in options.peer or TOKENIZERS for way in TOKENIZERS[peer].ways]
+    compared = [] if {peer for peer, _ in ways} <= {*WHOLE} else [measure("corpus", "bpe", part, 1, "file", vocab_text)]
     jobs = [(*way, threads) for way in ways for threads in options.threads or (1, 2)]
     for turn in range(options.repeat):
         for peer, way, threads in jobs:
-            if peer in missing or (peer == "rs_bpe" and vocab_text.startswith("r50k")):
+            if peer in missing or vocab_text.partition(",")[0] not in TOKENIZERS[peer].vocabs:
+                continue
+            if not is_near((peer, way), rows, COSTS, options.near):
                 continue
             source = path if peer in WHOLE else part
             measured = measure("corpus", peer, source, threads, way, vocab_text)
@@ -103,7 +112,8 @@ def measure_setting(
         (path, [row for row in rows if row["peer"] in WHOLE]),
         (part, compared + [row for row in rows if row["peer"] not in WHOLE]),
     ):
-        differences += list_differences(source_rows, f"{source.name}, {vocab_text.split(',')[0]}")
+        if source_rows:
+            differences += compare_outputs(source_rows, f"{source.name}, {vocab_text.split(',')[0]}")
     return rows
 
 
@@ -128,17 +138,20 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
             for key, way_rows in rows_by_way.items()
             for field in ("cold", "warm")
         }
+        fastest = dict(zip(("cold", "warm"), (find_fastest_other(rows_by_way, cost) for cost in COSTS), strict=True))
         for (peer, way), way_rows in rows_by_way.items():
             cells: list[object] = [
                 *setting,
                 f"{peer} {way_rows[0]['version']}",
                 way,
+                describe_output(way_rows),
                 f"{way_rows[0]['bytes'] / 1e6:.0f}",
             ]
             for field in ("cold", "warm"):
                 our_speed = max((speeds[key, field] for key in rows_by_way if key[0] == "bpe"), default=float("nan"))
                 speed = speeds[(peer, way), field]
-                cells += [f"{speed:.0f}", f"{our_speed / speed:.2f}", format_speedup(rows, way_rows, field)]
+                text = mark_fastest(f"{speed:.0f}", is_fastest=(peer, way) == fastest[field])
+                cells += [text, f"{our_speed / speed:.2f}", format_speedup(rows, way_rows, field)]
             lines.append((*cells, f"{median(way_rows, 'peak') / 1e6:.0f}"))
     print_table(HEAD, lines)
 

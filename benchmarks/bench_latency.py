@@ -1,14 +1,15 @@
 """The latency of encoding one short text per call, with a vocabulary of OpenAI's, beside every encoder that installs.
 
-    python benchmarks/bench_latency.py [FILE…] [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
-                                       [--plot OUT.png]
+    python benchmarks/bench_latency.py [FILE…] [--vocab NAME]… [--peer NAME]… [--repeat N] [--near N]
+                                       [-o OUT.json] [--plot OUT.png]
 
 Every measurement runs in a new process on one core (run.py). The libraries are alternated, and the table shows medians:
 microseconds per call, without the loop's own time, for texts of 20, 200 and 2,000 bytes. "same" encodes one text again
 and again; "new" encodes 2,000 different texts, each for the first time. "each once" encodes 100,000 documents of the
 file (its lines, if it has few documents) with a new tokenizer. Each library is called in its own way for a str, which
-returns an array here and in gigatoken and a list in the others. The ids of 600 texts are compared, and one difference
-fails the run. Without FILE, the shared English and Korean corpora are used.
+returns an array here and in gigatoken and a list in the others. The ids of 600 texts are compared, the column "exact"
+shows the result, and one difference fails the run. The fastest other library is in bold. Without FILE, the shared
+English and Korean corpora are used.
 """
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from peers import TOKENIZERS
 from report import (
+    compare_outputs,
     describe_machine,
+    describe_output,
     find_corpora,
+    find_fastest_other,
     finish_report,
-    list_differences,
+    is_near,
     make_peers_parser,
+    mark_fastest,
     measure,
     median,
     plot,
@@ -50,7 +56,9 @@ def main() -> None:
                 setting_rows: list[dict[str, Any]] = []
                 for turn in range(options.repeat):
                     for peer in options.peer or TOKENIZERS:
-                        if peer in missing or (peer == "rs_bpe" and vocab == "r50k"):
+                        if peer in missing or vocab not in TOKENIZERS[peer].vocabs:
+                            continue
+                        if not is_near((peer, ""), setting_rows, map(itemgetter, FIELDS), options.near):
                             continue
                         measured = measure("latency", peer, path, 1, vocab_text)
                         if measured.get("absent"):
@@ -58,7 +66,7 @@ def main() -> None:
                             continue
                         setting_rows.append({"corpus": path.name, "vocab": vocab, **measured})
                         print(f"{turn + 1}/{options.repeat} {path.name} {vocab} {peer}", file=sys.stderr)
-                differences += list_differences(setting_rows, f"{path.name}, {vocab}")
+                differences += compare_outputs(setting_rows, f"{path.name}, {vocab}")
                 rows += setting_rows
     report(rows, options)
     save_measurements(options.output, rows)
@@ -74,15 +82,16 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     lines: list[tuple[object, ...]] = []
     bars: dict[str, dict[str, float]] = {}
     for setting, rows_by_peer in groups.items():
+        fastest = {field: find_fastest_other(rows_by_peer, itemgetter(field)) for field in FIELDS}
         for peer, peer_rows in rows_by_peer.items():
             cells = []
             for field in FIELDS:
                 took = median(peer_rows, field)
                 times = f" ({took / median(rows_by_peer['bpe'], field):.1f})" if "bpe" in rows_by_peer else ""
-                cells.append(f"{took:.2f}{times}")
+                cells.append(mark_fastest(f"{took:.2f}{times}", is_fastest=peer == fastest[field]))
                 bars.setdefault(f"{Path(setting[0]).stem}, {setting[1]}, {field}", {})[peer] = took
-            lines.append((*setting, f"{peer} {peer_rows[0]['version']}", *cells))
-    print_table(("corpus", "vocabulary", "library", *FIELDS), lines)
+            lines.append((*setting, f"{peer} {peer_rows[0]['version']}", describe_output(peer_rows), *cells))
+    print_table(("corpus", "vocabulary", "library", "exact", *FIELDS), lines)
     plot(options.plot, "Short texts", "microseconds per call", bars, scale="log")
 
 

@@ -1,7 +1,7 @@
 """Training from a file: time and memory beside the peers, and how both grow with the corpus and the vocabulary.
 
     python benchmarks/bench_train.py [FILE…] [--peer NAME]… [--size MB]… [--vocab-size N]… [--threads N]…
-        [--repeat N] [--limit SECONDS] [-o results.json [--add]] [--plots FOLDER]
+        [--repeat N] [--near N] [--limit SECONDS] [-o results.json [--add]] [--plots FOLDER]
 
 Every measurement runs in a new process that is pinned to as many cores as it has threads (run.py). The libraries are
 alternated, and the table shows medians. Without FILE, the shared corpora are used; --size takes the first MB megabytes
@@ -10,8 +10,9 @@ without listing its tokens. Memory is the peak resident size of the whole proces
 interpreter, the imports and the pages of mapped files.
 
 All use GPT-2's pattern, and <|endoftext|> separates documents, except for sentencepiece and YouTokenToMe, which split
-words by rules of their own. If this package has a library's tie rule, the tokens of both are compared in order, and
-differences are printed. Libraries that are not installed are named and left out.
+words by rules of their own, and gigabpe, for which each line is a document. If this package has a library's tie rule,
+the tokens of both are compared in order, and differences are printed. The fastest other library with the same tokens is
+in bold. Libraries that are not installed are named and left out.
 
 With --add, the measurements are added to those in results.json and the table shows all of them, so that a long
 comparison can be made in parts. --plots draws cost against corpus size and against vocabulary size, if matplotlib is
@@ -29,17 +30,28 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from peers import SEPARATOR, TRAINERS
-from report import at_least, describe_machine, find_corpora, measure, median, print_table, save_measurements
+from report import (
+    add_near_option,
+    at_least,
+    describe_machine,
+    find_corpora,
+    find_fastest_other,
+    is_near,
+    mark_fastest,
+    measure,
+    median,
+    print_table,
+    save_measurements,
+)
 
 HEAD = ("corpus", "MB", "V", "threads", "library", "seconds", "ratio", "MB/s", "peak MB", "ratio", "tokens")
-#: Libraries that order their alphabet as this package does by default (by GPT-2's letters), which decides ties.
-BY_LETTERS = ("tokenizers",)
-#: Libraries with a tie rule that this package does not have; their tokens are not compared.
-NO_RULE = ("sentencepiece", "youtokentome", "minbpe")
+#: Not measured unless they are named.
+UNUSUAL = ("bpe-letters", "bpe-lines", "minbpe")
 
 Row = dict[str, Any]
 
@@ -48,11 +60,12 @@ def main() -> None:
     """Measure, compare, print a table, write JSON, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
-    parser.add_argument("--peer", choices=TRAINERS, action="append", help="may be repeated; default all but minbpe")
+    parser.add_argument("--peer", choices=TRAINERS, action="append", help=f"default all but {', '.join(UNUSUAL)}")
     parser.add_argument("--size", type=float, action="append", metavar="MB", help="may be repeated; default the whole")
     parser.add_argument("--vocab-size", type=at_least(256), action="append", help="may be repeated; default 32000")
     parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
     parser.add_argument("--repeat", type=at_least(0), default=5, help="default 5; 0 only prints what results.json has")
+    add_near_option(parser)
     parser.add_argument("--limit", type=float, help="stop a measurement after this many seconds")
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--add", action="store_true", help="keep the measurements that the file has")
@@ -71,7 +84,7 @@ def main() -> None:
 
 def measure_all(options: argparse.Namespace) -> Iterable[Row]:
     """Measure every library for each corpus, corpus size, vocabulary size and number of threads, alternated."""
-    chosen = options.peer or [name for name in TRAINERS if name not in ("bpe-letters", "minbpe")]
+    chosen = options.peer or [name for name in TRAINERS if name not in UNUSUAL]
     absent = [name for name in chosen if importlib.util.find_spec(name.split("-")[0]) is None]
     for name in absent:
         print(f"{name} is not installed: left out", file=sys.stderr)
@@ -81,8 +94,12 @@ def measure_all(options: argparse.Namespace) -> Iterable[Row]:
             for part in cut_parts(path, options.size, folder):
                 about = {"corpus": path.stem, "bytes": part.stat().st_size}
                 runs = product(options.vocab_size or [32000], range(options.repeat), options.threads or (1, 2))
+                rows: dict[int, list[Row]] = {}
                 for vocab_size, turn, threads in runs:
-                    for row in take_turns(peers, part, vocab_size, threads, options.limit, Path(folder)):
+                    earlier = rows.setdefault(vocab_size, [])
+                    near = [p for p in peers if is_near((p, ""), earlier, [itemgetter("seconds")], options.near)]
+                    for row in take_turns(near, part, vocab_size, threads, options.limit, Path(folder)):
+                        earlier.append(row)
                         yield about | {"vocab_size": vocab_size} | row
                     print(f"{turn + 1}/{options.repeat} {about} V={vocab_size} {threads} threads", file=sys.stderr)
 
@@ -110,11 +127,14 @@ def take_turns(
         except subprocess.TimeoutExpired:
             yield {"peer": peer, "threads": threads, "seconds": limit, "gave_up": True}
             continue
-        our_way = "bpe-letters" if peer in BY_LETTERS else "bpe"
+        our_way = TRAINERS[peer].reference
+        if our_way is None:
+            yield row
+            continue
         reference = folder / f"{our_way}-{path.name}-{vocab_size}.reference"
-        if peer not in NO_RULE and not reference.exists():
+        if not reference.exists():
             measure("train", our_way, path, threads, vocab_size, reference)
-        yield row | ({} if peer in NO_RULE else compare_tokens(read_tokens(folder / peer), read_tokens(reference)))
+        yield row | compare_tokens(read_tokens(folder / peer), read_tokens(reference))
 
 
 def read_tokens(path: Path) -> list[bytes]:
@@ -127,7 +147,8 @@ def compare_tokens(theirs: list[bytes], ours: list[bytes]) -> Row:
     n_equal = next(
         (i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours))
     )
-    return {"tokens": len(theirs), "same": n_equal, "shared": len({*theirs} & {*ours}), "ours": len(ours)}
+    sizes = {"tokens": len(theirs), "same": n_equal, "shared": len({*theirs} & {*ours}), "ours": len(ours)}
+    return sizes | {"exact": theirs == ours}
 
 
 # Reporting ------------------------------------------------------------------------------------------------------------
@@ -149,6 +170,7 @@ def report(rows: list[Row]) -> None:
     lines: list[tuple[object, ...]] = []
     for (corpus, size, vocab_size, threads), rows_by_peer in group_rows(rows).items():
         our_rows = [row for row in rows_by_peer.get("bpe", []) if "gave_up" not in row]
+        fastest = find_fastest_other(rows_by_peer, itemgetter("seconds"))
         for peer, every in rows_by_peer.items():
             about = (corpus, f"{size / 1e6:.0f}", vocab_size, threads)
             peer_rows = [row for row in every if "gave_up" not in row]
@@ -161,7 +183,7 @@ def report(rows: list[Row]) -> None:
                 if our_rows
                 else ["", ""]
             )
-            library = f"{peer} {peer_rows[0]['version']}"
+            library = mark_fastest(f"{peer} {peer_rows[0]['version']}", is_fastest=peer == fastest)
             rate, memory = f"{size / took / 1e6:.1f}", f"{top / 1e6:.0f}"
             lines.append(
                 (*about, library, f"{took:.2f}", times[0], rate, memory, times[1], describe_agreement(peer_rows))

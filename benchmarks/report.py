@@ -11,9 +11,9 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
@@ -27,6 +27,9 @@ GROUPS = {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavio
 #: How published vocabularies divide text: by SuperBPE's steps, or not at all.
 STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGITS, GROUPS, BYTES]}, "whole": BYTES}
 
+#: A library, or a library and the way in which it works.
+Way = TypeVar("Way", bound=Hashable)
+
 
 def at_least(least: int) -> Callable[[str], int]:
     """Make a `type` for argparse: a whole number that is at least `least`."""
@@ -37,6 +40,12 @@ def at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return convert
+
+
+def add_near_option(parser: argparse.ArgumentParser) -> None:
+    """Add --near, the factor of `is_near`."""
+    help_ = "after the first turn, leave out libraries that took over N times as long as the fastest other one"
+    parser.add_argument("--near", type=float, metavar="N", help=help_)
 
 
 def make_peers_parser(
@@ -54,6 +63,7 @@ def make_peers_parser(
         help_ = f"text for the slower libraries; default {less}"
         parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
     parser.add_argument("--repeat", type=at_least(1), default=5)
+    add_near_option(parser)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, help=f"draw {drawn}")
     return parser
@@ -70,7 +80,8 @@ def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str]
         if not packed_path.exists():
             raise SystemExit(f"{packed_path} is absent: give a text file")
         paths.append(Path(folder) / f"{name}.txt")
-        paths[-1].write_bytes(lzma.decompress(packed_path.read_bytes()))
+        if not paths[-1].exists():
+            paths[-1].write_bytes(lzma.decompress(packed_path.read_bytes()))
     return paths
 
 
@@ -124,13 +135,62 @@ def cut_file(path: Path, size: int, folder: str | Path) -> Path:
     return part
 
 
-def list_differences(rows: Iterable[dict[str, Any]], what: str) -> list[str]:
-    """List the libraries whose output differs from this package's, or between their own runs."""
-    outputs: dict[str, set[str]] = {}
+def compare_outputs(rows: Sequence[dict[str, Any]], what: str) -> list[str]:
+    """Note in each row whether its output is this package's (`exact`); list the libraries for which it is not."""
+    our_output = next(row["output"] for row in rows if row["peer"] == "bpe")
     for row in rows:
-        outputs.setdefault(f"{row['peer']} {row.get('way', '')}".strip(), set()).add(row["output"])
-    our_output = next(output for name, output in outputs.items() if name.split()[0] == "bpe")
-    return [f"{name}: {what}" for name, output in outputs.items() if output != our_output or len(output) > 1]
+        row["exact"] = row["output"] == our_output
+    names = (f"{row['peer']} {row.get('way', '')}".strip() for row in rows if not row["exact"])
+    return [f"{name}: {what}" for name in dict.fromkeys(names)]
+
+
+def find_fastest_other(
+    rows_by_way: Mapping[Way, list[dict[str, Any]]], value: Callable[[dict[str, Any]], float], *, rate: bool = False
+) -> Way | None:
+    """Find the fastest way of another library whose output is this package's, by the median of a value.
+
+    If `rate`, higher values are better.
+    """
+    medians = {
+        way: statistics.median(map(value, rows))
+        for way, rows in rows_by_way.items()
+        if all(row["peer"] != "bpe" and row.get("exact") and "gave_up" not in row for row in rows)
+    }
+    return (max if rate else min)(medians, key=lambda way: medians[way], default=None)
+
+
+def is_near(
+    way: tuple[str, str],
+    rows: Sequence[dict[str, Any]],
+    costs: Iterable[Callable[[dict[str, Any]], float]],
+    factor: float | None,
+) -> bool:
+    """Whether to measure a library, with its way or "", after the rows of earlier turns.
+
+    That is so for this package, without a factor, in the first turn, and if it took at most `factor` times as long as
+    the fastest other library by one of the costs.
+    """
+    own_rows = [row for row in rows if (row["peer"], row.get("way", "")) == way]
+    other_rows = [row for row in rows if row["peer"] != "bpe" and "gave_up" not in row]
+    if factor is None or way[0] == "bpe" or not own_rows or not other_rows:
+        return True
+    return any(min(map(cost, own_rows)) <= factor * min(map(cost, other_rows)) for cost in costs)
+
+
+def make_cost(field: str) -> Callable[[dict[str, Any]], float]:
+    """Make the function of a row's seconds per byte."""
+    return lambda row: float(row[field] / row["bytes"])
+
+
+def mark_fastest(text: str, *, is_fastest: bool) -> str:
+    """Set what the fastest other library takes in bold."""
+    return f"**{text}**" if is_fastest else text
+
+
+def describe_output(rows: Iterable[dict[str, Any]]) -> str:
+    """Say whether all outputs are this package's; nothing if they were not compared."""
+    exact = {row.get("exact") for row in rows}
+    return "" if None in exact else ("no" if False in exact else "yes")
 
 
 def finish_report(missing: Iterable[str], differences: Sequence[str]) -> None:

@@ -5,9 +5,9 @@
 
 `run` starts the bench_*.py scripts with the arguments in RUNS below and writes every measurement, with the date, the
 machine and the commands, to results/NAME.json. It skips benchmarks that the file already has (unless --again), so that
-an interrupted run resumes. --tables readme measures only what the table of README.md shows: one core, the vocabulary
-cl100k, and the libraries that are fastest in a run of everything. --tiny takes the first megabytes of each corpus and
-one repetition, to try the command; its figures mean nothing.
+an interrupted run resumes. --tables readme measures only what the table of README.md shows, on one core: each library
+once, and again those that took at most 1.5 times as long as the fastest other one. --tiny takes the first megabytes of
+each corpus and one repetition, to try the command; its figures mean nothing.
 
 `report` writes results/RESULTS.md from results/NAME.json, with the tables that the scripts print. With --readme it also
 replaces the table of README.md, whose rows are README_ROWS below. This module measures nothing itself.
@@ -31,7 +31,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import HERE, cut_file, describe_machine, find_corpora, median, replace_table
+import bench_encode
+import bench_load
+from report import HERE, cut_file, describe_machine, find_corpora, find_fastest_other, median, replace_table
 
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
@@ -57,45 +59,49 @@ class Run:
     readme_names: tuple[str, ...] = ("english",)
 
 
+#: The libraries that encode whole corpora in seconds.
+FAST = " ".join(f"--peer {peer}" for peer in bench_encode.WHOLE)
+ONE_THREAD = "--threads 1 --repeat 3 --near 1.5"
+
 RUNS = {
     "train": Run(
         "bench_train.py",
-        "--peer bpe --peer gigatoken --peer ffbpe --repeat 3 --limit 300",
+        "--peer bpe --peer gigabpe --peer gigatoken --peer ffbpe --repeat 3 --limit 300",
         "Training from a file to the tokens, 32,000 of them.",
         tiny="--repeat 1 --vocab-size 2000",
-        readme="--peer bpe --peer gigatoken --threads 1 --repeat 5",
+        readme=f"--peer bpe --peer gigabpe --peer gigatoken --limit 60 {ONE_THREAD}",
         readme_names=("english", "korean", "japanese"),
     ),
-    "count": Run("bench_count.py", "--repeat 5", "Counting the words of a corpus.", readme="--threads 1 --repeat 5"),
+    "count": Run("bench_count.py", "--repeat 5", "Counting the words of a corpus.", readme="--threads 1 --repeat 3"),
     "encode": Run(
         "bench_encode.py",
-        "--vocab cl100k --vocab o200k --peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2",
+        f"--vocab cl100k --vocab o200k {FAST} --peer tiktoken --peer tokenizers --less 2 --repeat 5 --near 2",
         "Encoding whole corpora: a new tokenizer's first pass (cold) and its second (warm).",
         tiny="--repeat 1 --less 0.5",
-        readme="--vocab cl100k --peer bpe --peer gigatoken --threads 1 --repeat 5",
+        readme=f"--vocab cl100k {FAST} {ONE_THREAD}",
         readme_names=("english", "python", "korean", "japanese"),
     ),
     "pretokenize": Run("bench_pretokenize.py", "--repeat 5", "Finding pretokens, without encoding."),
     "latency": Run(
         "bench_latency.py",
-        "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --repeat 5",
+        f"{FAST} --peer tiktoken --peer tokenizers --repeat 5 --near 2",
         "Encoding one short text per call, in microseconds.",
         ("english", "korean"),
-        readme="--vocab cl100k --peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --repeat 5",
+        readme=f"--vocab cl100k {FAST} --repeat 3 --near 1.5",
     ),
     "decode": Run(
         "bench_decode.py",
-        "--peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2 --repeat 5",
+        "--less 2 --repeat 5 --near 2",
         "Decoding ids to bytes.",
         tiny="--repeat 1 --less 0.5",
-        readme="--vocab cl100k --peer bpe --peer gigatoken --peer tiktoken --peer tokenizers --less 2 --repeat 5",
+        readme="--vocab cl100k --less 2 --repeat 5 --near 1.5",
     ),
     "load": Run(
         "bench_load.py",
-        "--repeat 9",
-        "Loading the first vocabulary of a process.",
+        "--repeat 9 --near 3",
+        "Loading the first vocabulary of a process, and encoding a first text.",
         (),
-        readme="--vocab cl100k --repeat 9",
+        readme="--vocab cl100k --repeat 9 --near 1.5",
         readme_names=(),
     ),
     "hard": Run(
@@ -261,55 +267,55 @@ README_ROWS = (
            "{:.2f} µs"),
     Figure("decode, cl100k, English", "decode", {"corpus": "english"}, make_rate("cold", 1e9), "{:.2f} GB/s",
            rate=True),
-    Figure("load the cl100k rank file", "load", {"vocab": "cl100k", "way": "ranks"}, lambda row: float(row["load"]),
-           "{:.0f} ms"),
+    Figure("load cl100k, encode a text", "load", {"vocab": "cl100k"}, bench_load.add_first, "{:.0f} ms"),
 )  # fmt: skip
 
 HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python benchmarks/…` |\n|---|---|---|---|---|"
 
 
 def format_readme_table(name: str) -> str:
-    """Format the table of README.md for a run, and the line below it."""
+    """Format the table of README.md for a run, and the lines below it, with the libraries that were measured."""
     run_values = load_run(name)
     results = run_values["benchmarks"]
-    versions: dict[str, str] = {}
     figures = [figure for figure in README_ROWS if figure.benchmark in results]
-    lines = [HEAD, *(format_readme_row(figure, results[figure.benchmark]["rows"], versions) for figure in figures)]
+    lines = [HEAD, *(format_readme_row(figure, results[figure.benchmark]["rows"]) for figure in figures)]
+    versions = {
+        row["peer"]: row["version"] for result in results.values() for row in result["rows"] if "version" in row
+    }
     libraries = ", ".join(f"{peer} {version}" for peer, version in sorted(versions.items()))
     day = dt.date.fromisoformat(run_values["date"])
     when = f"{day.day} {day:%B %Y}"
-    return "\n".join([*lines, "", textwrap.fill(f"Measured {when}: {libraries}; {run_values['machine']}.", 100)])
+    parts = [f"Measured {when}, {run_values['machine']}: {libraries}."]
+    inexact = {f"{row['peer']} ({key})" for key, result in results.items() for row in result["rows"] if is_inexact(row)}
+    if inexact:
+        parts.append(f"Other output, so left out: {', '.join(sorted(inexact))}.")
+    return "\n".join([*lines, "", textwrap.fill(" ".join(parts), 100)])
 
 
-def format_readme_row(figure: Figure, rows: list[Row], versions: dict[str, str]) -> str:
+def is_inexact(row: Row) -> bool:
+    """Whether the output was compared and is not this package's."""
+    return not row.get("exact", True)
+
+
+def format_readme_row(figure: Figure, rows: list[Row]) -> str:
     """Format one row: the medians of this package and of the fastest other library, each used in its fastest way."""
-    rows_by_peer: dict[tuple[str, str], list[Row]] = {}
+    rows_by_way: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         is_figure = all(
             Path(str(row.get(key))).stem.partition("-")[0] == str(value) for key, value in figure.filters.items()
         )
         if is_figure and "gave_up" not in row:
-            rows_by_peer.setdefault((row["peer"], row.get("way", "")), []).append(row)
-    values = {
-        key: median([{"value": figure.value(row)} for row in peer_rows], "value")
-        for key, peer_rows in rows_by_peer.items()
-    }
-    better = max if figure.rate else min
-    our_value = better(value for (peer, _), value in values.items() if peer == "bpe")
-    peer_value, peer_name = better((value, peer) for (peer, _), value in values.items() if peer != "bpe")
-    for (peer, _), peer_rows in rows_by_peer.items():
-        if peer in ("bpe", peer_name):
-            versions[peer] = peer_rows[0]["version"]
-    times = our_value / peer_value if figure.rate else peer_value / our_value
-    task = figure.task.format(megabytes=round(next(iter(rows_by_peer.values()))[0].get("bytes", 0) / 1e6))
-    cells = (
-        task,
-        figure.value_format.format(our_value),
-        f"{peer_name} {figure.value_format.format(peer_value)}",
-        f"{times:.1f}" if times < 10 else f"{times:.0f}",
-        f"`{RUNS[figure.benchmark].script}`",
-    )
-    return f"| {' | '.join(cells)} |"
+            rows_by_way.setdefault((row["peer"], row.get("way", "")), []).append(row)
+    values = {way: median([{"value": figure.value(row)} for row in rows], "value") for way, rows in rows_by_way.items()}
+    our_value = (max if figure.rate else min)(value for (peer, _), value in values.items() if peer == "bpe")
+    fastest = find_fastest_other(rows_by_way, figure.value, rate=figure.rate)
+    task = figure.task.format(megabytes=round(next(iter(rows_by_way.values()))[0].get("bytes", 0) / 1e6))
+    cells = [task, figure.value_format.format(our_value), "–", "–"]
+    if fastest is not None:
+        times = our_value / values[fastest] if figure.rate else values[fastest] / our_value
+        cells[2] = f"{fastest[0]} {figure.value_format.format(values[fastest])}"
+        cells[3] = f"{times:.1f}" if times < 10 else f"{times:.0f}"
+    return f"| {' | '.join([*cells, f'`{RUNS[figure.benchmark].script}`'])} |"
 
 
 def main() -> None:

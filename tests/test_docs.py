@@ -26,6 +26,7 @@ import importlib.util
 import inspect
 import json
 import linecache
+import operator
 import os
 import re
 import subprocess
@@ -358,18 +359,40 @@ def test_tables_of_many_cores_are_those_of_the_stored_run(suite: Any) -> None:
 
 
 def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
-    """A row shows each library's fastest way and the fastest other library, without measurements that timed out."""
+    """A row shows each library's fastest way and the fastest other library whose output is the same."""
     about = {"corpus": "english.txt", "vocab": "cl100k", "threads": 1, "bytes": 100_000_000, "version": "1.0"}
     rows = [
-        about | {"peer": peer, "way": way, "cold": seconds}
-        for peer, way, seconds in (
-            ("bpe", "file", 0.25), ("bpe", "list", 0.2), ("bpe", "list", 0.2), ("gigatoken", "file", 0.8),
-            ("tiktoken", "list", 5.0),
+        about | {"peer": peer, "way": way, "cold": seconds, "exact": exact}
+        for peer, way, seconds, exact in (
+            ("bpe", "file", 0.25, True), ("bpe", "list", 0.2, True), ("bpe", "list", 0.2, True),
+            ("gigatoken", "file", 0.8, True), ("tiktoken", "list", 5.0, True), ("kitoken", "list", 0.1, False),
         )
     ]  # fmt: skip
     rows += [rows[0] | {"threads": 2, "cold": 0.01}, rows[0] | {"vocab": "o200k", "cold": 0.01}]
-    versions: dict[str, str] = {}
-    row = suite.format_readme_row(suite.make_encoding_figure("English, first pass", "english", "cold"), rows, versions)
+    rows.append(rows[3] | {"peer": "rs_bpe", "cold": 0.1, "gave_up": True})
+    row = suite.format_readme_row(suite.make_encoding_figure("English, first pass", "english", "cold"), rows)
     expected = "| encode, cl100k, English, first pass | 500 MB/s | gigatoken 125 MB/s | 4.0 | `bench_encode.py` |"
     assert row == expected
-    assert versions == {"bpe": "1.0", "gigatoken": "1.0"}
+
+
+def test_only_libraries_near_the_fastest_other_one_are_measured_again(suite: Any) -> None:
+    near = importlib.import_module("report").is_near
+    rows = [
+        {"peer": "bpe", "seconds": 1.0}, {"peer": "fast", "seconds": 4.0}, {"peer": "near", "seconds": 6.0},
+        {"peer": "slow", "seconds": 6.1}, {"peer": "late", "seconds": 3.0, "gave_up": True},
+    ]  # fmt: skip
+    costs = [operator.itemgetter("seconds")]
+    assert [row["peer"] for row in rows if near((row["peer"], ""), rows[:4], costs, 1.5)] == [
+        "bpe", "fast", "near", "late",
+    ]  # fmt: skip
+    assert all(near((row["peer"], ""), [], costs, 1.5) and near((row["peer"], ""), rows, costs, None) for row in rows)
+
+
+def test_a_library_with_another_output_is_marked(suite: Any) -> None:
+    report = importlib.import_module("report")
+    rows = [{"peer": peer, "output": output} for peer, output in (("bpe", "x"), ("one", "x"), ("two", "y"))]
+    assert report.compare_outputs(rows, "english.txt") == ["two: english.txt"]
+    assert [report.describe_output([row]) for row in rows] == ["yes", "yes", "no"]
+    assert report.describe_output([{"peer": "three"}]) == ""
+    rows_by_peer = {row["peer"]: [row | {"seconds": seconds}] for row, seconds in zip(rows, (3, 2, 1), strict=True)}
+    assert report.find_fastest_other(rows_by_peer, operator.itemgetter("seconds")) == "one"

@@ -47,7 +47,7 @@ def named_files(text: str) -> Iterator[tuple[int, str]]:
 
 
 def test_named_files_exist() -> None:
-    folders = (PACKAGE, *(ROOT / name for name in ("tests", "docs", "benchmarks", "examples")))
+    folders = (PACKAGE, *(ROOT / name for name in ("tests", "docs", "benchmarks", "examples", "vocabularies")))
     files = [
         path.relative_to(folder.parent) for folder in folders for path in folder.rglob("*") if FILE.match(path.name)
     ]

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from peers.common import SEPARATOR, Vocab
+from peers.published import TOKENIZERS
 
 #: The calls of a library by name.
 Calls = dict[str, Callable[..., Any]]
@@ -51,10 +52,8 @@ def make_bpe_calls(vocab: Vocab) -> Calls:
 
 
 def make_toktok_calls(vocab: Vocab) -> Calls:
-    """toktok, which contains cl100k and o200k; its calls for one text."""
-    from toktok import _toktok
-
-    tok = _toktok.Tokenizer(f"{vocab.name}_base", "")
+    """The library toktok."""
+    tok = TOKENIZERS["toktok"]().load(vocab, 1)
     return {
         "count": tok.count,
         "list": tok.encode_ordinary,
@@ -66,10 +65,8 @@ def make_toktok_calls(vocab: Vocab) -> Calls:
 
 
 def make_tuetoken_calls(vocab: Vocab) -> Calls:
-    """tuetoken, from a tokenizer.json; arrays come from a buffer."""
-    import tuetoken
-
-    tok = tuetoken.Tokenizer(vocab.json)
+    """tuetoken; arrays come from a buffer."""
+    tok = TOKENIZERS["tuetoken"]().load(vocab, 1)
     return {
         "count": tok.count_tokens,
         "list": tok.encode_ordinary,
@@ -80,10 +77,8 @@ def make_tuetoken_calls(vocab: Vocab) -> Calls:
 
 
 def make_splintr_calls(vocab: Vocab) -> Calls:
-    """splintr, which contains cl100k and o200k; arrays come from a buffer."""
-    import splintr
-
-    tok = splintr.Tokenizer.from_pretrained(f"{vocab.name}_base")
+    """splintr; arrays come from a buffer."""
+    tok = TOKENIZERS["splintr"]().load(vocab, 1)
     return {
         "list": tok.encode_ordinary,
         "array": lambda text: np.frombuffer(tok.encode_flat(text), dtype=np.uint32),
@@ -108,10 +103,8 @@ def make_gigatoken_calls(vocab: Vocab) -> Calls:
 
 
 def make_fastokens_calls(vocab: Vocab) -> Calls:
-    """fastokens, from the rank file; it does not track offsets."""
-    from fastokens import Tokenizer
-
-    tok = Tokenizer.from_tiktoken(vocab.ranks, encoding=f"{vocab.name}_base")
+    """fastokens; it does not track offsets."""
+    tok = TOKENIZERS["fastokens"]().load(vocab, 1)
     return {
         "list": lambda text: tok.encode_ordinary(text).ids,
         "special": lambda text: tok.encode(text).ids,
@@ -120,10 +113,8 @@ def make_fastokens_calls(vocab: Vocab) -> Calls:
 
 
 def make_quicktok_calls(vocab: Vocab) -> Calls:
-    """quicktok, which contains cl100k and o200k."""
-    import quicktok
-
-    tok = quicktok.get_encoding(f"{vocab.name}_base")
+    """The library quicktok."""
+    tok = TOKENIZERS["quicktok"]().load(vocab, 1)
     return {
         "count": tok.count,
         "list": tok.encode_ordinary,
@@ -132,10 +123,8 @@ def make_quicktok_calls(vocab: Vocab) -> Calls:
 
 
 def make_rs_bpe_calls(vocab: Vocab) -> Calls:
-    """rs_bpe, which contains cl100k and o200k."""
-    from rs_bpe import openai
-
-    tok = getattr(openai, f"{vocab.name}_base")()
+    """rs_bpe."""
+    tok = TOKENIZERS["rs_bpe"]().load(vocab, 1)
     return {"count": tok.count, "list": tok.encode, "lists": lambda texts: tok.encode_batch(texts)[0]}
 
 

@@ -44,13 +44,20 @@ class Vocab:
 
 
 class Peer:
-    """One library; the adapters of a job are its subclasses."""
+    """One library; the adapters of a job are its subclasses.
+
+    Attributes:
+        name: the module that is imported.
+        distribution: the name under which pip installs it, if that is another one.
+
+    """
 
     name: str
+    distribution = ""
 
     def get_version(self) -> str:
         """Return the version measured."""
-        return importlib.metadata.version(self.name)
+        return importlib.metadata.version(self.distribution or self.name)
 
 
 class BpeBase(Peer):

@@ -1,8 +1,9 @@
 """Encoding and decoding with a published vocabulary.
 
 `load` makes a tokenizer from a `Vocab`. `ways` are the ways in which a library takes a corpus: "file" (it reads the
-documents itself) or any other name (a list of str); `corpus` encodes it in one of them. `one` returns a function from a
-str to its ids, and `decode` a function from ids to bytes; `convert_ids` converts an array to the ids that it accepts.
+documents itself) or any other name (a list of str), and none where it refuses long documents; `encode_corpus` encodes
+it in one of them. `make_encoder` returns a function from a str to its ids, and `make_decoder` a function from ids to
+bytes; `convert_ids` converts an array to the ids that it accepts. `vocabs` lists the vocabularies that it can load.
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ from numpy.typing import NDArray
 from peers.common import SEPARATOR, BpeBase, Peer, Vocab
 
 
-class BpePeer(BpeBase):
+class Published(Peer):
+    """A library that encodes and decodes."""
+
+    vocabs: tuple[str, ...] = ("r50k", "cl100k", "o200k")
+    ways: tuple[str, ...] = ("batch",)
+
+    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
+        """A list."""
+        return ids.tolist()
+
+
+class BpePeer(BpeBase, Published):
     """This package."""
 
     ways = ("file", "batch")
@@ -63,7 +75,7 @@ class BpePeer(BpeBase):
         return tok.decode_bytes
 
 
-class Gigatoken(Peer):
+class Gigatoken(Published):
     """gigatoken."""
 
     name = "gigatoken"
@@ -106,11 +118,10 @@ class Gigatoken(Peer):
         return tok.decode
 
 
-class Tiktoken(Peer):
+class Tiktoken(Published):
     """openai/tiktoken."""
 
     name = "tiktoken"
-    ways = ("batch",)
 
     def load(self, vocab: Vocab, threads: int) -> Any:
         """From the ranks and the pattern."""
@@ -134,10 +145,6 @@ class Tiktoken(Peer):
     def make_encoder(self, tok: Any) -> Any:
         """A list."""
         return tok.encode_ordinary
-
-    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
-        """A list."""
-        return ids.tolist()
 
     def make_decoder(self, tok: Any) -> Any:
         """Bytes."""
@@ -194,9 +201,10 @@ class Wordchipper(Tiktoken):
 
 
 class RsBpe(Tiktoken):
-    """rs_bpe, which contains cl100k and o200k."""
+    """rs_bpe."""
 
     name = "rs_bpe"
+    vocabs = ("cl100k", "o200k")
 
     def load(self, vocab: Vocab, threads: int) -> Any:
         """By name."""
@@ -219,11 +227,121 @@ class RsBpe(Tiktoken):
         return lambda ids: tok.decode(ids).encode()
 
 
-class HuggingFace(Peer):
+class BpeOpenai(Tiktoken):
+    """bpe-openai, which refuses texts of more than 200,000 tokens."""
+
+    name = "bpe_openai"
+    vocabs = ("cl100k", "o200k")
+    ways = ()
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name."""
+        del threads
+        import bpe_openai
+
+        return bpe_openai.get_encoding(f"{vocab.name}_base")
+
+
+class Kitoken(Tiktoken):
+    """kitoken."""
+
+    name = "kitoken"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From the rank file."""
+        del threads
+        import kitoken
+
+        return kitoken.Kitoken.from_tiktoken_file(vocab.ranks)
+
+    def load_json(self, vocab: Vocab, threads: int) -> Any:
+        """From the tokenizer.json."""
+        del threads
+        import kitoken
+
+        return kitoken.Kitoken.from_tokenizers_file(vocab.json)
+
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """A list of lists."""
+        del way, path
+        return tok.encode_all(texts)
+
+    def make_encoder(self, tok: Any) -> Any:
+        """A list."""
+        return tok.encode
+
+    def make_decoder(self, tok: Any) -> Any:
+        """Bytes."""
+        return tok.decode
+
+
+class Toktok(Tiktoken):
+    """toktok."""
+
+    name = "toktok"
+    distribution = "toktok-rs"
+    vocabs = ("cl100k", "o200k")
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name; the calls of its inner class, which its own interface wraps in Python."""
+        from toktok import _toktok
+
+        self._threads = threads
+        return _toktok.Tokenizer(f"{vocab.name}_base", "")
+
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """Ids and lengths, from arrays."""
+        del way, path
+        ids, offsets = tok.encode_batch_to_numpy(texts, self._threads)
+        return ids, np.diff(offsets)
+
+
+class Quicktok(Tiktoken):
+    """quicktok."""
+
+    name = "quicktok"
+    distribution = "quicktok-v1"
+    vocabs = ("cl100k", "o200k")
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name."""
+        import quicktok
+
+        self._threads = threads
+        return quicktok.get_encoding(f"{vocab.name}_base")
+
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """Ids and lengths, from arrays."""
+        del way, path
+        ids, offsets = tok.encode_batch(texts, self._threads)
+        return ids, np.diff(offsets)
+
+
+class Splintr(Tiktoken):
+    """splintr."""
+
+    name = "splintr"
+    distribution = "splintr-rs"
+    vocabs = ("cl100k", "o200k")
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name."""
+        del threads  # from the environment
+        import splintr
+
+        return splintr.Tokenizer.from_pretrained(f"{vocab.name}_base")
+
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """Ids and lengths, from two buffers."""
+        del way, path
+        ids, offsets = tok.encode_batch_flat(texts)
+        return np.frombuffer(ids, dtype=np.uint32), np.diff(np.frombuffer(offsets, dtype=np.uint64))
+
+
+class HuggingFace(Published):
     """Hugging Face's `tokenizers`."""
 
     name = "tokenizers"
-    ways: tuple[str, ...] = ("batch",)
 
     def load(self, vocab: Vocab, threads: int) -> Any:
         """From a tokenizer.json that this package wrote."""
@@ -243,10 +361,6 @@ class HuggingFace(Peer):
         """A list, taken from an Encoding."""
         return lambda text: tok.encode(text, add_special_tokens=False).ids
 
-    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
-        """A list."""
-        return ids.tolist()
-
     def make_decoder(self, tok: Any) -> Any:
         """A str, encoded."""
         return lambda ids: tok.decode(ids, skip_special_tokens=False).encode()
@@ -256,6 +370,7 @@ class Fastokens(HuggingFace):
     """fastokens, which reads rank files."""
 
     name = "fastokens"
+    vocabs = ("cl100k", "o200k")
 
     def load(self, vocab: Vocab, threads: int) -> Any:
         """From the rank file."""
@@ -263,6 +378,13 @@ class Fastokens(HuggingFace):
         from fastokens import Tokenizer
 
         return Tokenizer.from_tiktoken(vocab.ranks, encoding=f"{vocab.name}_base")
+
+    def load_json(self, vocab: Vocab, threads: int) -> Any:
+        """From a tokenizer.json that this package wrote."""
+        del threads
+        from fastokens import Tokenizer
+
+        return Tokenizer.from_file(vocab.json)
 
     def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """Ids and offsets, from two buffers."""
@@ -272,7 +394,40 @@ class Fastokens(HuggingFace):
 
     def make_encoder(self, tok: Any) -> Any:
         """A list, taken from an Encoding."""
-        return lambda text: tok.encode(text).ids
+        return lambda text: tok.encode_ordinary(text).ids
+
+
+class Tuetoken(Published):
+    """tuetoken, which reads tokenizer.json."""
+
+    name = "tuetoken"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """From a tokenizer.json that this package wrote."""
+        import tuetoken
+
+        self._threads = threads
+        return tuetoken.Tokenizer(vocab.json)
+
+    load_json = load
+
+    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
+        """Ids and lengths, from arrays."""
+        del way, path
+        result = tok.encode_ordinary_to_buffer(texts, self._threads)
+        return result["data"], np.diff(result["offsets"])
+
+    def make_encoder(self, tok: Any) -> Any:
+        """A list."""
+        return tok.encode_ordinary
+
+    def convert_ids(self, ids: NDArray[np.uint32]) -> Any:
+        """The array."""
+        return ids
+
+    def make_decoder(self, tok: Any) -> Any:
+        """A str, encoded."""
+        return lambda ids: tok.decode_array(ids).encode()
 
 
 class Tokie(HuggingFace):
@@ -302,5 +457,8 @@ class Tokie(HuggingFace):
 
 TOKENIZERS: dict[str, Any] = {
     peer.name: peer
-    for peer in (BpePeer, Gigatoken, Tiktoken, HuggingFace, Riptoken, Wordchipper, Fastokens, Tokie, RsBpe)
-}
+    for peer in (
+        BpePeer, Gigatoken, Fastokens, Tuetoken, Toktok, Quicktok, Splintr, Tiktoken, HuggingFace, Riptoken,
+        Wordchipper, Tokie, RsBpe, BpeOpenai, Kitoken,
+    )
+}  # fmt: skip

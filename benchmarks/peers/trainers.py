@@ -1,6 +1,8 @@
 """Training from a file. `train` returns a function that lists the merged tokens, so that listing them is not timed.
 
 The tokens are bytes, in the order of the merges. All adapters use the same pattern unless they say otherwise.
+`reference` names the adapter of this package that has the library's tie rule and divides the file as the library does,
+so that both make the same tokens; None if there is none.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from peers import counters
 from peers.common import PATTERN, SEPARATOR, BpeBase, Peer, Tokens, read_documents
 
 
-class BpePeer(BpeBase):
+class Trainer(Peer):
+    """A library that trains."""
+
+    reference: str | None = "bpe"
+
+
+class BpePeer(BpeBase, Trainer):
     """This package."""
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
@@ -32,6 +40,7 @@ class BpePeerByLetters(BpePeer):
     """This package with the alphabet in the order of GPT-2's letters, as in `tokenizers`; ties break differently."""
 
     name = "bpe-letters"
+    reference = "bpe-letters"
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
         """Tokens of merges in order."""
@@ -41,7 +50,40 @@ class BpePeerByLetters(BpePeer):
         return lambda: [tok.token_bytes(index) for index in range(256, tok.vocab_size)]
 
 
-class Gigatoken(Peer):
+class BpePeerByLines(BpePeer):
+    """This package with GPT-2's letters, each line as a document and separators as text, as gigabpe reads a file."""
+
+    name = "bpe-lines"
+    reference = "bpe-lines"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order."""
+        import bpe
+
+        with open(path, encoding="utf-8", newline="\n") as file:
+            tok = bpe.train(texts=file, vocab_size=vocab_size, threads=threads)
+        return lambda: [tok.token_bytes(index) for index in range(256, tok.vocab_size)]
+
+
+class Gigabpe(Trainer):
+    """gigabpe, which reads lines and has Hugging Face's rules."""
+
+    name = "gigabpe"
+    reference = "bpe-lines"
+
+    def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
+        """Tokens of merges in order; the alphabet has only the bytes of the file, so that some more are made."""
+        import gigabpe
+
+        from bpe.text.letters import map_letters_to_bytes
+
+        _, merges = gigabpe.train_bpe([path], vocab_size, pretokenizer="bytelevel", threads=threads)
+        read_byte = map_letters_to_bytes()
+        pairs = merges[: vocab_size - 256]
+        return lambda: [bytes(read_byte[letter] for letter in left + right) for left, right in pairs]
+
+
+class Gigatoken(Trainer):
     """gigatoken's training."""
 
     name = "gigatoken"
@@ -56,7 +98,7 @@ class Gigatoken(Peer):
         return lambda: [left + right for left, right in merges]
 
 
-class FFBPE(counters.FFBPE):
+class FFBPE(counters.FFBPE, Trainer):
     """ffbpe's trainer, on the words that its counter found."""
 
     name = "ffbpe"
@@ -72,7 +114,7 @@ class FFBPE(counters.FFBPE):
         return lambda: list_tokens_by_id(model.vocab)
 
 
-class RustBPE(Peer):
+class RustBPE(Trainer):
     """karpathy/rustbpe."""
 
     name = "rustbpe"
@@ -87,7 +129,7 @@ class RustBPE(Peer):
         return lambda: [bytes(token) for token, rank in tok.get_mergeable_ranks() if rank >= 256]
 
 
-class BPEasy(Peer):
+class BPEasy(Trainer):
     """gautierdag/bpeasy: a trainer; one core."""
 
     name = "bpeasy"
@@ -102,10 +144,11 @@ class BPEasy(Peer):
         return lambda: list_tokens_by_id(vocab)
 
 
-class HuggingFace(Peer):
+class HuggingFace(Trainer):
     """Hugging Face's `tokenizers`."""
 
     name = "tokenizers"
+    reference = "bpe-letters"
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
         """Tokens of merges in order; its ids of bytes are in the order of GPT-2's letters."""
@@ -125,10 +168,11 @@ class HuggingFace(Peer):
         )
 
 
-class SentencePiece(Peer):
+class SentencePiece(Trainer):
     """google/sentencepiece's BPE, which splits words by its own rule and merges characters; outputs differ."""
 
     name = "sentencepiece"
+    reference = None
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
         """All pieces except the three special ones; without normalization, and with long lines."""
@@ -153,10 +197,11 @@ class SentencePiece(Peer):
         return lambda: [processor.id_to_piece(index).encode() for index in range(3, processor.vocab_size())]
 
 
-class YouTokenToMe(Peer):
+class YouTokenToMe(Trainer):
     """VKCOM/YouTokenToMe, which splits words at white space and merges characters; outputs differ."""
 
     name = "youtokentome"
+    reference = None
 
     def train(self, path: str, vocab_size: int, threads: int) -> Tokens:
         """All pieces except the four special ones."""
@@ -171,10 +216,11 @@ class YouTokenToMe(Peer):
         return lambda: [piece.encode() for piece in tokenizer.vocab()[4:]]
 
 
-class MinBPE(Peer):
+class MinBPE(Trainer):
     """karpathy/minbpe, in Python, for teaching. It breaks ties by first occurrence, so its tokens may differ."""
 
     name = "minbpe"
+    reference = None
 
     def get_version(self) -> str:
         """The source is used, since minbpe has no release."""
@@ -198,6 +244,7 @@ def list_tokens_by_id(vocab: dict[bytes, int]) -> list[bytes]:
 TRAINERS: dict[str, Any] = {
     peer.name: peer
     for peer in (
-        BpePeer, BpePeerByLetters, Gigatoken, FFBPE, RustBPE, BPEasy, HuggingFace, SentencePiece, YouTokenToMe, MinBPE,
+        BpePeer, BpePeerByLetters, BpePeerByLines, Gigabpe, Gigatoken, FFBPE, RustBPE, BPEasy, HuggingFace,
+        SentencePiece, YouTokenToMe, MinBPE,
     )
 }  # fmt: skip

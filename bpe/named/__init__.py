@@ -8,8 +8,8 @@ Takes a name and returns a `Tokenizer`, the same object for the same name. What 
 - `hub.py` the files of a repository on the Hugging Face Hub, for `Tokenizer.from_pretrained`.
 
 Invariants: nothing is downloaded unless a call asks for it by name. The content of each file is checked by its SHA-256
-before it is used, whether it was cached or downloaded; a cached file with another content is removed. A file appears
-in the cache complete or not at all. Importing this package, or asking for a name that it knows, imports neither
+before it is used, whether it was installed, cached or downloaded; a cached file with another content is removed. A file
+appears in the cache complete or not at all. Importing this package, or asking for a name that it knows, imports neither
 tiktoken nor a plugin. Cost: the first call for a name reads a file of 1 to 4 MB and builds the tokenizer, in 30 to
 150 ms; later calls look it up.
 

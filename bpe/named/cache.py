@@ -5,8 +5,9 @@ names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache, which is this us
 cache off. Where neither variable is set, tiktoken's own two folders are read too: `tiktoken` in the user's cache, and
 `data-gym-cache` in the folder for temporary files. Other users may have made the latter, so only regular files of this
 user or of root are read there, and nothing is written or removed. A file that a person put into a folder under its own
-name, such as `cl100k_base.tiktoken`, is found if it has the published SHA-256. `bpe/formats/openai_encodings.py` lists
-the files.
+name, such as `cl100k_base.tiktoken`, is found if it has the published SHA-256. So are, before all folders, the files of
+the package bytepair-vocabularies, which `vocabularies/build.py` of the repository builds.
+`bpe/formats/openai_encodings.py` lists the files.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
@@ -24,6 +26,8 @@ from bpe.formats.openai_encodings import PublishedFile
 
 #: The variables that name the folder; the first one that is set decides.
 FOLDER_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
+#: The package of published files, which may be installed beside this one. It is not imported.
+VOCABULARIES = "bytepair_vocabularies"
 #: The most seconds that a server may take for an answer or for the next part of a file.
 TIMEOUT_SECONDS = 60.0
 #: The most bytes that are downloaded; the largest published file has 4 MB.
@@ -109,28 +113,34 @@ def fetch_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
 
 
 def _read_first_cached(file: PublishedFile, folders: list[Path]) -> bytes | None:
-    """Read a file from the first folder that has it; None if it is not cached."""
+    """Read a file from the package of published files, else from the first folder that has it; None if none has."""
     published_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
+    spec = find_spec(VOCABULARIES) if published_name else None
+    for installed_folder in (spec and spec.submodule_search_locations) or ():
+        data = _read_cached(Path(installed_folder, published_name), file.sha256, None, remove=False)
+        if data is not None:
+            return data
+    owners = {0, os.getuid()} if hasattr(os, "getuid") and not _is_folder_chosen() else None
     for folder in folders:
-        data = _read_cached(folder / make_cached_name(file.address), file.sha256)
+        data = _read_cached(folder / make_cached_name(file.address), file.sha256, owners)
         if data is None and published_name:
-            data = _read_cached(folder / published_name, file.sha256, remove=False)
+            data = _read_cached(folder / published_name, file.sha256, owners, remove=False)
         if data is not None:
             return data
     return None
 
 
 def is_cached(file: PublishedFile) -> bool:
-    """Whether a published file is in the cache."""
+    """Whether a published file is installed or in the cache."""
     return _read_first_cached(file, list_folders()) is not None
 
 
-def _read_cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
+def _read_cached(path: Path, sha256: str, owners: set[int] | None, *, remove: bool = True) -> bytes | None:
     """Read a cached file; None if it does not exist, cannot be read or has another content.
 
-    With `remove`, a file with another content is removed, if it is in no folder of other users.
+    With `owners`, a file of another user is not read. With `remove`, a file with another content is removed, if it is
+    in no folder of other users.
     """
-    owners = {0, os.getuid()} if hasattr(os, "getuid") and not _is_folder_chosen() else None
     try:
         data = _read_regular(path, owners)
     except OSError as error:

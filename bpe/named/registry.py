@@ -62,10 +62,10 @@ def get_encoding(name: str) -> Tokenizer:
     """Load the tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin. Its ids are
     those of tiktoken.
 
-    `list_encoding_names` lists the names. The rank file is taken from the cache folder: the one that
-    TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache (or one of tiktoken's own). If it
-    is not there, it is downloaded from OpenAI and put there. A file whose SHA-256 is not the published one is never
-    used.
+    `list_encoding_names` lists the names. The rank file is taken from the package bytepair-vocabularies, if that is
+    installed, else from the cache folder: the one that TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in
+    the user's cache (or one of tiktoken's own). If it is not there, it is downloaded from OpenAI and put there. A file
+    whose SHA-256 is not the published one is never used.
 
     Args:
         name: the name. A name that is not one of OpenAI's is looked up in the namespace `tiktoken_ext`.
@@ -76,7 +76,7 @@ def get_encoding(name: str) -> Tokenizer:
     Raises:
         ValueError: for a name that is neither OpenAI's nor a plugin's, and a download with another SHA-256.
         TypeError: if the name is not a str.
-        OSError: for a file that is neither in the cache nor can be downloaded; it says where to put it.
+        OSError: for a file that is not installed or cached and cannot be downloaded; it says where to put it.
 
     """
     return load_encoding(name).tokenizer

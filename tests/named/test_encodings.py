@@ -264,6 +264,52 @@ def test_a_folder_that_cannot_be_written_is_an_error_only_if_a_variable_names_it
     assert "will be downloaded again next time" in caplog.text
 
 
+# The package of published files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(published, tmp_path, monkeypatch) -> Path:
+    """The rank file of cl100k_base in the package bytepair-vocabularies, which is on the path."""
+    path = tmp_path / "site" / cache.VOCABULARIES / "cl100k_base.tiktoken"
+    path.parent.mkdir(parents=True)
+    (path.parent / "__init__.py").write_text("raise AssertionError('the package is not imported')")
+    path.write_bytes(make_rank_file(small_ranks()))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return path
+
+
+@pytest.mark.parametrize("chosen", ["a folder", "", None])
+def test_an_installed_file_is_used_before_the_cache_and_the_network(
+    server, unset, folder, installed, monkeypatch, chosen
+) -> None:
+    if chosen == "":
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    elif chosen is None:
+        monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
+    if os.getuid() == 0:
+        os.chown(installed, 12345, -1)  # whoever installed it
+    assert bpe.get_encoding("cl100k_base").encode("low").tolist() == [small_ranks()[b"low"]]
+    assert server.asked == []
+    assert not folder.exists()
+
+
+def test_an_installed_file_with_another_content_is_neither_used_nor_removed(server, folder, installed, caplog) -> None:
+    installed.write_bytes(make_rank_file(small_ranks())[:-9])
+    assert bpe.get_encoding("cl100k_base").n_vocab == 100277
+    assert "cl100k_base.tiktoken does not have the SHA-256" in caplog.text
+    assert installed.exists()
+    assert len(server.asked) == 1
+
+
+def test_a_module_with_the_name_of_the_package_has_no_files(server, folder, installed) -> None:
+    for path in installed.parent.iterdir():
+        path.unlink()
+    installed.parent.rmdir()
+    installed.parent.with_suffix(".py").write_text("raise AssertionError('it is not imported')")
+    bpe.get_encoding("cl100k_base")
+    assert len(server.asked) == 1
+
+
 # Downloads that fail --------------------------------------------------------------------------------------------------
 
 
