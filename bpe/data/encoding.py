@@ -8,7 +8,6 @@ the group meanwhile (`_WriterThread`). After each finished step the journal has 
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -21,6 +20,7 @@ from bpe.base._team import Outcome, Team
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import Workers, resolve_threads, team_threads
 from bpe.corpus._content_hash import hash_spans
+from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
@@ -377,14 +377,7 @@ class _WriterThread(Workers):
 
 def read_times(sources: Sources) -> list[int | None]:
     """Read the time of the last change of each file, in ns; None for what is no local file."""
-
-    def read_time(name: str) -> int | None:
-        try:
-            return os.stat(name).st_mtime_ns
-        except (OSError, ValueError):
-            return None
-
-    return [read_time(file.name) for file in sources.files]
+    return FileMeasurer([file.name for file in sources.files]).read_times()
 
 
 def check_validation_split(sources: Sources, fraction: float) -> None:

@@ -10,6 +10,8 @@ A block has *documents*, and these have *items*: texts, and ids before, between 
     items       |low|<|sep|>|er|eos|est|eos    |
 """
 
+from itertools import chain
+
 import numpy as np
 
 cimport cython
@@ -217,6 +219,7 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint with_hashes
     cdef object blocks, prepare_items, finish_block
+    cdef FileReader first_reader           # if the first item is one; else None
     cdef FileReader reader                 # the current one, or None
     cdef SpecialItems specials
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
@@ -230,21 +233,36 @@ cdef class BlockJob(EncodeJob):
         Py_ssize_t max_bytes, out=None, bint with_hashes=False,
     ):
         check_lock(&self.reading)
-        self.blocks, self.specials = blocks, specials
+        self.specials = specials
         self.prepare_items, self.finish_block = prepare_items, finish_block
         self.n_bytes, self.max_bytes, self.with_hashes = n_bytes, max_bytes, with_hashes
         self.all_buffers, self.errors = [], {}
+        self.take_first(blocks)
         self.n_parts = 1
         if threads > 1 or out is not None:
             self.n_parts = <Py_ssize_t>1 << 60           # as many as there are blocks
             self.output = OrderedIds(self.n_bytes + 1024, self.encoder.pool, out)
 
+    cdef int take_first(self, blocks) except -1:
+        """Take the first item in the caller's thread: each time that a thread takes the GIL later may cost 5 ms."""
+        first = next(blocks, None)
+        if isinstance(first, FileReader):
+            self.reader = self.first_reader = first
+        elif first is None:
+            self.is_over = 1
+        else:
+            blocks = chain((first,), blocks)
+        self.blocks = blocks
+        return 0
+
     def count_threads(self):
         """Return the number of threads that may work."""
-        return self.threads
+        return 1 if load(&self.is_over) else self.threads
 
     cdef ThreadBuffers new_buffers(self):
-        buffers = BlockBuffers(MAX_FRAGMENTS)
+        cdef BlockBuffers buffers = BlockBuffers(MAX_FRAGMENTS)
+        if self.first_reader is not None:
+            self.first_reader.attach(buffers.text)
         self.all_buffers.append(buffers)
         return buffers
 
