@@ -18,6 +18,7 @@ cimport cython
 
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._atomic cimport load, store
+from bpe.base._interrupts cimport poll
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -32,6 +33,7 @@ from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from posix.unistd cimport usleep
 
 
 cdef struct BlockItems:       # of a block
@@ -62,6 +64,8 @@ cdef struct Record:           # of an encoded block
 cdef enum:
     RECORD_FIELDS = 8         # of a record
     DOCUMENT_BYTES = 128      # that a document takes, with the arrays of the lengths, at most
+    MAX_WAITING_IDS = 1 << 24  # that wait in memory for an earlier block to be encoded, before they go to a target
+    WAIT_MICROSECONDS = 1000
 
 cdef struct RecordedBlock:
     Record* record
@@ -277,6 +281,7 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint encode_next_block(self, Workspace space, BlockBuffers buffers) except -1 nogil:
         """Encode the next block, with the worker's own type; False if there is none."""
+        self.wait_for_target(space)
         with self.reading:
             if not self.take_block(buffers):
                 return False
@@ -297,6 +302,15 @@ cdef class BlockJob(EncodeJob):
             with gil:
                 self.record_block(buffers, space.unknown_fragment)
         return True
+
+    cdef int wait_for_target(self, Workspace space) except -1 nogil:
+        """Wait while too many ids are in memory that belong to a target: a thread may be held up at an earlier block."""
+        if self.output is None or self.output.target is None:
+            return 0
+        while load(&self.output.n_waiting) > MAX_WAITING_IDS and not load(&self.is_over):
+            usleep(WAIT_MICROSECONDS)
+            poll(&space.scratch.watch, 0)
+        return 0
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
         """Keep the error of a block for `result`, which raises that of the first block with one."""
