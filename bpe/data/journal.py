@@ -123,9 +123,9 @@ class Journal:
 
     Args:
         out: the output folder, locked.
-        header: all that determines the output, name → JSON value, as a run that reads it back has it. A journal with another header is refused, unless no
-            step is finished: then the output begins anew. Of the files of the sources, only those count that finished
-            steps have used.
+        header: all that determines the output, name → JSON value, as a run that reads it back has it. A journal with
+            another header is refused, unless no step is finished: then the output begins anew. Of the files of the
+            sources, only those count that finished steps have used.
         disposable_names: names of files that an attempt without a finished step may leave.
         allow_other_files: whether a new output may go to a folder with other files.
         fingerprint_beginning: makes, for a step, a fingerprint of the documents before the position in the file that

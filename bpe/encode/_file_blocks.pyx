@@ -304,7 +304,7 @@ cdef class BlockJob(EncodeJob):
         return True
 
     cdef int wait_for_target(self, Workspace space) except -1 nogil:
-        """Wait while too many ids are in memory that belong to a target: a thread may be held up at an earlier block."""
+        """Wait while too many ids are in memory that belong to a target: an earlier block's thread may be held up."""
         if self.output is None or self.output.target is None:
             return 0
         while load(&self.output.n_waiting) > MAX_WAITING_IDS and not load(&self.is_over):
