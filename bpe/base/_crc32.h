@@ -16,6 +16,17 @@
 #define BPE_CRC32_POLYNOMIAL 0xEDB88320u /* reversed: bit 31 - k is the coefficient of x**k */
 
 static uint32_t bpe_crc32_tables[8][256]; /* [k][b]: of byte b and k zero bytes */
+static uint32_t bpe_crc32_powers[32];     /* [k]: x**(8 * 2**k); the power 8 * 2**(k + 32) is the same */
+
+/* Multiply two polynomials modulo the CRC's; bit 31 is the coefficient of x**0. */
+static uint32_t bpe_crc32_multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a >> 31) product ^= b;
+        b = b >> 1 ^ (b & 1 ? BPE_CRC32_POLYNOMIAL : 0);
+    }
+    return product;
+}
 
 static void bpe_crc32_fill_tables(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
@@ -28,6 +39,10 @@ static void bpe_crc32_fill_tables(void) {
             uint32_t crc = bpe_crc32_tables[k - 1][byte];
             bpe_crc32_tables[k][byte] = crc >> 8 ^ bpe_crc32_tables[0][crc & 255];
         }
+    }
+    bpe_crc32_powers[0] = 1u << 23;
+    for (int k = 1; k < 32; k++) {
+        bpe_crc32_powers[k] = bpe_crc32_multiply(bpe_crc32_powers[k - 1], bpe_crc32_powers[k - 1]);
     }
 }
 
@@ -79,24 +94,22 @@ static uint32_t bpe_crc32(uint32_t before, const uint8_t *data, size_t n, int le
     return ~bpe_crc32_go_on_plain(~before, data, n);
 }
 
-/* Multiply two polynomials modulo the CRC's; bit 31 is the coefficient of x**0. */
-static uint32_t bpe_crc32_multiply(uint32_t a, uint32_t b) {
-    uint32_t product = 0;
-    for (; a; a <<= 1) {
-        if (a >> 31) product ^= b;
-        b = b >> 1 ^ (b & 1 ? BPE_CRC32_POLYNOMIAL : 0);
-    }
-    return product;
-}
-
 /* Return the CRC of two byte strings, one after the other, from theirs; n is the second's size: O(log n). */
 static uint32_t bpe_crc32_combine(uint32_t first, uint32_t second, size_t n) {
-    uint32_t power = 1u << 31, square = 1u << 23; /* x**0, and x**8: one byte */
-    for (; n; n >>= 1) {
-        if (n & 1) power = bpe_crc32_multiply(power, square);
-        square = bpe_crc32_multiply(square, square);
+    for (int k = 0; n && first; n >>= 1, k++) {
+        if (n & 1) first = bpe_crc32_multiply(first, bpe_crc32_powers[k & 31]);
     }
-    return bpe_crc32_multiply(first, power) ^ second;
+    return first ^ second;
+}
+
+/* Return the number that, for all parts of a byte string, adds up by XOR to one whose CRC with as many zero bytes after
+ * it as the string has is the string's. `crc` is the part's, and `end` where it ends.
+ *
+ * Each zero byte multiplies a CRC by x**8, and the powers of x repeat after 2**32 - 1: so many less n zero bytes undo n.
+ */
+static uint32_t bpe_crc32_move_back(uint32_t crc, uint64_t end) {
+    const uint64_t period = 0xFFFFFFFFu;
+    return bpe_crc32_combine(crc, 0, (size_t)(period - end % period));
 }
 
 #endif

@@ -12,6 +12,8 @@ cdef struct Watch:            # the watch of one call in one thread; the ids tha
 
 cdef void begin_watch(Watch* watch) noexcept nogil
 
+cdef int begin_long_watch(Watch* watch) except -1
+
 cdef int poll(Watch* watch, size_t n) except -1 nogil
 
 cdef int check_signals() except -1 nogil

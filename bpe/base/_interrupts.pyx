@@ -33,6 +33,14 @@ cdef void begin_watch(Watch* watch) noexcept nogil:
     watch.next, watch.next_time, watch.not_main, watch.stopped = poll_interval, 0, False, NULL
 
 
+cdef int begin_long_watch(Watch* watch) except -1:
+    """Start the watch of a thread that has the GIL, which need not take it again at once to poll."""
+    begin_watch(watch)
+    watch.next_time = read_clock() + min_wait
+    watch.not_main = get_ident() != main_thread().ident
+    return 0
+
+
 cdef int poll(Watch* watch, size_t n) except -1 nogil:
     """Check, when n ids are written, whether to stop; let signal handlers run in the main thread.
 

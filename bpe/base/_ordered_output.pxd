@@ -31,6 +31,7 @@ cdef class OrderedIds:
     cdef Py_ssize_t ring_size  # a power of two
     cdef Py_ssize_t next_to_copy, next_to_place
     cdef Py_ssize_t n_copying  # threads that copy a part
+    cdef Py_ssize_t n_waiting  # ids of encoded parts that are not copied; read without a lock
     cdef Ids* spare           # unused buffers, for later parts
     cdef Py_ssize_t n_spare
     cdef size_t spare_capacity

@@ -87,6 +87,7 @@ cdef class OrderedIds:
         cdef bint has_part, is_copied
         with self.lock:
             make_room_for_part(self, number)
+            store(&self.n_waiting, self.n_waiting + <Py_ssize_t>ids.n)
             self.parts[number & (self.ring_size - 1)] = Part(
                 ids=ids[0], start=0, goes_to_target=False, is_encoded=True
             )
@@ -104,6 +105,7 @@ cdef class OrderedIds:
             finally:
                 with self.lock:
                     self.n_copying -= 1
+                    store(&self.n_waiting, self.n_waiting - <Py_ssize_t>part.ids.n)
                     part.ids.n = 0
                     self.spare[self.n_spare] = part.ids
                     self.n_spare += 1

@@ -226,6 +226,11 @@ cdef class FileReader:
             else self.units[self.n_units - 1, FILE_INDEX] + 1, self.offset
         )
 
+    cdef int attach(self, FileBlock block) except -1:
+        """Prepare a thread's block while it has the GIL, so that it need not wait for that later."""
+        block.reader = self
+        return block.reserve(self.block_bytes + RECORD_PADDING, 0)
+
     cdef bint take_block(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Read the next block, from any number of threads, and check it; False if there is none.
 

@@ -1,7 +1,8 @@
-"""Measuring many files without the GIL: their sizes, and which of them begin as only text does.
+"""Measuring many files without the GIL: their sizes, which of them begin as only text does, their times.
 
-That costs four calls of the system for each file. Python code does the same for a file that is compressed, is not
-regular or cannot be read, and raises the error.
+The first two cost four calls of the system for each file. Python code does the same for a file that is compressed, is
+not regular or cannot be read, and raises the error. `os.stat` would release the GIL for each file, and might wait 5 ms
+to get it back from a busy thread.
 """
 
 import os
@@ -10,6 +11,7 @@ import numpy as np
 
 from bpe.base._atomic cimport fetch_add, load
 from bpe.base._clock cimport read_clock
+from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
 from bpe.corpus._file_reader cimport MAY_BE_JSON, MAY_BE_OTHER, SAMPLE_BYTES, Beginning, classify_beginning
@@ -22,15 +24,16 @@ from posix.unistd cimport close, pread
 
 cdef extern from "bpe/corpus/_open_file.h" nogil:
     int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
+    int bpe_read_time(const char* path, int64_t* seconds, int64_t* nanoseconds)   # of the last change; -1 for an error
 
 cdef enum:
     UNKNOWN_SIZE = -1
 
-cdef double call_seconds = 0.1    # of a call: its end waits up to 5 ms for a busy interpreter
+cdef double call_seconds = 0.1    # of a call, and between two checks of signals: each may wait 5 ms for the GIL
 
 
 cdef class FileMeasurer:
-    """The sizes of the files of some names.
+    """The sizes of the files of some names, and the times of their last change.
 
     Attributes:
         sizes: int64, in bytes; -1 for a name that Python code has to look at.
@@ -73,6 +76,24 @@ cdef class FileMeasurer:
                 if i >= self.n_files:
                     break
                 self.size_rows[i] = measure_file(self.paths[i], &self.record_rows[i])
+
+    def read_times(self):
+        """List the times in ns, as `os.stat` has them; None for what is no local file."""
+        cdef double next_check = read_clock() + call_seconds
+        cdef object times = np.zeros((self.n_files, 2), np.int64), is_known = np.zeros(self.n_files, np.bool_)
+        cdef int64_t[:, ::1] time_rows = times
+        cdef byte_t[::1] known_rows = is_known.view(np.uint8)
+        cdef size_t i
+        with nogil:
+            for i in range(self.n_files):
+                known_rows[i] = bpe_read_time(self.paths[i], &time_rows[i, 0], &time_rows[i, 1]) == 0
+                if read_clock() > next_check:
+                    next_check += call_seconds
+                    check_signals()
+        return [
+            seconds * 1_000_000_000 + ns if known else None
+            for (seconds, ns), known in zip(times.tolist(), is_known.tolist())
+        ]
 
 
 def encode_name(str name not None):

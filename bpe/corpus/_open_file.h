@@ -29,6 +29,17 @@ static inline int bpe_get_state(int file, Py_ssize_t *size, int64_t *modified)
     return 0;
 }
 
+/* Read the time of a file's last change, as `os.stat` does; -1, and `errno`. */
+static inline int bpe_read_time(const char *path, int64_t *seconds, int64_t *nanoseconds)
+{
+    struct stat status;
+    if (stat(path, &status) < 0)
+        return -1;
+    *seconds = (int64_t)status.BPE_MODIFIED.tv_sec;
+    *nanoseconds = (int64_t)status.BPE_MODIFIED.tv_nsec;
+    return 0;
+}
+
 static inline void bpe_set_errno(int code)
 {
     errno = code;

@@ -123,6 +123,7 @@ cdef class WordTable:
         cdef double end_time = read_clock() + call_seconds
         if block is None:
             block = self.block = FileBlock()
+        reader.attach(block)
         batch.n = 0
         with nogil:
             while reader.take_block(block, find_block_end, <void*>&scanner):

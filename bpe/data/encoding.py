@@ -8,7 +8,6 @@ the group meanwhile (`_WriterThread`). After each finished step the journal has 
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -21,6 +20,7 @@ from bpe.base._team import Outcome, Team
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import Workers, resolve_threads, team_threads
 from bpe.corpus._content_hash import hash_spans
+from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
@@ -54,7 +54,7 @@ TOKENIZER_NAME = "tokenizer.json"
 _MAX_CHECKED_BYTES = 16 << 20
 #: The fewest bytes of text for which several threads write.
 MIN_SHARED_BYTES = 16 << 20
-#: The most threads that encode row groups, each of which takes some 15 MB of memory.
+#: The most threads that encode row groups, each of which takes some 20 MB of memory.
 MAX_WORKERS = 24
 
 
@@ -220,7 +220,8 @@ class _ShardJob:
                 before_block=writer.check,  # an error of the writer ends the encoding
                 size_divisor=8 if plan.format.has_row_groups else 1,
             ).encode(
-                max(1, threads // 2) if plan.format.compresses else threads,
+                # Compressing takes twice as long as encoding.
+                -(-3 * threads // 8) if plan.format.compresses else threads,
                 lambda: None if writer.is_writing() else output.open_target(),
             )
             with closing(groups):
@@ -240,9 +241,7 @@ class _ShardJob:
         """Start threads that help to write, if there is much to write, and join them at the end of the block."""
         size = self._sources.text_size
         team = Team(threads if size is None or size >= MIN_SHARED_BYTES else 1)
-        n_workers = (
-            min(threads - threads // 4, MAX_WORKERS) if team.size > 1 and self._plan.format.has_row_groups else 0
-        )
+        n_workers = min(threads // 2 + 1, MAX_WORKERS) if team.size > 1 and self._plan.format.has_row_groups else 0
         with team_threads(team), Workers(n_workers) as workers:
             yield WriterThreads(team, workers if workers.size else None)
 
@@ -377,14 +376,7 @@ class _WriterThread(Workers):
 
 def read_times(sources: Sources) -> list[int | None]:
     """Read the time of the last change of each file, in ns; None for what is no local file."""
-
-    def read_time(name: str) -> int | None:
-        try:
-            return os.stat(name).st_mtime_ns
-        except (OSError, ValueError):
-            return None
-
-    return [read_time(file.name) for file in sources.files]
+    return FileMeasurer([file.name for file in sources.files]).read_times()
 
 
 def check_validation_split(sources: Sources, fraction: float) -> None:

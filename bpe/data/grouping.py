@@ -239,7 +239,8 @@ class GroupEncoder:
 
         """
         sources, documents_to_skip = self._sources, self._start.documents_after_position
-        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if sources.regular else None
+        regular = sources.regular
+        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if regular else None
         blocks = sources.blocks(
             self._make_block_end_finder(),
             threads,
@@ -259,7 +260,7 @@ class GroupEncoder:
             unexpected_names=self._unexpected_names,
             before_block=self._before_block,
         )
-        can_write = sources.regular and self._engine.can_write_to_target(self._allowed)
+        can_write = regular and self._engine.can_write_to_target(self._allowed)
         with closing(blocks):  # an error leaves no file open
             while True:
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
@@ -273,7 +274,7 @@ class GroupEncoder:
                     policy=(self._allowed, frozenset()),
                     bos_eos=self._bos_eos,
                     max_bytes=group_blocks.begin_group(is_written=target is not None),
-                    ahead=not sources.regular,
+                    ahead=not regular,
                     with_hashes=self._with_hashes,
                     out=target,
                 )

@@ -123,9 +123,9 @@ class Journal:
 
     Args:
         out: the output folder, locked.
-        header: all that determines the output, name → JSON value. A journal with another header is refused, unless no
-            step is finished: then the output begins anew. Of the files of the sources, only those count that finished
-            steps have used.
+        header: all that determines the output, name → JSON value, as a run that reads it back has it. A journal with
+            another header is refused, unless no step is finished: then the output begins anew. Of the files of the
+            sources, only those count that finished steps have used.
         disposable_names: names of files that an attempt without a finished step may leave.
         allow_other_files: whether a new output may go to a folder with other files.
         fingerprint_beginning: makes, for a step, a fingerprint of the documents before the position in the file that
@@ -152,7 +152,7 @@ class Journal:
         self.path = out / JOURNAL_NAME
         self._fingerprint_beginning = fingerprint_beginning
         self.steps: list[dict[str, Any]] = []
-        self._header = json.loads(json.dumps(header))  # as a run that reads it back has it
+        self._header = dict(header)
         remove_temporary_files(out)
         if not os.path.lexists(self.path):
             if not allow_other_files:
@@ -402,7 +402,8 @@ def _describe_source_difference(old_plan: Any, new_plan: Any) -> str:
 
 def _format_line(record: Mapping[str, Any]) -> bytes:
     """Write a record as a line with its checksum."""
-    return json.dumps({**record, "crc32": _hash_record(record)}, separators=(",", ":")).encode() + b"\n"
+    text = json.dumps(record, separators=(",", ":"))
+    return f'{text[:-1]},"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from bpe.base._interrupts import StoppedError
 from bpe.base._atomic cimport store
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._ordered_output cimport OrderedIds
-from bpe.base._interrupts cimport begin_watch
+from bpe.base._interrupts cimport begin_long_watch, begin_watch
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -36,6 +36,7 @@ cdef enum:
     MIN_PARTS_FOR_THREADS = 8  # with less text than 8 smallest parts, one thread works
     SPLIT_SEARCH_CHARS = 1 << 14  # characters that are searched for a split point
     MAX_COPIED_TEXT = 512     # bytes: shorter texts are copied into one buffer, since every end of a buffer takes time
+    LONG_JOB_BYTES = 1 << 20  # whose watch is worth 0.2 microseconds to begin
     VISIT_IDS = 1 << 14       # ids that a Visitor takes at once, or some more: they stay in a cache
     VISIT_TEXTS = 512         # that are encoded for a Visitor at once
 
@@ -188,7 +189,10 @@ cdef class EncodeJob:
         """Encode parts until none is left: each thread calls this."""
         cdef ThreadBuffers buffers = self.new_buffers()
         cdef Workspace work = self.encoder.take_workspace()
-        begin_watch(&work.scratch.watch)
+        if self.n_bytes < LONG_JOB_BYTES:
+            begin_watch(&work.scratch.watch)
+        else:
+            begin_long_watch(&work.scratch.watch)
         work.scratch.watch.stopped = &self.stopped
         try:
             with nogil:

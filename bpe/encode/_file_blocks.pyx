@@ -10,12 +10,15 @@ A block has *documents*, and these have *items*: texts, and ids before, between 
     items       |low|<|sep|>|er|eos|est|eos    |
 """
 
+from itertools import chain
+
 import numpy as np
 
 cimport cython
 
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._atomic cimport load, store
+from bpe.base._interrupts cimport poll
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -30,6 +33,7 @@ from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from posix.unistd cimport usleep
 
 
 cdef struct BlockItems:       # of a block
@@ -60,6 +64,8 @@ cdef struct Record:           # of an encoded block
 cdef enum:
     RECORD_FIELDS = 8         # of a record
     DOCUMENT_BYTES = 128      # that a document takes, with the arrays of the lengths, at most
+    MAX_WAITING_IDS = 1 << 24  # that wait in memory for an earlier block to be encoded, before they go to a target
+    WAIT_MICROSECONDS = 1000
 
 cdef struct RecordedBlock:
     Record* record
@@ -217,6 +223,7 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint with_hashes
     cdef object blocks, prepare_items, finish_block
+    cdef FileReader first_reader           # if the first item is one; else None
     cdef FileReader reader                 # the current one, or None
     cdef SpecialItems specials
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
@@ -230,21 +237,36 @@ cdef class BlockJob(EncodeJob):
         Py_ssize_t max_bytes, out=None, bint with_hashes=False,
     ):
         check_lock(&self.reading)
-        self.blocks, self.specials = blocks, specials
+        self.specials = specials
         self.prepare_items, self.finish_block = prepare_items, finish_block
         self.n_bytes, self.max_bytes, self.with_hashes = n_bytes, max_bytes, with_hashes
         self.all_buffers, self.errors = [], {}
+        self.take_first(blocks)
         self.n_parts = 1
         if threads > 1 or out is not None:
             self.n_parts = <Py_ssize_t>1 << 60           # as many as there are blocks
             self.output = OrderedIds(self.n_bytes + 1024, self.encoder.pool, out)
 
+    cdef int take_first(self, blocks) except -1:
+        """Take the first item in the caller's thread: each time that a thread takes the GIL later may cost 5 ms."""
+        first = next(blocks, None)
+        if isinstance(first, FileReader):
+            self.reader = self.first_reader = first
+        elif first is None:
+            self.is_over = 1
+        else:
+            blocks = chain((first,), blocks)
+        self.blocks = blocks
+        return 0
+
     def count_threads(self):
         """Return the number of threads that may work."""
-        return self.threads
+        return 1 if load(&self.is_over) else self.threads
 
     cdef ThreadBuffers new_buffers(self):
-        buffers = BlockBuffers(MAX_FRAGMENTS)
+        cdef BlockBuffers buffers = BlockBuffers(MAX_FRAGMENTS)
+        if self.first_reader is not None:
+            self.first_reader.attach(buffers.text)
         self.all_buffers.append(buffers)
         return buffers
 
@@ -259,6 +281,7 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint encode_next_block(self, Workspace space, BlockBuffers buffers) except -1 nogil:
         """Encode the next block, with the worker's own type; False if there is none."""
+        self.wait_for_target(space)
         with self.reading:
             if not self.take_block(buffers):
                 return False
@@ -279,6 +302,15 @@ cdef class BlockJob(EncodeJob):
             with gil:
                 self.record_block(buffers, space.unknown_fragment)
         return True
+
+    cdef int wait_for_target(self, Workspace space) except -1 nogil:
+        """Wait while too many ids are in memory that belong to a target: an earlier block's thread may be held up."""
+        if self.output is None or self.output.target is None:
+            return 0
+        while load(&self.output.n_waiting) > MAX_WAITING_IDS and not load(&self.is_over):
+            usleep(WAIT_MICROSECONDS)
+            poll(&space.scratch.watch, 0)
+        return 0
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
         """Keep the error of a block for `result`, which raises that of the first block with one."""

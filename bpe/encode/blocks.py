@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,20 +91,20 @@ def encode_blocks(
     out: NDArray[Any] | None = None,
 ) -> Iterator[BlockIds]:
     """Encode all blocks of files, in parts of about `max_bytes` bytes."""
-    for first in blocks:  # a job without blocks would start threads for nothing
-        part = encode_next_blocks(
-            engine,
-            chain((first,), blocks),
-            threads,
-            n_bytes,
-            policy=(allowed, disallowed),
-            bos_eos=bos_eos,
-            max_bytes=max_bytes,
-            ahead=ahead,
-            out=out,
-        )
-        if part is not None:
-            yield part
+    encode_next = partial(
+        encode_next_blocks,
+        engine,
+        blocks,
+        threads,
+        n_bytes,
+        policy=(allowed, disallowed),
+        bos_eos=bos_eos,
+        max_bytes=max_bytes,
+        ahead=ahead,
+        out=out,
+    )
+    while (part := encode_next()) is not None:
+        yield part
 
 
 def encode_next_blocks(

@@ -33,6 +33,7 @@ from strategies import examples
 
 import bpe
 from bpe.corpus import listing, parquet, reading, sources, streams
+from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import Position, make_document_end_finder, make_safe_end_finder
 from bpe.corpus.listing import list_sources
 
@@ -345,6 +346,19 @@ def test_many_files_are_measured_by_several_threads(tmp_path: Path, monkeypatch:
             bpe.Sources([*paths, bad])
         with pytest.raises(ValueError, match=r"null byte|surrogates not allowed"):
             bpe.Sources([bad, *paths])
+
+
+def test_times_are_those_of_stat(tmp_path: Path) -> None:
+    """In ns, before 1970 too; None for what is no file."""
+    expected: dict[str, int | None] = {}
+    for time in (0, -1, -1_500_000_001, 10**18 + 7, 1 << 62):
+        path = tmp_path / f"{time}.txt"
+        path.touch()
+        os.utime(path, ns=(time, time))
+        expected[str(path)] = path.stat().st_mtime_ns
+    expected |= dict.fromkeys(("", "a\0b", "\ud800", "s3://bucket/low.txt", str(tmp_path / "absent")))
+    assert FileMeasurer(list(expected)).read_times() == list(expected.values())
+    assert FileMeasurer([]).read_times() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import bpe
+from bpe.corpus.blocks import Block
 from bpe.data.formats._file_writer import FileTarget
 from bpe.data.formats.files import ShardFile
 from bpe.encode.blocks import BlockIds, encode_next_blocks
@@ -101,3 +104,34 @@ def test_only_ids_that_need_nothing_else_go_to_a_target() -> None:
         (bpe.research.train_boundless(**options), False),
     ):
         assert tok._engine.can_write_to_target(frozenset()) is can_write
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_few_ids_wait_for_a_block_that_is_held_up(tmp_path: Path, threads: int) -> None:
+    """The other threads take no more blocks when 2**24 ids wait in memory for those of an earlier block."""
+    (tmp_path / "text").write_bytes(TEXT * 2)
+    seen = []
+
+    class HeldBlock(Block):
+        def check(self) -> None:
+            before = -1
+            while before < reader.n_blocks:
+                before = reader.n_blocks
+                time.sleep(0.2)
+            seen.append(before)
+
+    bounds = np.array([0, 3])
+    first = HeldBlock(memoryview(bytearray(TEXT[:3])), bounds[:1], bounds[1:], "held", 0)
+    file = ShardFile(tmp_path / "ids")
+    target = file.open_target(np.dtype("<u4"), 1 << 40, threads)
+    with closing(bpe.Sources(tmp_path / "text").blocks(None, threads, unsplittable=[])) as blocks:
+        reader = next(blocks)
+        items = chain((first, reader), blocks)
+        part = encode_next_blocks(TOKENIZER._engine, items, threads, 2 * len(TEXT), out=target)
+    assert part is not None
+    assert seen[0] << 18 <= (1 << 24) + (threads << 18)
+    file.add_target(target)
+    file.sync()
+    file.commit()
+    expected = np.concatenate((IDS[:3], IDS, IDS)).astype("<u4")
+    assert (tmp_path / "ids").read_bytes() == expected.tobytes()

@@ -19,7 +19,7 @@ import numpy as np
 from bpe.base._atomic cimport load, store
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport check_allocated, grow_array
+from bpe.base._memory cimport check_allocated
 from bpe.base._ordered_output cimport IdTarget
 from bpe.base._team cimport Team, count_parts
 from bpe.base._types cimport byte_t, token_t
@@ -28,8 +28,8 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport int64_t, uint16_t, uint32_t
-from libc.stdlib cimport free, malloc, qsort
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from posix.stat cimport fstat, struct_stat
 from posix.types cimport off_t
@@ -38,6 +38,7 @@ cdef extern from "bpe/base/_crc32.h" nogil:
     void fill_tables "bpe_crc32_fill_tables"()
     uint32_t add_crc32 "bpe_crc32"(uint32_t before, const byte_t* data, size_t n, int level)
     uint32_t combine "bpe_crc32_combine"(uint32_t first, uint32_t second, size_t n)
+    uint32_t move_back "bpe_crc32_move_back"(uint32_t crc, uint64_t end)
 
 cdef extern from *:
     """
@@ -384,12 +385,6 @@ cdef int write_whole(Output* output, const byte_t* data, Piece piece) except -1 
     return 0
 
 
-cdef struct Sum:              # the CRC of a part
-    Py_ssize_t first          # its first id
-    Py_ssize_t n_bytes
-    uint32_t crc
-
-
 cdef class FileTarget(IdTarget):
     """Writes ids to a file: those of each part in the thread that hands it over.
 
@@ -401,10 +396,8 @@ cdef class FileTarget(IdTarget):
     """
 
     cdef Output output
-    cdef Sum* sums
-    cdef Py_ssize_t n_sums
-    cdef size_t sums_capacity
-    cdef int64_t n_unsynced
+    cdef uint32_t moved_crcs               # of all parts, added up as for `move_back`
+    cdef int64_t n_bytes, n_unsynced
     cdef uint32_t max_id
     cdef object path
 
@@ -417,66 +410,50 @@ cdef class FileTarget(IdTarget):
 
     def __dealloc__(self):
         close_output(&self.output)
-        free(self.sums)
 
     cdef int write(self, Py_ssize_t start, const token_t* ids, Py_ssize_t n) except -1 nogil:
         """Convert, sum and write the ids of a part, of which `start` were before."""
         cdef Py_ssize_t item_size = 2 if self.output.narrows else 4, i = 0
-        cdef Sum part = Sum(first=start, n_bytes=n * item_size, crc=0)
-        cdef int64_t position = self.output.start + start * item_size, end = position + part.n_bytes
+        cdef int64_t n_bytes = n * item_size, position = self.output.start + start * item_size
         cdef const byte_t* source = <const byte_t*>ids
         cdef byte_t* buffer = NULL
-        cdef uint32_t bits = 0
+        cdef uint32_t crc = 0, bits = 0
         cdef Piece piece
         if self.output.narrows:
-            buffer = <byte_t*>check_allocated(malloc(min(part.n_bytes, PIECE_BYTES)), n, b"ids of a buffer")
+            buffer = <byte_t*>check_allocated(malloc(min(n_bytes, PIECE_BYTES)), n, b"ids of a buffer")
         try:
             while True:
-                piece = find_bounds(position, part.n_bytes, i)
-                part.crc = combine(part.crc, write_piece(&self.output, piece, source, buffer, &bits), piece.size)
+                piece = find_bounds(position, n_bytes, i)
+                crc = combine(crc, write_piece(&self.output, piece, source, buffer, &bits), piece.size)
                 source += piece.size * (2 if self.output.narrows else 1)
                 i += 1
-                if piece.start + piece.size == end:
+                if piece.start + piece.size == position + n_bytes:
                     break
         finally:
             free(buffer)
         if load(&self.output.error) or (self.output.checks_bits and bits > self.max_id):
             with gil:
                 raise_for_part(self, ids, n)
-        return self.add(part, end)
-
-    cdef int add(self, Sum part, int64_t end) except -1 nogil:
-        """Add the sum of a part that ends at a position of the file, and begin to write to the disk now and then."""
-        cdef int64_t n_bytes = 0
-        PyThread_acquire_lock(self.output.lock, WAIT_LOCK)
-        try:
-            self.sums = <Sum*>grow_array(self.sums, &self.sums_capacity, self.n_sums + 1, sizeof(Sum))
-            self.sums[self.n_sums] = part
-            self.n_sums += 1
-            self.n_unsynced += part.n_bytes
-            if self.n_unsynced >= SYNC_BYTES and not self.output.maps:
-                n_bytes, self.n_unsynced = self.n_unsynced, 0
-        finally:
-            PyThread_release_lock(self.output.lock)
-        if n_bytes:
-            begin_sync(self.output.file, max(end - n_bytes, self.output.start), n_bytes)
+        self.add(move_back(crc, start * item_size + n_bytes), n_bytes, position + n_bytes)
         return 0
+
+    cdef void add(self, uint32_t moved_crc, int64_t n_bytes, int64_t end) noexcept nogil:
+        """Add the CRC of a part that ends at a position of the file, and begin to write to the disk now and then."""
+        cdef int64_t n_to_sync = 0
+        PyThread_acquire_lock(self.output.lock, WAIT_LOCK)
+        self.moved_crcs ^= moved_crc
+        self.n_bytes += n_bytes
+        self.n_unsynced += n_bytes
+        if self.n_unsynced >= SYNC_BYTES and not self.output.maps:
+            n_to_sync, self.n_unsynced = self.n_unsynced, 0
+        PyThread_release_lock(self.output.lock)
+        if n_to_sync:
+            begin_sync(self.output.file, max(end - n_to_sync, self.output.start), n_to_sync)
 
     def finish(self):
         """End the writing, after all threads are done; returns the number of bytes, and their CRC-32."""
-        cdef Py_ssize_t i
-        cdef uint32_t crc = 0
-        cdef int64_t size = 0
         close_output(&self.output)
-        qsort(self.sums, self.n_sums, sizeof(Sum), compare_sums)
-        for i in range(self.n_sums):
-            crc = combine(crc, self.sums[i].crc, self.sums[i].n_bytes)
-            size += self.sums[i].n_bytes
-        return size, crc
-
-
-cdef int compare_sums(const void* left, const void* right) noexcept nogil:
-    return 1 if (<const Sum*>left).first > (<const Sum*>right).first else -1
+        return self.n_bytes, combine(self.moved_crcs, 0, self.n_bytes)
 
 
 cdef int raise_for_part(FileTarget target, const token_t* ids, Py_ssize_t n) except -1:
