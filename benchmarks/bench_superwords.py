@@ -278,7 +278,7 @@ def _make_table(variation: int) -> NDArray[np.uint32]:
 
 def vary_documents(path: Path, variation: int) -> Iterator[bytes]:
     """Yield the documents of a corpus in a variation."""
-    texts = path.read_bytes().split(SEPARATOR)
+    texts = path.read_bytes().split(SEPARATOR.encode())
     begin = variation * len(texts) // 7 % len(texts)
     for text in texts[begin:] + texts[:begin]:
         yield shift_letters(text, variation) if variation else text
@@ -299,7 +299,7 @@ def _copy_texts(texts: Iterable[bytes], file: BinaryIO, max_bytes: int) -> int:
     for text in texts:
         if written >= max_bytes:
             break
-        written += file.write(text + SEPARATOR)
+        written += file.write(text + SEPARATOR.encode())
     return written
 
 

@@ -62,7 +62,8 @@ def main() -> None:
     options = parser.parse_args()
     names_and_folders = [server.partition("=")[::2] for server in options.servers]
     if options.child:
-        run_server(*names_and_folders[0], options)
+        (name, server_folder), *_ = names_and_folders
+        run_server(name, server_folder, options)
         return
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
