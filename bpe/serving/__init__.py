@@ -5,7 +5,10 @@ declares. It does nothing unless the user has named the plugin `bpe` in the serv
 every plugin that is installed, and installing a library must not change a server.
 
 All tokenizers of the process are accelerated, by `patch_transformers`: servers derive classes from a tokenizer's,
-copy it for each of their threads, and load others for adapters and images.
+copy it for each of their threads, and load others for adapters and images. `docs/serving.md` is for users.
+
+Invariants: ids and texts are those of the server without the plugin (`benchmarks/peers/check_servers.py` runs the
+servers' own modules); calling `register` again changes nothing; no package of a server is imported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compare what vLLM and SGLang make of texts and ids with this package's plugin and without it.
 
-    python benchmarks/checks/check_servers.py vllm=FOLDER sglang=FOLDER [--tokenizer FOLDER]… [--texts FILE]…
+    python benchmarks/peers/check_servers.py vllm=FOLDER sglang=FOLDER [--tokenizer FOLDER]… [--texts FILE]…
 
 A FOLDER has the package as published, unpacked: `pip download --no-deps vllm`, `unzip`. Only its modules for tokenizers
 are imported, which need no GPU, and few of its requirements; `--empty torchvision` replaces a package by empty modules.
@@ -30,13 +30,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
-from comparing import make_parser
-
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "compat"))
 from shapes import HOSTILE, SHAPES, TEXTS, shape  # noqa: E402
 
 VARIABLES = {"vllm": "VLLM_PLUGINS", "sglang": "SGLANG_PLUGINS"}
+#: Written before the results of a process; servers may print, too.
+MARKER = b"\0results\0"
 ENTRY_POINTS = """[vllm.general_plugins]
 bpe = bpe.serving.vllm:register
 [sglang.srt.plugins]
@@ -51,7 +51,7 @@ CONFIG = {
 
 def main() -> None:
     """Run each server with and without the plugin, and compare."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("servers", nargs="+", metavar="vllm=FOLDER|sglang=FOLDER")
     parser.add_argument("--tokenizer", action="append", metavar="FOLDER", help="as transformers saves it")
     parser.add_argument("--texts", action="append", type=Path, metavar="FILE", help="of which each line is a text")
@@ -108,7 +108,7 @@ def run_child(name: str, arguments: list[str], folder: str, plugins: str) -> dic
     }  # fmt: skip
     command = [sys.executable, __file__, "--child", *arguments]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    results: dict[str, Any] = pickle.loads(done.stdout[done.stdout.rindex(b"RESULTS") + 7 :])
+    results: dict[str, Any] = pickle.loads(done.stdout.partition(MARKER)[2])
     return results
 
 
@@ -162,7 +162,7 @@ def run_server(name: str, folder: str, options: argparse.Namespace) -> None:
         tokenizer, one_copy = load(path)
         outputs = {**call_tokenizer(tokenizer, texts), **call(tokenizer, texts)}
         results[path] = outputs, acceleration_of(one_copy)
-    sys.stdout.buffer.write(b"RESULTS" + pickle.dumps(results))
+    sys.stdout.buffer.write(MARKER + pickle.dumps(results))
 
 
 def call_tokenizer(tokenizer: Any, texts: list[str]) -> dict[str, Any]:
