@@ -13,7 +13,7 @@ A second table shows the same for the two published SuperBPE vocabularies, where
 the first 2 MB. As it encodes less than 2 MB in a second, it gets these 2 MB only, and one turn: of ten MB in five
 turns, it alone took more than four minutes. With --encoding, there is no training; that takes about two minutes.
 
-With --large, a corpus of so many MB, of all shared corpora and variations of them (`variations.py`), is trained on
+With --large, a corpus of so many MB, of all shared corpora and variations of them, is trained on
 whole, and so are a quarter and a half of it: superwords of whole lines, without a limit and with max_memory="2G",
 beside plain training. That table has processor time too, for machines that do other work meanwhile.
 """
@@ -28,9 +28,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
 from peers import SEPARATOR, THREAD_VARIABLES
 from report import (
     VOCABULARIES,
@@ -42,8 +46,16 @@ from report import (
     save_measurements,
     write_superbpe,
 )
-from variations import write_large
 
+#: (first, last, step) of the ranges of characters that variations of a corpus move on.
+RANGES = (
+    (ord("a"), ord("z"), 5),
+    (ord("A"), ord("Z"), 5),
+    (0x3041, 0x3093, 11),
+    (0x30A1, 0x30F3, 11),
+    (0x4E00, 0x9FA5, 1009),
+    (0xAC00, 0xD7A3, 588),
+)
 KINDS = ("plain", "lines", "paper", "v2")
 CHILD = """
 import json, sys, time
@@ -236,6 +248,59 @@ def run_child(code: str, call: list[Any]) -> dict[str, Any]:
 
 #: The columns of the table, and their decimals.
 FIELDS = (("seconds", 1), ("peak", 0), ("ratio", 2), ("cold", 0), ("warm", 0))
+
+
+# A corpus of any size -------------------------------------------------------------------------------------------------
+#
+# Variation 0 is the corpora as they are. In variation k, the letters of the ASCII alphabet, the Hangul syllables, the
+# kana and the Han characters are each moved on by k times a fixed step within their own range, and the documents of a
+# corpus begin with another one. So every variation has as many distinct words and as long lines as the original.
+
+
+def shift_letters(text: bytes, variation: int) -> bytes:
+    """Move the letters of a text on within their ranges.
+
+    >>> shift_letters(b"abc XYZ, 12", 1), shift_letters("한 か".encode(), 2).decode()
+    (b'fgh CDE, 12', '깐 ち')
+    """
+    codes = np.frombuffer(text.decode().encode("utf-32-le"), dtype=np.uint32)
+    return _make_table(variation)[codes].tobytes().decode("utf-32-le").encode()
+
+
+@cache
+def _make_table(variation: int) -> NDArray[np.uint32]:
+    """Make a table of what each code point becomes."""
+    table = np.arange(0x110000, dtype=np.uint32)
+    for first_code, last_code, step in RANGES:
+        table[first_code : last_code + 1] = np.roll(table[first_code : last_code + 1], -variation * step)
+    return table
+
+
+def vary_documents(path: Path, variation: int) -> Iterator[bytes]:
+    """Yield the documents of a corpus in a variation."""
+    texts = path.read_bytes().split(SEPARATOR.encode())
+    begin = variation * len(texts) // 7 % len(texts)
+    for text in texts[begin:] + texts[:begin]:
+        yield shift_letters(text, variation) if variation else text
+
+
+def write_large(paths: Sequence[Path], output: Path, size: int) -> None:
+    """Write a corpus of about `size` bytes: all corpora, then all of them in variation 1, 2, …"""
+    written, variation = 0, 0
+    with output.open("wb") as file:
+        while written < size:
+            for path in paths:
+                written += _copy_texts(vary_documents(path, variation), file, size - written)
+            variation += 1
+
+
+def _copy_texts(texts: Iterable[bytes], file: BinaryIO, max_bytes: int) -> int:
+    written = 0
+    for text in texts:
+        if written >= max_bytes:
+            break
+        written += file.write(text + SEPARATOR.encode())
+    return written
 
 
 if __name__ == "__main__":

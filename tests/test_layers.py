@@ -48,7 +48,7 @@ LAYERS = [
     {"training"},
     {"data", "evaluation", "research"},
     {"compat", "distributed"},
-    {"report"},
+    {"report", "serving"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -395,7 +395,8 @@ def _find_state(
     if state is not None and state.backend is backend:
         n_compared = 2 if decoding else 5
         is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
-        if is_unchanged and state.backend_was_read:
+        # Where nothing is accelerated, results cannot differ, and this takes longer than a short call.
+        if is_unchanged and state.backend_was_read and (state.result.encoding or state.result.decoding):
             is_unchanged = state.full_signature == _make_full_signature(backend)
     if state is not None and is_unchanged:
         state.backend_was_read = False

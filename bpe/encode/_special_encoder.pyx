@@ -25,8 +25,7 @@ cdef class SpecialEncoder:
         self.encoder, self.finder, self.token_ids = encoder, finder, token_ids
 
     cpdef object encode(self, text):
-        """Encode a str, or bytes of UTF-8, to an array; None for a symbol without an id, or a long str with surrogates.
-        """
+        """Encode a str, or bytes of UTF-8, to an array; None for a symbol without an id."""
         cdef Workspace work = self.encoder.take_workspace()
         if self.append(work, text):
             return self.encoder.take_ids(work)
@@ -36,33 +35,35 @@ cdef class SpecialEncoder:
     cdef bint append(self, Workspace work, text) except -1:
         """Append the ids of a text; False, and any ids, where `encode` is None."""
         cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
+        cdef byte_t* long_utf8 = NULL
         cdef CodeUnits units
         cdef bytes data                                    # keeps the memory of `units`
         cdef bint is_ascii = False
-        cdef Py_ssize_t n_readable
+        cdef Py_ssize_t n_readable, capacity
         if isinstance(text, str):
             units = get_code_units(text)
             is_ascii = units.width == 0
-            if is_ascii:
-                pass
-            elif max_utf8_size(&units) <= MAX_SHORT_TEXT:
-                units.n, units.data = to_utf8(&units, utf8), utf8
-            else:
-                try:
-                    data = text.encode()
-                except UnicodeEncodeError:
-                    return False
-                units.data, units.n = data, len(data)
         else:
             data = text
-            units.data, units.n = data, len(data)
-        n_readable = units.n
-        if units.n <= MAX_SHORT_TEXT:                      # the scanner reads vectors of the text
-            if units.data != utf8:
-                memcpy(utf8, units.data, units.n)
-            memset(utf8 + units.n, 0, UTF8_PADDING)
-            units.data, n_readable = utf8, units.n + UTF8_PADDING
-        return self.append_utf8(work, &units, n_readable, is_ascii)
+            units = CodeUnits(data=data, n=len(data), width=0)
+        try:
+            if units.width:
+                capacity = max_utf8_size(&units)
+                if capacity <= MAX_SHORT_TEXT:
+                    units.n, units.data = to_utf8(&units, utf8), utf8
+                else:                                      # `str.encode` would hold the GIL
+                    long_utf8 = <byte_t*>check_allocated(malloc(capacity + UTF8_PADDING), capacity, b"bytes")
+                    with nogil:
+                        units.n, units.data = to_utf8(&units, long_utf8), long_utf8
+            n_readable = units.n
+            if units.n <= MAX_SHORT_TEXT:                      # the scanner reads vectors of the text
+                if units.data != utf8:
+                    memcpy(utf8, units.data, units.n)
+                memset(utf8 + units.n, 0, UTF8_PADDING)
+                units.data, n_readable = utf8, units.n + UTF8_PADDING
+            return self.append_utf8(work, &units, n_readable, is_ascii)
+        finally:
+            free(long_utf8)
 
     cdef bint append_utf8(
         self, Workspace work, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii

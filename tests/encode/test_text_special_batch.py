@@ -484,3 +484,20 @@ def test_a_large_unit_after_many_small_ones_keeps_their_ids() -> None:
     ids, known = tok._engine.encoder.encode_pretokens(data, starts, np.append(starts[1:], len(data)))
     assert known
     assert tok.decode_bytes(ids) == data
+
+
+@pytest.mark.parametrize("size", [1, 300, 70_000])
+@pytest.mark.parametrize(
+    "characters", ["ab", "é ß", "한국 ", "😀 b", "a\ud83d\ude00", "\ud800한b\udc00 ", "\udfffé\U0010ffff"]
+)
+def test_long_texts_with_special_tokens_equal_short_ones(size: int, characters: str) -> None:
+    """A str is converted to UTF-8 without the GIL, of any width of its characters, surrogates included."""
+    tok = bpe.train(texts=["한국 ab é"], vocab_size=262, special_tokens=["<e>", "<f>"])
+    part = characters * size
+    text = f"<e>{part}<e><f>{part}<"
+    ids_of_part = tok.encode(part).tolist()
+    assert ids_of_part == tok.encode(to_bytes(part)).tolist()
+    expected = [0, *ids_of_part, 0, 1, *tok.encode(f"{part}<").tolist()]
+    assert tok.encode(text, allowed_special="all").tolist() == expected
+    assert tok.encode(text, allowed_special={"<e>", "<f>"}).tolist() == expected
+    assert tok.encode(text, allowed_special={"<f>"}).tolist()[-len(ids_of_part) :] == expected[-len(ids_of_part) :]
