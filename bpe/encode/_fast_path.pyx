@@ -12,7 +12,7 @@ from bpe.base._id_lists cimport make_list
 from bpe.base._ids cimport reserve
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, unit_at, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, unit_at, units_of
 from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder, encode_fragment
@@ -277,11 +277,16 @@ cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
     cdef CodeUnits units
+    cdef Py_ssize_t size
     if type(text) is str:
         units = units_of(text)
         if units.width == 0:
             return append_short(encoder, work, units.data, units.n, True)
-        return max_utf8_size(&units) <= SHORT_TEXT and append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
+        if max_utf8_size(&units) > SHORT_TEXT:
+            return False
+        size = to_utf8(&units, utf8)
+        memset(utf8 + size, 0, UTF8_PADDING)
+        return append_padded(encoder, work, utf8, size, False)
     if type(text) is bytes and not encoder.piece_encoder.merger.alphabet.is_char_model:
         return append_short(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
     return False
@@ -294,14 +299,15 @@ cdef bint append_short(
     cdef byte_t padded[SHORT_TEXT + UTF8_PADDING]
     if size > SHORT_TEXT:
         return False
-    memcpy(padded, text, size)
+    copy_padded(text, size, padded)
     return append_padded(encoder, work, padded, size, is_ascii)
 
 
-cdef bint append_padded(Encoder encoder, Workspace work, byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
-    """Append the ids of UTF-8 that has room for UTF8_PADDING bytes after it."""
+cdef bint append_padded(
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+) except -1:
+    """Append the ids of UTF-8 that UTF8_PADDING zeros follow: the scanner and the keys read vectors of the text."""
     cdef Fragment fragment = Fragment(text=text, size=size, token=0)
-    memset(text + size, 0, UTF8_PADDING)                   # the scanner and the keys read vectors of the text
     if size <= MAX_TINY_BYTES and append_tiny(encoder, work, text, size, is_ascii):
         return True
     feed_fragments(work.feed, &fragment, 1, encoder.scanner)
