@@ -21,7 +21,7 @@ cdef extern from "Python.h":
     const void* PyUnicode_DATA(object text)
 
 
-cdef inline CodeUnits units_of(str text) noexcept:
+cdef inline CodeUnits units_of(text) noexcept:
     """Return the characters of a str, which must outlive the result."""
     cdef int width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
     return CodeUnits(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)

@@ -6,6 +6,7 @@ handles plain calls itself and passes on all others.
 Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 """
 
+cimport cython
 cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list
@@ -25,7 +26,7 @@ from bpe.encode._word_cache cimport (
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._char_scanner cimport get_skip_gap
 from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
-from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
+from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH, PyUnicode_Substring
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -42,20 +43,28 @@ cdef extern from *:
 
 cdef enum:
     MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
+    MEAN_TOKEN_BYTES = 6      # a little more than in most texts
     MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
     MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
 
 cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
 
 
+@cython.auto_pickle(False)
+cdef class FastKernels:
+    """The base class of `Tokenizer`: its kernels, which C code reads without looking an attribute up."""
+
+    cdef public Encoder _fast_kernel  # None if it cannot take texts unchanged
+    cdef public OffsetKernel _fast_offsets  # None, too, before `_offset_encoder` is there
+
+
 def with_fast_encode(method):
     """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
-    The tokenizer's `_fast_kernel` is an `Encoder`, or None if it cannot take texts unchanged; `_fast_specials` is a
-    `SpecialEncoder` for `allowed_special="all"`, or None.
+    The tokenizer's `_fast_specials` is a `SpecialEncoder` for `allowed_special="all"`, or None.
     """
 
-    def encode(self, text, **options):
+    def encode(FastKernels self not None, text, **options):
         cdef Encoder encoder
         cdef SpecialEncoder special_encoder
         if not options or need_no_check(options, False):
@@ -88,7 +97,7 @@ def with_fast_batch(method, kind):
     `kind` is the class of the result, which is created without the checks of its `__init__`.
     """
 
-    def encode_batch(self, texts, **options):
+    def encode_batch(FastKernels self not None, texts, **options):
         cdef Encoder encoder
         if type(texts) is list and (not options or need_no_check(options, True)):
             encoder = self._fast_kernel
@@ -104,7 +113,7 @@ def with_fast_batch(method, kind):
 def with_fast_count(method):
     """Wrap `Tokenizer.count_tokens` in a fast path for one text, or a list of texts that are short together."""
 
-    def count_tokens(self, text, **options):
+    def count_tokens(FastKernels self not None, text, **options):
         cdef Encoder encoder
         if not options or need_no_check(options, True):
             encoder = self._fast_kernel
@@ -484,7 +493,7 @@ cdef class OffsetKernel:
         cdef Encoder encoder = self.encoder
         cdef Workspace work
         cdef Fragment fragment
-        cdef Py_ssize_t i, cut, end = 0
+        cdef Py_ssize_t i, cut, n_first, end = 0
         cdef bytes data = None                             # keeps the memory of the fragment
         if type(text) is bytes or not PyUnicode_IS_ASCII(text):
             try:
@@ -495,7 +504,11 @@ cdef class OffsetKernel:
         else:
             fragment.text, fragment.size = units_of(text).data, len(<str>text)
         work = encoder.take_workspace()
-        is_whole = append_short(encoder, work, fragment.text, fragment.size, data is None)
+        n_first = self.find_beginning(&fragment, max_tokens)
+        is_whole = append_short(encoder, work, fragment.text, n_first, data is None)
+        if n_first < fragment.size and work.out.n <= <size_t>max_tokens:
+            work.out.n = 0
+            is_whole = append_short(encoder, work, fragment.text, fragment.size, data is None)
         if not is_whole and not work.unknown:
             is_whole = encoder.encode_until(work, &fragment, max_tokens)
         if work.unknown:
@@ -510,6 +523,8 @@ cdef class OffsetKernel:
             cut = end
             while 0 < cut < fragment.size and fragment.text[cut] & 0xC0 == 0x80:
                 cut -= 1
+            if cut == end and encoder.find_next_split_utf8(fragment.text, cut, min(cut + 8, fragment.size)) == cut:
+                break                                      # the prefix has these i tokens
             if count_prefix(encoder, &fragment, cut, data is None) <= max_tokens:
                 break
             end -= self.measure(work.out.data[i - 1])
@@ -517,25 +532,38 @@ cdef class OffsetKernel:
             cut = 0
         encoder.give_back(work)
         if data is None:
-            return text[:cut]
+            return PyUnicode_Substring(text, 0, cut)
         return data[:cut] if type(text) is bytes else data[:cut].decode()
+
+    cdef Py_ssize_t find_beginning(self, const Fragment* text, Py_ssize_t max_tokens) noexcept:
+        """Find a safe split point near the end of the first `max_tokens` tokens of most texts; else the text's size.
+
+        If some bytes have no token, the whole text is encoded as before: it may have one.
+        """
+        cdef Py_ssize_t start = MEAN_TOKEN_BYTES * max_tokens + 1, end = min(start + MAX_TINY_BYTES, text.size), split
+        if not self.encoder.piece_encoder.merger.alphabet.has_all_bytes or start >= text.size:
+            return text.size
+        split = self.encoder.find_next_split_utf8(text.text, start, end)
+        return split if split < end else text.size
 
     cdef inline Py_ssize_t measure(self, token_t token) noexcept:
         return self.lengths[token] if token < <size_t>self.lengths.shape[0] else 0
 
 
+cdef inline OffsetKernel get_offset_kernel(FastKernels tokenizer):
+    """Return a tokenizer's `OffsetKernel`; None if tokens may differ from the text."""
+    return tokenizer._fast_offsets if tokenizer._fast_offsets is not None else tokenizer._offset_encoder.kernel
+
+
 def with_fast_offsets(method):
-    """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls.
+    """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls."""
 
-    `self._offset_encoder.kernel` is an `OffsetKernel`, or None if tokens may differ from the text.
-    """
-
-    def encode_with_offsets(self, text, unit="char", **options):
+    def encode_with_offsets(FastKernels self not None, text, unit="char", **options):
         cdef OffsetKernel kernel
         cdef bint in_chars
         if (not options or need_no_check(options, False)) and type(unit) is str:
             in_chars = unit == "char"
-            kernel = self._offset_encoder.kernel if in_chars or unit == "byte" else None
+            kernel = get_offset_kernel(self) if in_chars or unit == "byte" else None
             if kernel is not None and (type(text) is str or not in_chars):
                 encoded = kernel.encode(text, in_chars)
                 if encoded is not None:
@@ -548,10 +576,10 @@ def with_fast_offsets(method):
 def with_fast_truncate(method):
     """Wrap `Tokenizer.truncate` in the kernel likewise."""
 
-    def truncate(self, text, max_tokens, **options):
+    def truncate(FastKernels self not None, text, max_tokens, **options):
         cdef OffsetKernel kernel
         if not options and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
-            kernel = self._offset_encoder.kernel
+            kernel = get_offset_kernel(self)
             if kernel is not None and kernel.are_adjacent and (type(text) is str or type(text) is bytes):
                 beginning = kernel.truncate(text, max_tokens)
                 if beginning is not None:
