@@ -75,18 +75,21 @@ def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str]
 
 
 def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
-    """Decompress published vocabularies into a folder, and write each as a tokenizer.json too: NAME,RANKS,JSON."""
+    """Decompress published vocabularies into a folder, and write each as a tokenizer.json too: NAME,RANKS,JSON.
+
+    "llama" is cl100k with the pattern of Llama 3, whose own vocabulary is not there.
+    """
     import bpe
 
     paths = {}
     for name in names:
-        packed_path = VOCABULARIES / f"{name}_base.tiktoken.gz"
+        packed_path = VOCABULARIES / f"{'cl100k' if name == 'llama' else name}_base.tiktoken.gz"
         if not packed_path.exists():
             raise SystemExit(f"{packed_path} is absent")
         ranks = Path(folder) / f"{name}_base.tiktoken"
         ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
         json_path = Path(folder) / f"{name}.json"
-        bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(json_path)
+        bpe.Tokenizer.from_tiktoken(ranks, {"r50k": "gpt2", "llama": "llama3"}.get(name, name)).save(json_path)
         paths[name] = f"{name},{ranks},{json_path}"
     return paths
 
