@@ -5,8 +5,8 @@
 All libraries run in one process, on one core, and are alternated; the table shows medians of CPU time in microseconds
 per call, with the ratio to this package's (over 1: the library is slower). A text is encoded again and again, so that
 every cache has it; "other" is 1,000 different texts in order. Results are compared, and a difference is shown in place
-of a time: not all libraries are exact. `empty` is a call without work. Without FILE, the shared corpora are used: English
-if none is named. Korean and Japanese are read as they are, other text without what is not ASCII.
+of a time: not all libraries are exact. `empty` is a call without work. Without FILE, the shared corpora are used:
+English if none is named. Korean and Japanese are read as they are, other text without what is not ASCII.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=Path, help="text, of which the ASCII characters are used")
     parser.add_argument("--corpus", choices=NAMES, action="append", help="may be repeated; default english")
-    parser.add_argument("--vocab", choices=(*VOCAB_NAMES, "llama"), action="append", help="may be repeated; default cl100k")
+    parser.add_argument(
+        "--vocab", choices=(*VOCAB_NAMES, "llama"), action="append", help="may be repeated; default cl100k"
+    )
     parser.add_argument("--peer", choices=list(CALLERS), action="append", help="may be repeated; default all")
     parser.add_argument("--repeat", type=at_least(1), default=9)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
@@ -80,7 +82,10 @@ def list_cases(text: str) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
             cases.append((f"{call}, {size:,} characters", call, [(text[start : start + size],)]))
             texts = [(text[i : i + size],) for i in range(start, start + 2000 * N_TEXTS, 2000)]
             cases.append((f"{call}, {size:,} characters, other", call, texts))
-    cases += [(f"{call}, 1,000,000 characters", call, [(text[start : start + 1_000_000],)]) for call in ("count", "array", "offsets")]
+    cases += [
+        (f"{call}, 1,000,000 characters", call, [(text[start : start + 1_000_000],)])
+        for call in ("count", "array", "offsets")
+    ]
     parts = [text[i : i + 60] for i in range(start, start + 200, 60)]
     cases.append(("special tokens in 200 characters", "special", [(SEPARATOR.join(parts),)]))
     cases.append(("truncate, 200 characters to 20 tokens", "truncate", [(text[start : start + 200], 20)]))

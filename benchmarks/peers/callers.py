@@ -7,8 +7,8 @@
     lists                the ids of many texts in lists, by one thread
     empty                a call of the same kind without any work: the least that Python takes
 
-Offsets are those of ASCII texts, where bytes and characters are the same, and differ for others. Each function is the library's own, or
-adds to it what the name of the call asks for.
+In ASCII texts, offsets in bytes and in characters are the same; in others, libraries differ in the unit. Each function
+is the library's own, or adds to it what the name of the call asks for.
 """
 
 from __future__ import annotations
