@@ -89,7 +89,8 @@ def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, st
         ranks = Path(folder) / f"{name}_base.tiktoken"
         ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
         json_path = Path(folder) / f"{name}.json"
-        bpe.Tokenizer.from_tiktoken(ranks, {"r50k": "gpt2", "llama": "llama3"}.get(name, name)).save(json_path)
+        pattern = {"r50k": "gpt2", "llama": "llama3"}.get(name, name)
+        bpe.Tokenizer.from_tiktoken(ranks, pattern, force=name == "llama").save(json_path)
         paths[name] = f"{name},{ranks},{json_path}"
     return paths
 

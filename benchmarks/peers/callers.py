@@ -35,7 +35,7 @@ def make_bpe_calls(vocab: Vocab) -> Calls:
     from bpe.pretokenize.patterns import PATTERNS
 
     specials = {SEPARATOR: SEPARATOR_IDS[vocab.name]}
-    tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, specials)
+    tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, specials, force=vocab.name == "llama")
     expression = PATTERNS[vocab.pattern].expression
     encoding = tiktoken.Encoding("x", pat_str=expression, mergeable_ranks=vocab.table(), special_tokens=specials)
     return {
