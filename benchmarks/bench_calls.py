@@ -1,11 +1,12 @@
 """Small calls beside the fastest libraries: counting, lists, arrays, offsets, special tokens, truncation.
 
-    python benchmarks/bench_calls.py [FILE] [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
+    python benchmarks/bench_calls.py [FILE] [--corpus NAME]… [--vocab NAME]… [--peer NAME]… [--repeat N] [-o OUT.json]
 
 All libraries run in one process, on one core, and are alternated; the table shows medians of CPU time in microseconds
 per call, with the ratio to this package's (over 1: the library is slower). A text is encoded again and again, so that
 every cache has it; "other" is 1,000 different texts in order. Results are compared, and a difference is shown in place
-of a time: not all libraries are exact. `empty` is a call without work. Without FILE, the shared English corpus is used.
+of a time: not all libraries are exact. `empty` is a call without work. Without FILE, the shared corpora are used:
+English if none is named. Korean and Japanese are read as they are, other text without what is not ASCII.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from peers.callers import CALLERS, Calls, load_callers, read_ascii
+from peers.callers import CALLERS, Calls, load_callers, read_beginning
 from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab
 from report import (
+    NAMES,
     VOCAB_NAMES,
     at_least,
     describe_machine,
@@ -42,7 +44,10 @@ def main() -> None:
     """Measure, compare, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=Path, help="text, of which the ASCII characters are used")
-    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
+    parser.add_argument("--corpus", choices=NAMES, action="append", help="may be repeated; default english")
+    parser.add_argument(
+        "--vocab", choices=(*VOCAB_NAMES, "llama"), action="append", help="may be repeated; default cl100k"
+    )
     parser.add_argument("--peer", choices=list(CALLERS), action="append", help="may be repeated; default all")
     parser.add_argument("--repeat", type=at_least(1), default=9)
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
@@ -54,15 +59,16 @@ def main() -> None:
     names = list(dict.fromkeys(["bpe", *(options.peer or CALLERS)]))
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        (path,) = find_corpora([options.file] if options.file else [], folder, ("english",))
-        text = read_ascii(path, 8 << 20)
+        paths = find_corpora([options.file] if options.file else [], folder, options.corpus or ["english"])
+        texts = {path.stem: read_beginning(path, 8 << 20, path.stem not in ("korean", "japanese")) for path in paths}
         for vocab_name, vocab_text in write_vocabularies(options.vocab or ["cl100k"], folder).items():
             callers, missing = load_callers(Vocab(*vocab_text.split(",")), names)
             for name, reason in missing.items():
                 print(f"{name}: {reason}", file=sys.stderr)
-            for title, call, arguments in list_cases(text):
-                times = measure_case(callers, call, arguments, options.repeat)
-                rows.append({"vocab": vocab_name, "call": title, "microseconds": times})
+            for corpus, text in texts.items():
+                for title, call, arguments in list_cases(text):
+                    times = measure_case(callers, call, arguments, options.repeat)
+                    rows.append({"vocab": vocab_name, "corpus": corpus, "call": title, "microseconds": times})
     report(rows, names, options.repeat)
     save_measurements(options.output, rows)
 
@@ -73,16 +79,19 @@ def list_cases(text: str) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
     cases: list[tuple[str, str, list[tuple[Any, ...]]]] = []
     for call, sizes in (("count", (20, 200, 2000)), ("list", (20, 200)), ("array", (20, 200)), ("offsets", (20, 200))):
         for size in sizes:
-            cases.append((f"{call}, {size:,} bytes", call, [(text[start : start + size],)]))
+            cases.append((f"{call}, {size:,} characters", call, [(text[start : start + size],)]))
             texts = [(text[i : i + size],) for i in range(start, start + 2000 * N_TEXTS, 2000)]
-            cases.append((f"{call}, {size:,} bytes, other", call, texts))
-    cases += [(f"{call}, 1 MB", call, [(text[start : start + 1_000_000],)]) for call in ("count", "array", "offsets")]
+            cases.append((f"{call}, {size:,} characters, other", call, texts))
+    cases += [
+        (f"{call}, 1,000,000 characters", call, [(text[start : start + 1_000_000],)])
+        for call in ("count", "array", "offsets")
+    ]
     parts = [text[i : i + 60] for i in range(start, start + 200, 60)]
-    cases.append(("special tokens in 200 bytes", "special", [(SEPARATOR.join(parts),)]))
-    cases.append(("truncate, 200 bytes to 20 tokens", "truncate", [(text[start : start + 200], 20)]))
-    cases.append(("truncate, 20 KB to 100 tokens", "truncate", [(text[start : start + 20_000], 100)]))
+    cases.append(("special tokens in 200 characters", "special", [(SEPARATOR.join(parts),)]))
+    cases.append(("truncate, 200 characters to 20 tokens", "truncate", [(text[start : start + 200], 20)]))
+    cases.append(("truncate, 20,000 characters to 100 tokens", "truncate", [(text[start : start + 20_000], 100)]))
     many = [text[i : i + 2000] for i in range(start, start + 2_000_000, 2000)]
-    cases.append(("lists of 1,000 texts of 2,000 bytes", "lists", [(many,)]))
+    cases.append(("lists of 1,000 texts of 2,000 characters", "lists", [(many,)]))
     return cases
 
 
@@ -147,8 +156,8 @@ def report(rows: list[dict[str, Any]], names: list[str], repeat: int) -> None:
             value = taken.get(name, "–")
             ratio = f" ({value / taken['bpe']:.2f})" if isinstance(value, float) and name != "bpe" else ""
             cells.append(f"{value:.2f}{ratio}" if isinstance(value, float) else value)
-        lines.append((row["vocab"], row["call"], *cells))
-    print_table(("vocabulary", "call", *names), lines)
+        lines.append((row["vocab"], row["corpus"], row["call"], *cells))
+    print_table(("vocabulary", "text", "call", *names), lines)
 
 
 if __name__ == "__main__":

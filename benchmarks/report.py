@@ -88,19 +88,21 @@ def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str]
 def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
     """Decompress published vocabularies into a folder; returns NAME,RANKS,JSON of each.
 
-    Each is written as a tokenizer.json, too, and beside it as a compiled tokenizer.
+    Each is written as a tokenizer.json, too, and beside it as a compiled tokenizer. "llama" is cl100k with the pattern of
+    Llama 3, whose own vocabulary is not there.
     """
     import bpe
 
     paths = {}
     for name in names:
-        packed_path = VOCABULARIES / f"{name}_base.tiktoken.gz"
+        packed_path = VOCABULARIES / f"{'cl100k' if name == 'llama' else name}_base.tiktoken.gz"
         if not packed_path.exists():
             raise SystemExit(f"{packed_path} is absent")
         ranks = Path(folder) / f"{name}_base.tiktoken"
         ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
         json_path = Path(folder) / f"{name}.json"
-        tok = bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name)
+        pattern = {"r50k": "gpt2", "llama": "llama3"}.get(name, name)
+        tok = bpe.Tokenizer.from_tiktoken(ranks, pattern, force=name == "llama")
         tok.save(json_path)
         tok.save(json_path.with_suffix(".compiled"))
         paths[name] = f"{name},{ranks},{json_path}"

@@ -37,6 +37,7 @@ import pickle
 import platform
 import resource
 import statistics
+import string
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -247,6 +248,14 @@ HARD: dict[str, Callable[[int, np.random.Generator], str]] = {
     "CJK": lambda size, choose: (
         choose.integers(0x4E00, 0xA000, size // 3, dtype=np.uint16).tobytes().decode("utf-16-le")
     ),
+    "Hangul": lambda size, choose: (
+        choose.integers(0xAC00, 0xD7A4, size // 3, dtype=np.uint16).tobytes().decode("utf-16-le")
+    ),
+    "joiners": lambda size, _: "\U0001f469\u200d" * (size // 7),
+    "combining marks": lambda size, _: ("a" + 9 * "\u0301") * (size // 19),
+    "punctuation": lambda size, choose: "".join(choose.choice(list(string.punctuation), size)),
+    "nesting": lambda size, _: "(" * (size // 2) + ")" * (size // 2),
+    "base64": lambda size, choose: base64.b64encode(choose.bytes(size * 3 // 4)).decode(),
     "'s": lambda size, _: "'s" * (size // 2),
     "digits": lambda size, choose: choose.integers(48, 58, size, dtype=np.uint8).tobytes().decode(),
 }

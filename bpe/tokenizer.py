@@ -67,7 +67,7 @@ def _with_fast_path(wrap: Callable[..., Any], *arguments: Any) -> Callable[[_Met
     return decorate
 
 
-class Tokenizer:
+class Tokenizer(_fast_path.FastKernels):
     """Turns text into token ids and back.
 
     Immutable, compared and hashed by content, small when pickled, and safe to use from any number of threads.
@@ -272,7 +272,9 @@ class Tokenizer:
     def _offset_encoder(self) -> OffsetEncoder:
         from bpe.encode.offsets import OffsetEncoder
 
-        return OffsetEncoder(self._engine)
+        offset_encoder = OffsetEncoder(self._engine)
+        self._fast_offsets = offset_encoder.fast_encoder
+        return offset_encoder
 
     @overload
     def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...

@@ -7,15 +7,14 @@
     lists                the ids of many texts in lists, by one thread
     empty                a call of the same kind without any work: the least that Python takes
 
-The texts are ASCII, so that offsets in bytes and in characters are the same. Each function is the library's own, or
-adds to it what the name of the call asks for.
+In ASCII texts, offsets in bytes and in characters are the same; in others, libraries differ in the unit. Each function
+is the library's own, or adds to it what the name of the call asks for.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from peers.published import TOKENIZERS
 #: The calls of a library by name.
 Calls = dict[str, Callable[..., Any]]
 #: The id of the only special token that the libraries know.
-SEPARATOR_IDS = {"r50k": 50256, "cl100k": 100257, "o200k": 199999}
+SEPARATOR_IDS = {"r50k": 50256, "cl100k": 100257, "llama": 100257, "o200k": 199999}
 
 
 def make_bpe_calls(vocab: Vocab) -> Calls:
@@ -37,7 +36,7 @@ def make_bpe_calls(vocab: Vocab) -> Calls:
     from bpe.pretokenize.patterns import PATTERNS
 
     specials = {SEPARATOR: SEPARATOR_IDS[vocab.name]}
-    tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, specials)
+    tok = bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, specials, force=vocab.name == "llama")
     expression = PATTERNS[vocab.pattern].expression
     encoding = tiktoken.Encoding("x", pat_str=expression, mergeable_ranks=vocab.table(), special_tokens=specials)
     return {
@@ -45,7 +44,7 @@ def make_bpe_calls(vocab: Vocab) -> Calls:
         "list": encoding.encode_ordinary,
         "array": tok.encode,
         "offsets": tok.encode_with_offsets,
-        "special": partial(tok.encode, allowed_special="all"),
+        "special": lambda text: tok.encode(text, allowed_special="all"),
         "truncate": tok.truncate,
         "lists": lambda texts: tok.encode_batch(texts, threads=1).to_list(),
     }
@@ -143,7 +142,7 @@ def make_tiktoken_calls(vocab: Vocab) -> Calls:
     return {
         "list": tok.encode_ordinary,
         "array": lambda text: tok.encode_to_numpy(text, disallowed_special=()),
-        "special": partial(tok.encode, allowed_special="all"),
+        "special": lambda text: tok.encode(text, allowed_special="all"),
         "lists": lambda texts: tok.encode_ordinary_batch(texts, num_threads=1),
     }
 
@@ -186,6 +185,6 @@ def load_callers(vocab: Vocab, names: list[str]) -> tuple[dict[str, Calls], dict
     return callers, missing
 
 
-def read_ascii(path: Path, size: int) -> str:
-    """Read the ASCII characters of the beginning of a file."""
-    return path.read_bytes()[:size].decode("ascii", "ignore").replace(SEPARATOR, "")
+def read_beginning(path: Path, size: int, only_ascii: bool) -> str:
+    """Read the characters, or only those of ASCII, of the beginning of a file."""
+    return path.read_bytes()[:size].decode("ascii" if only_ascii else "utf-8", "ignore").replace(SEPARATOR, "")

@@ -35,7 +35,7 @@ class Vocab:
     @property
     def pattern(self) -> str:
         """This package's name for its pattern."""
-        return "gpt2" if self.name == "r50k" else self.name
+        return {"r50k": "gpt2", "llama": "llama3"}.get(self.name, self.name)
 
     def table(self) -> Ranks:
         """Read the ranks to a dict."""

@@ -120,9 +120,28 @@ BPE_TARGET_AVX512 static uint8_t *bpe_transcode_avx512(const void *text, int wid
 
 static bpe_transcode_t bpe_transcode = bpe_transcode_plain;
 
+/* Copy a text, and write 64 zeros after it. */
+static void bpe_copy_padded_plain(const uint8_t *text, size_t n, uint8_t *out) {
+    memcpy(out, text, n);
+    memset(out + n, 0, 64);
+}
+
+#ifdef BPE_X86
+/* In vectors of 64 bytes, as the scanner loads them: a load waits for the stores of its bytes unless one store has all. */
+BPE_TARGET_AVX512 static void bpe_copy_padded_avx512(const uint8_t *text, size_t n, uint8_t *out) {
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) _mm512_storeu_si512(out + i, _mm512_loadu_si512(text + i));
+    _mm512_storeu_si512(out + n, _mm512_setzero_si512());
+    _mm512_storeu_si512(out + i, _mm512_maskz_loadu_epi8(((uint64_t)1 << (n - i)) - 1, text + i));
+}
+#endif
+
+static void (*bpe_copy_padded)(const uint8_t *text, size_t n, uint8_t *out) = bpe_copy_padded_plain;
+
 /* Select the version for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_transcode(int level) {
     bpe_transcode = BPE_BEST(level, bpe_transcode_plain, bpe_transcode_plain, bpe_transcode_avx512);
+    bpe_copy_padded = BPE_BEST(level, bpe_copy_padded_plain, bpe_copy_padded_plain, bpe_copy_padded_avx512);
 }
 
 #endif

@@ -12,8 +12,20 @@ cdef struct CodeUnits:        # the characters of a str
     int width                 # bytes of a unit: 1, 2 or 4; 0 for ASCII, whose units are its UTF-8
 
 
-cdef CodeUnits get_code_units(text)
 cdef CodeUnits get_code_units_of_item(item) except *
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
+    int PyUnicode_KIND(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    const void* PyUnicode_DATA(object text)
+
+
+cdef inline CodeUnits get_code_units(text) noexcept:
+    """Return the characters of a str, which must outlive the result."""
+    cdef int width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
+    return CodeUnits(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)
+
 
 cdef inline Py_ssize_t max_utf8_size(const CodeUnits* units) noexcept nogil:
     """Return an upper bound of the size of the UTF-8 in bytes."""
@@ -33,6 +45,12 @@ cdef inline uint32_t get_code_unit(const CodeUnits* units, Py_ssize_t at) noexce
 cdef Py_ssize_t to_utf8(
     const CodeUnits* units,   # not ASCII
     byte_t* out,              # OUT (max_utf8_size(units) + UTF8_PADDING,)
+) noexcept nogil
+
+cdef void copy_padded(
+    const byte_t* text,
+    size_t n,
+    byte_t* out,              # OUT (n + UTF8_PADDING,): the text, then zeros
 ) noexcept nogil
 
 cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil

@@ -13,17 +13,12 @@ from libc.string cimport memcpy
 
 cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
+    void bpe_copy_padded(const byte_t* text, size_t n, byte_t* out)
     void bpe_use_level_transcode(int level)
 
 cdef extern from "bpe/base/_utf8.h" nogil:
     size_t bpe_bad_utf8(const byte_t* text, size_t n)
     void bpe_use_level_utf8(int level)
-
-cdef extern from "Python.h":
-    bint PyUnicode_IS_ASCII(object text)
-    int PyUnicode_KIND(object text)
-    Py_ssize_t PyUnicode_GET_LENGTH(object text)
-    const void* PyUnicode_DATA(object text)
 
 
 cdef void use_level(int level) noexcept:
@@ -34,15 +29,14 @@ cdef void use_level(int level) noexcept:
 follow_vector_level(use_level)
 
 
-cdef CodeUnits get_code_units(text):
-    """Return the characters of a str; the str must outlive the result."""
-    cdef int width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
-    return CodeUnits(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)
-
-
 cdef Py_ssize_t to_utf8(const CodeUnits* units, byte_t* out) noexcept nogil:
     """Write the UTF-8 to `out` and return its size; a surrogate pair is one character, a lone surrogate is U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
+
+
+cdef void copy_padded(const byte_t* text, size_t n, byte_t* out) noexcept nogil:
+    """Copy a text and write UTF8_PADDING zeros after it."""
+    bpe_copy_padded(text, n, out)
 
 
 cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:

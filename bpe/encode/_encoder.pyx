@@ -344,7 +344,8 @@ cdef class Encoder:
         """Make a workspace idle."""
         work.reset()
         with cython.critical_section(self):
-            work.use(self.table)
+            if work.table is not self.table:
+                work.use(self.table)
             work.next = self.idle
             self.idle = work
         return 0

@@ -7,6 +7,10 @@ from typing_extensions import Self
 
 from bpe.encode._encoder import Encoder
 
+class FastKernels:
+    _fast_encoder: Encoder | None
+    _fast_offsets: FastOffsetEncoder | None
+
 def with_fast_encode(method: Callable[..., Any]) -> Callable[..., Any]: ...
 def with_fast_batch(method: Callable[..., Any], kind: type) -> Callable[..., Any]: ...
 def with_fast_count(method: Callable[..., Any]) -> Callable[..., Any]: ...

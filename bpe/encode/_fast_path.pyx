@@ -6,13 +6,14 @@ handles plain calls itself and passes on all others.
 Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 """
 
+cimport cython
 cimport numpy as cnp
 
 from bpe.base._id_lists cimport make_list
 from bpe.base._ids cimport reserve
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_unit, get_code_units
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, get_code_unit, get_code_units
 from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, pays_to_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, begin_feed
 from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_fragment
@@ -25,7 +26,7 @@ from bpe.encode._word_cache cimport (
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._char_scanner cimport get_skip_gap
 from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
-from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
+from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH, PyUnicode_Substring
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -42,20 +43,28 @@ cdef extern from *:
 
 cdef enum:
     MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
+    MEAN_TOKEN_BYTES = 6      # a little more than in most texts
     MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
     MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
 
 cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
 
 
+@cython.auto_pickle(False)
+cdef class FastKernels:
+    """The base class of `Tokenizer`: its kernels, which C code reads without looking an attribute up."""
+
+    cdef public Encoder _fast_encoder  # None if it cannot take texts unchanged
+    cdef public FastOffsetEncoder _fast_offsets  # None, too, before `_offset_encoder` is there
+
+
 def with_fast_encode(method):
     """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
 
-    The tokenizer's `_fast_encoder` is an `Encoder`, or None if it cannot take texts unchanged; `_fast_specials` is a
-    `SpecialEncoder` for `allowed_special="all"`, or None.
+    The tokenizer's `_fast_specials` is a `SpecialEncoder` for `allowed_special="all"`, or None.
     """
 
-    def encode(self, text, **options):
+    def encode(FastKernels self not None, text, **options):
         cdef Encoder encoder
         cdef SpecialEncoder special_encoder
         if not options or need_no_check(options, False):
@@ -88,7 +97,7 @@ def with_fast_batch(method, kind):
     `kind` is the class of the result, which is created without the checks of its `__init__`.
     """
 
-    def encode_batch(self, texts, **options):
+    def encode_batch(FastKernels self not None, texts, **options):
         cdef Encoder encoder
         if type(texts) is list and (not options or need_no_check(options, True)):
             encoder = self._fast_encoder
@@ -104,7 +113,7 @@ def with_fast_batch(method, kind):
 def with_fast_count(method):
     """Wrap `Tokenizer.count_tokens` in a fast path for one text, or a list of texts that are short together."""
 
-    def count_tokens(self, text, **options):
+    def count_tokens(FastKernels self not None, text, **options):
         cdef Encoder encoder
         if not options or need_no_check(options, True):
             encoder = self._fast_encoder
@@ -277,13 +286,16 @@ cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
     cdef CodeUnits units
+    cdef Py_ssize_t size
     if type(text) is str:
         units = get_code_units(text)
         if units.width == 0:
             return append_copied(encoder, work, units.data, units.n, True)
         if max_utf8_size(&units) > MAX_SHORT_TEXT:
             return False
-        return append_padded(encoder, work, utf8, to_utf8(&units, utf8), False)
+        size = to_utf8(&units, utf8)
+        memset(utf8 + size, 0, UTF8_PADDING)
+        return append_padded(encoder, work, utf8, size, False)
     if type(text) is bytes and not encoder.piece_encoder.merger.symbol_tokens.is_char_model:
         return append_copied(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
     return False
@@ -296,14 +308,15 @@ cdef bint append_copied(
     cdef byte_t padded[MAX_SHORT_TEXT + UTF8_PADDING]
     if size > MAX_SHORT_TEXT:
         return False
-    memcpy(padded, text, size)
+    copy_padded(text, size, padded)
     return append_padded(encoder, work, padded, size, is_ascii)
 
 
-cdef bint append_padded(Encoder encoder, Workspace work, byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
-    """Append the ids of UTF-8 that has room for UTF8_PADDING bytes after it."""
+cdef bint append_padded(
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+) except -1:
+    """Append the ids of UTF-8 that UTF8_PADDING zeros follow: the scanner and the keys read vectors of the text."""
     cdef Fragment fragment = Fragment(text=text, size=size, token=0)
-    memset(text + size, 0, UTF8_PADDING)                   # the scanner and the keys read vectors of the text
     if size <= MAX_TINY_BYTES and append_tiny(encoder, work, text, size, is_ascii):
         return True
     begin_feed(work.feed, &fragment, 1, encoder.scanner)
@@ -480,7 +493,7 @@ cdef class FastOffsetEncoder:
         cdef Encoder encoder = self.encoder
         cdef Workspace work
         cdef Fragment fragment
-        cdef Py_ssize_t i, cut, end = 0
+        cdef Py_ssize_t i, cut, n_first, end = 0
         cdef bytes data = None                             # keeps the memory of the fragment
         if type(text) is bytes or not PyUnicode_IS_ASCII(text):
             try:
@@ -491,7 +504,11 @@ cdef class FastOffsetEncoder:
         else:
             fragment.text, fragment.size = get_code_units(text).data, len(<str>text)
         work = encoder.take_workspace()
-        is_whole = append_copied(encoder, work, fragment.text, fragment.size, data is None)
+        n_first = self.find_beginning(&fragment, max_tokens)
+        is_whole = append_copied(encoder, work, fragment.text, n_first, data is None)
+        if n_first < fragment.size and work.out.n <= <size_t>max_tokens:
+            work.out.n = 0
+            is_whole = append_copied(encoder, work, fragment.text, fragment.size, data is None)
         if not is_whole and not work.unknown:
             is_whole = encoder.encode_until(work, &fragment, max_tokens)
         if work.unknown:
@@ -506,6 +523,8 @@ cdef class FastOffsetEncoder:
             cut = end
             while 0 < cut < fragment.size and fragment.text[cut] & 0xC0 == 0x80:
                 cut -= 1
+            if cut == end and encoder.find_next_split_utf8(fragment.text, cut, min(cut + 8, fragment.size)) == cut:
+                break                                      # the prefix has these i tokens
             if count_prefix(encoder, &fragment, cut, data is None) <= max_tokens:
                 break
             end -= self.measure(work.out.data[i - 1])
@@ -513,25 +532,38 @@ cdef class FastOffsetEncoder:
             cut = 0
         encoder.give_back(work)
         if data is None:
-            return text[:cut]
+            return PyUnicode_Substring(text, 0, cut)
         return data[:cut] if type(text) is bytes else data[:cut].decode()
+
+    cdef Py_ssize_t find_beginning(self, const Fragment* text, Py_ssize_t max_tokens) noexcept:
+        """Find a safe split point near the end of the first `max_tokens` tokens of most texts; else the text's size.
+
+        If some bytes have no token, the whole text is encoded as before: it may have one.
+        """
+        cdef Py_ssize_t start = MEAN_TOKEN_BYTES * max_tokens + 1, end = min(start + MAX_TINY_BYTES, text.size), split
+        if not self.encoder.piece_encoder.merger.symbol_tokens.has_all_bytes or start >= text.size:
+            return text.size
+        split = self.encoder.find_next_split_utf8(text.text, start, end)
+        return split if split < end else text.size
 
     cdef inline Py_ssize_t measure(self, token_t token) noexcept:
         return self.lengths[token] if token < <size_t>self.lengths.shape[0] else 0
 
 
+cdef inline FastOffsetEncoder get_offset_encoder(FastKernels tokenizer):
+    """Return a tokenizer's `FastOffsetEncoder`; None if tokens may differ from the text."""
+    return tokenizer._fast_offsets if tokenizer._fast_offsets is not None else tokenizer._offset_encoder.fast_encoder
+
+
 def with_fast_offsets(method):
-    """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls.
+    """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls."""
 
-    `self._offset_encoder.fast_encoder` is a `FastOffsetEncoder`, or None if tokens may differ from the text.
-    """
-
-    def encode_with_offsets(self, text, unit="char", **options):
+    def encode_with_offsets(FastKernels self not None, text, unit="char", **options):
         cdef FastOffsetEncoder fast_encoder
         cdef bint in_chars
         if (not options or need_no_check(options, False)) and type(unit) is str:
             in_chars = unit == "char"
-            fast_encoder = self._offset_encoder.fast_encoder if in_chars or unit == "byte" else None
+            fast_encoder = get_offset_encoder(self) if in_chars or unit == "byte" else None
             if fast_encoder is not None and (type(text) is str or not in_chars):
                 encoded = fast_encoder.encode(text, in_chars)
                 if encoded is not None:
@@ -544,10 +576,10 @@ def with_fast_offsets(method):
 def with_fast_truncate(method):
     """Wrap `Tokenizer.truncate` in the kernel likewise."""
 
-    def truncate(self, text, max_tokens, **options):
+    def truncate(FastKernels self not None, text, max_tokens, **options):
         cdef FastOffsetEncoder fast_encoder
         if not options and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
-            fast_encoder = self._offset_encoder.fast_encoder
+            fast_encoder = get_offset_encoder(self)
             if fast_encoder is not None and fast_encoder.are_adjacent and (type(text) is str or type(text) is bytes):
                 beginning = fast_encoder.truncate(text, max_tokens)
                 if beginning is not None:

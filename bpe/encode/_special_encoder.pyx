@@ -6,14 +6,14 @@ For tokenizers whose kernel takes text unchanged, and special tokens that one se
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport begin_feed
 from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_feed_without_gil
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 cdef enum:
     FEW_FRAGMENTS = 64        # that need no memory from elsewhere
@@ -57,9 +57,10 @@ cdef class SpecialEncoder:
                         units.n, units.data = to_utf8(&units, long_utf8), long_utf8
             n_readable = units.n
             if units.n <= MAX_SHORT_TEXT:                      # the scanner reads vectors of the text
-                if units.data != utf8:
-                    memcpy(utf8, units.data, units.n)
-                memset(utf8 + units.n, 0, UTF8_PADDING)
+                if units.data == utf8:
+                    memset(utf8 + units.n, 0, UTF8_PADDING)
+                else:
+                    copy_padded(units.data, units.n, utf8)
                 units.data, n_readable = utf8, units.n + UTF8_PADDING
             return self.append_utf8(work, &units, n_readable, is_ascii)
         finally:

@@ -27,7 +27,7 @@ import numpy as np
 from bpe.base.utf8 import find_utf8_error
 from bpe.encode.models.encoder import build_encoder
 from bpe.errors import FormatError, short_repr
-from bpe.formats.huggingface.whole_file import read_with_arrays, write_without_lists
+from bpe.formats.huggingface.tokenizer_json import read_with_arrays, write_without_lists
 from bpe.formats.signatures import COMPILED_MAGIC
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED, Vocabulary, check_limit

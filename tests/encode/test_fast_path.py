@@ -117,6 +117,28 @@ def test_truncation_in_the_kernel_is_that_of_the_method(
         assert actual is piece or tok.count_tokens(actual) <= max_tokens < tok.count_tokens(piece)
 
 
+def test_texts_of_every_short_length() -> None:
+    """Short texts are copied in vectors, and truncation encodes their beginning up to a safe split point."""
+    text = "low newest (wide) don't 1234\n\nlower, " * 8 + "x" * 40 + "낮은 학교에 갔다 été" * 4
+    for tok in TOKENIZERS[:5]:
+        twin = TWINS[tok]
+        for size in range(len(text)):
+            ids = twin._engine.encode(text[:size])
+            assert tok.encode(text[:size]).tolist() == ids.tolist()
+            assert tok.count_tokens(text[:size]) == len(ids)
+            assert tok.truncate(text, size) == truncate(twin._offset_encoder, text, size, frozenset())
+
+
+def test_truncation_where_bytes_have_no_token() -> None:
+    """A symbol without an id far after the cut has the result that it has in the method."""
+    vocab = {name: token_id for token_id, name in enumerate(["l", "o", "w", "Ġ", "lo", "low"])}
+    tok = bpe.Tokenizer.from_vocab_merges(vocab, [("l", "o"), ("lo", "w")])
+    twin = pickle.loads(pickle.dumps(tok))
+    for text in ("low " * 30 + "x", "low " * 3 + "x" + "low " * 80):
+        for max_tokens in (0, 1, 3, 70):
+            assert tok.truncate(text, max_tokens) == truncate(twin._offset_encoder, text, max_tokens, frozenset())
+
+
 NAMES = ["<|end|>", "<|e", "low<", "é!", "\n<"]
 SPECIAL_PIECES = [*PIECES, *NAMES, "<|end|", "\n"]
 
