@@ -10,8 +10,6 @@ A block has *documents*, and these have *items*: texts, and ids before, between 
     items       |low|<|sep|>|er|eos|est|eos    |
 """
 
-from itertools import chain
-
 import numpy as np
 
 cimport cython
@@ -223,6 +221,7 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint with_hashes
     cdef object blocks, prepare_items, finish_block
+    cdef object first_block                # the first item, if it is a block that no thread has taken; else None
     cdef FileReader first_reader           # if the first item is one; else None
     cdef FileReader reader                 # the current one, or None
     cdef SpecialItems specials
@@ -249,14 +248,13 @@ cdef class BlockJob(EncodeJob):
 
     cdef int take_first(self, blocks) except -1:
         """Take the first item in the caller's thread: each time that a thread takes the GIL later may cost 5 ms."""
-        first = next(blocks, None)
+        first, self.blocks = next(blocks, None), blocks
         if isinstance(first, FileReader):
             self.reader = self.first_reader = first
         elif first is None:
             self.is_over = 1
         else:
-            blocks = chain((first,), blocks)
-        self.blocks = blocks
+            self.first_block = first
         return 0
 
     def count_threads(self):
@@ -342,7 +340,9 @@ cdef class BlockJob(EncodeJob):
     cdef bint take_from_iterator(self, BlockBuffers buffers) except -1:
         """Take the next block or reader of the iterator; False if there is none."""
         self.reader = None
-        block = next(self.blocks, None)
+        block, self.first_block = self.first_block, None
+        if block is None:
+            block = next(self.blocks, None)
         if block is None:
             store(&self.is_over, 1)
             return False
