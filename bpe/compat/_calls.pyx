@@ -11,10 +11,9 @@ cimport numpy as cnp
 from bpe.base._id_lists cimport make_list, read_ids
 from bpe.base._types cimport token_t
 from bpe.compat._rows cimport (
-    CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_object, new_rows,
+    CallFields, PlanFields, Row, TokenizerFields, append_short, get_state, new_object, new_rows,
 )
 from bpe.encode._encoder cimport SHORT_TEXT
-from bpe.encode._fast_path cimport encode_short
 from bpe.encode._workspace cimport Workspace
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
@@ -375,7 +374,7 @@ cdef class RowLayout:
         cdef list texts
         cdef CallFields call
         if type(text) is str:
-            result = self.encode_plain(tokenizer, <str>text, pair)
+            result = self.encode_short(tokenizer, <str>text, pair)
             if result is not NotImplemented:
                 return result
             texts = [text] if pair is None else [text, pair]
@@ -388,12 +387,10 @@ cdef class RowLayout:
         call = self.plan.encode_texts(texts) if pair is None else self.plan.encode_pairs(texts)
         return self.write_call(tokenizer, texts, call, type(text) is str)
 
-    cdef object encode_plain(self, tokenizer, str text, pair):
-        """Encode a short text or pair without special tokens to a result; NotImplemented for any other."""
+    cdef object encode_short(self, tokenizer, str text, pair):
+        """Encode a short text or pair to a result; NotImplemented for any other."""
         cdef Workspace work
-        if self.plan.kernel is None or PyUnicode_GET_LENGTH(text) > SHORT_TEXT or not has_no_special(self.plan, text):
-            return NotImplemented
-        if pair is not None and not has_no_special(self.plan, <str>pair):
+        if self.plan.kernel is None or PyUnicode_GET_LENGTH(text) > SHORT_TEXT:
             return NotImplemented
         work = self.plan.kernel.take_workspace()
         try:
@@ -410,11 +407,11 @@ cdef class RowLayout:
         cdef int64_t bounds[3]
         cdef Row row
         bounds[0] = 0
-        if not encode_short(self.plan.kernel, work, text):
+        if not append_short(self.plan, work, text):
             return NotImplemented
         bounds[1] = <int64_t>work.out.n
         if pair is not None:
-            if not encode_short(self.plan.kernel, work, pair):
+            if not append_short(self.plan, work, pair):
                 return NotImplemented
             bounds[2] = <int64_t>work.out.n
         rows = None

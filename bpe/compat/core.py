@@ -41,6 +41,8 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 
 if TYPE_CHECKING:
+    from bpe.encode._encoder import Encoder
+    from bpe.encode._special_encoder import SpecialEncoder
     from bpe.prompts import PromptCache
 
 #: How many characters a text must have to be encoded by a cache of prompts.
@@ -307,6 +309,13 @@ class Core:
             return partial(self.encode, as_text=as_text), False, ""
         encode = native.encode if self._prompt_caches is None else partial(self.encode, as_text=as_text)
         return encode, not self._choose_names(as_text), self._common_prefix
+
+    def find_kernels(self, as_text: bool) -> tuple[Encoder | None, SpecialEncoder | None]:
+        """Find what encodes texts without special tokens, and texts with them; None for what Python must encode."""
+        if self._choose_native(as_text) is None:
+            return None, None
+        special_encoder = self._engine.find_special_encoder(self._choose_names(as_text))
+        return self._engine.fast_kernel if special_encoder is None else self._engine.kernel, special_encoder
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """Encode several texts to ids."""

@@ -122,14 +122,12 @@ class Engine:
     @property
     def fast_specials(self) -> SpecialEncoder | None:
         """The encoder of texts with all special tokens; None if texts or ids need more than the kernel."""
-        names = frozenset(self.specials.ids)
-        encodes_all = (
-            self.kernel_takes_raw_text
-            and not self._is_char_model
-            and self.parts.across_word_merger is None
-            and self.specials.need_one_search(names)
-        )
-        return self.make_special_encoder(names) if names and encodes_all else None
+        return self.find_special_encoder(frozenset(self.specials.ids))
+
+    def find_special_encoder(self, names: frozenset[str]) -> SpecialEncoder | None:
+        """Find the encoder of texts with these special tokens; None if texts or ids need more than the kernel."""
+        can_encode = not self._is_char_model and self.can_write_to_target(names)
+        return self.make_special_encoder(names) if names and can_encode else None
 
     @cached_property
     def words(self) -> WordModel:
