@@ -306,6 +306,30 @@ def test_other_pairs_are_left_to_transformers(
         assert_same(expected, result)
 
 
+@pytest.mark.parametrize("char", ["a ", "é ", "吾", "😀"])
+@pytest.mark.parametrize("size", [0, 1, 100, 4090, 4096, 4097, 9000])
+def test_special_tokens_in_texts_of_any_size(tokenizer_pair: tuple[Any, Any], size: int, char: str) -> None:
+    """Short texts are encoded in a kernel, which is chosen by the most bytes that they may have."""
+    tokenizer, fast = tokenizer_pair
+    filling = (char * size)[: size // len(char.encode())]
+    for text in (f"<s>{filling}", f"{filling}<s></s>{filling[:9]}<unk> low", f"{filling}<mask> x"):
+        assert_same(tokenizer(text), fast(text))
+        assert tokenizer.encode("low", text_pair=text) == fast.encode("low", text_pair=text)
+        expected, encoding = (tok.backend_tokenizer.encode(text) for tok in (tokenizer, fast))
+        assert encoding.ids == expected.ids
+
+
+def test_tokens_that_are_found_in_every_text_are_left_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
+    for tok in (tokenizer, fast):
+        tok.add_tokens(["<think>", "low"])
+    fast = bpe.accelerate(fast)  # which compares at once
+    forbid_encode_plus(fast, monkeypatch)
+    monkeypatch.setattr(transformers_module.Tokenizer, "encode", None)
+    for text in ("the <think>lowest</s>", "", "lowlow", "e"):
+        assert tokenizer.encode(text) == fast.encode(text)
+
+
 def test_few_ids(tokenizer_pair: tuple[Any, Any]) -> None:
     original, fast = tokenizer_pair
     for ids in (3, [3], [3, 4, 5], []):
