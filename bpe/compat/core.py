@@ -383,11 +383,14 @@ class Core:
         native = self._choose_native(as_text)
         if native is None:
             return None
-        encoder = native._offset_encoder
+        encoder, names = native._offset_encoder, self._choose_names(as_text)
+        names_by_index: dict[int, str] = {}
         try:
-            ids, spans, _, names_by_index = encoder.encode_untrimmed(
-                text, self._choose_names(as_text), "char", "tokenizers"
-            )
+            columns = encoder.locate_parts(text, names)
+            if columns is None:
+                ids, spans, _, names_by_index = encoder.encode_untrimmed(text, names, "char", "tokenizers")
+            else:
+                ids, spans = columns
         except ValueError:
             return None
         if not 0 <= start <= stop <= len(ids):

@@ -313,7 +313,8 @@ def test_special_tokens_in_texts_of_any_size(tokenizer_pair: tuple[Any, Any], si
     tokenizer, fast = tokenizer_pair
     filling = (char * size)[: size // len(char.encode())]
     for text in (f"<s>{filling}", f"{filling}<s></s>{filling[:9]}<unk> low", f"{filling}<mask> x"):
-        assert_same(tokenizer(text), fast(text))
+        for options in ({}, {"return_offsets_mapping": True}):
+            assert_same(tokenizer(text, **options), fast(text, **options))
         assert tokenizer.encode("low", text_pair=text) == fast.encode("low", text_pair=text)
         expected, encoding = (tok.backend_tokenizer.encode(text) for tok in (tokenizer, fast))
         assert encoding.ids == expected.ids
