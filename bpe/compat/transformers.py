@@ -62,6 +62,8 @@ _PROBE_TEXTS = (
 _CHARS_BEFORE_VERIFYING, _CHARS_PER_CALL = 1 << 17, 64
 #: transformers' method that decodes one text.
 _DECODE_METHOD = "_decode"
+#: Options for which `tokenizers` takes nothing but bool.
+_BOOL_OPTIONS = ("add_special_tokens", "is_split_into_words")
 #: The key of an instance's state in its `__dict__`.
 _STATE_ATTRIBUTE = "_bpe_acceleration"
 #: The key of the memory for prompts there, in bytes; None for no cache.
@@ -272,7 +274,7 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
-        is_valid = type(options.get("add_special_tokens", True)) is bool
+        is_valid = all(type(options.get(name, True)) is bool for name in _BOOL_OPTIONS)
         is_short_call = state.result.encoding and is_short(options.get("text"), options.get("text_pair"), options)
         is_sanitized = options.get("sanitize_control_tokens")  # calls methods of the components
         uses_twin = state.verification_due or is_short_call or not is_valid or is_sanitized

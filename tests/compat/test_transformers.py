@@ -51,6 +51,7 @@ SAME_ERRORS = [
     (("the low",), {"add_special_tokens": None}),
     ((["the low"],), {"add_special_tokens": 1}),
     ((["the low"],), {"add_special_tokens": "yes", "return_offsets_mapping": True}),
+    *(((["the", "low"],), {"is_split_into_words": value}) for value in (None, 0, 1, "yes")),
 ]
 
 
