@@ -21,6 +21,7 @@ from bpe.base.utf8 import TextLike, escape, to_bytes, unescape
 from bpe.corpus.blocks import make_safe_end_finder
 from bpe.encode._prompts import Block, count_common, follow_latest, join_ids
 from bpe.encode.engine import Engine
+from bpe.encode.texts import make_template_arrays
 from bpe.pretokenize.pretokenizer import get_scanner
 from bpe.tokenizer import Tokenizer, check_tokenizer
 
@@ -93,8 +94,7 @@ class PromptCache:
         self._engine = tokenizer._engine
         self._allowed = self._engine.specials.resolve_allowed(allowed_special)
         self._find_cut = make_cut_finder(self._engine, self._allowed)
-        template_ids = tokenizer.spec.template if template else None
-        self._prepended, self._appended = (np.array(part, dtype=np.uint32) for part in template_ids or ((), ()))
+        self._prepended, self._appended = make_template_arrays(tokenizer.spec.template if template else None)
         settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": self._allowed, "template": template}
         self._make_copy = partial(type(self), tokenizer, **settings)
         self._root = Block(b"", 0, _NO_IDS, 0)

@@ -53,7 +53,8 @@ cdef frozenset UNCHANGING = frozenset((
     "convert_ids_to_tokens", "_convert_id_to_token", "_convert_token_to_id_with_added_voc", "_decode",
 ))
 cdef tuple KEYS = ((0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,))  # of calls without options, by their kind
-cdef str STATE_ATTRIBUTE = "_bpe_acceleration", BACKEND_ATTRIBUTE = "_tokenizer"
+#: The keys of a tokenizer's state and of its backend in its `__dict__`.
+STATE_ATTRIBUTE, BACKEND_ATTRIBUTE = "_bpe_acceleration", "_tokenizer"
 
 cdef struct Piece:
     const token_t* ids        # template tokens

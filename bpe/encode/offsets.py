@@ -144,9 +144,7 @@ class OffsetEncoder:
             all_spans[list(overhanging_spans)] = _find_spans_beyond(list(overhanging_spans.values()), data, unit)
         return np.concatenate(ids), all_spans, np.concatenate(all_word_numbers), special_texts
 
-    def locate_parts(
-        self, text: str, allowed: frozenset[str]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
+    def locate_parts(self, text: str, allowed: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
         """Encode a text whose tokens are parts of it: ids, untrimmed spans in characters; None for any other."""
         if self.kernel is None:
             return None

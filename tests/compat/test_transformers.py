@@ -274,7 +274,7 @@ def test_pairs_that_fit_do_without_the_code_of_transformers(
         pytest.skip("has no padding token")
     if tensors and not original.encode("the low"):
         pytest.skip("gives no ids: transformers decides what an empty array is")
-    state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
+    state = fast.__dict__[transformers_module.STATE_ATTRIBUTE]
     if state.compat.get_plan(True).pair_template_ids is None:
         pytest.skip("its template changes the order of a pair")
     calls: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
@@ -440,7 +440,7 @@ def test_changes_are_noticed_whoever_makes_them() -> None:
         kept = fast.backend_tokenizer.pre_tokenizer[1] if read_first else None
         for _ in range(3):
             assert_same(original("The Low"), fast("The Low"))
-        state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
+        state = fast.__dict__[transformers_module.STATE_ATTRIBUTE]
         assert state.is_shared is read_first
         assert state.is_certain(fast) is not read_first
         if kept is not None:
@@ -835,7 +835,7 @@ def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatc
     long = ["the low <3> price " * 2000] * 4
     assert_same(original(long), fast(long))
     assert len(verified) == 1
-    assert fast.__dict__[transformers_module._STATE_ATTRIBUTE].result.encoding
+    assert fast.__dict__[transformers_module.STATE_ATTRIBUTE].result.encoding
     again = load_plain("llama3")
     for tokenizer in (again, (slow := bpe.accelerate(load_plain("llama3")))):
         tokenizer.add_tokens(["<new>"])
