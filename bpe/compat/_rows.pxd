@@ -24,6 +24,7 @@ cdef class PlanFields:
     cdef public object encode
     cdef public Encoder kernel
     cdef public SpecialEncoder special_encoder
+    cdef public bint only_ascii
 
 
 cdef class StateFields:

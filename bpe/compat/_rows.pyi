@@ -17,6 +17,7 @@ class PlanFields:
     encode: Callable[[str], NDArray[np.uint32]]
     kernel: Encoder | None
     special_encoder: SpecialEncoder | None
+    only_ascii: bool
 
 class StateFields:
     def get_plan(self, template: bool) -> Any: ...

@@ -18,6 +18,9 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
 
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
+
 
 cdef class PlanFields:
     pass
@@ -262,17 +265,20 @@ cdef bint has_no_special(PlanFields plan, str text) except -1:
 
 cdef object encode_ids(PlanFields plan, str text):
     """Encode a text; None where `encode_row` is. ValueError for a symbol that the vocabulary lacks."""
+    cdef bint takes_text = not plan.only_ascii or PyUnicode_IS_ASCII(text)
     if not has_no_special(plan, text):
-        if plan.special_encoder is None or PyUnicode_GET_LENGTH(text) > SHORT_TEXT:
+        if plan.special_encoder is None or not takes_text or PyUnicode_GET_LENGTH(text) > SHORT_TEXT:
             return None
         return plan.special_encoder.encode(text)
-    ids = None if plan.kernel is None else encode_to_array(plan.kernel, text)
+    ids = None if plan.kernel is None or not takes_text else encode_to_array(plan.kernel, text)
     return plan.encode(text) if ids is None else ids
 
 
 cdef bint append_short(PlanFields plan, Workspace work, str text) except -1:
     """Append the ids of a short text, with `plan.kernel`, which must not be None; False where Python must encode it."""
     cdef CodeUnits units
+    if plan.only_ascii and not PyUnicode_IS_ASCII(text):
+        return False
     if has_no_special(plan, text):
         return encode_short(plan.kernel, work, text)
     units = units_of(text)

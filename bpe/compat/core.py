@@ -310,12 +310,17 @@ class Core:
         encode = native.encode if self._prompt_caches is None else partial(self.encode, as_text=as_text)
         return encode, not self._choose_names(as_text), self._common_prefix
 
-    def find_kernels(self, as_text: bool) -> tuple[Encoder | None, SpecialEncoder | None]:
-        """Find what encodes texts without special tokens, and texts with them; None for what Python must encode."""
+    def find_kernels(self, as_text: bool) -> tuple[Encoder | None, SpecialEncoder | None, bool]:
+        """Find what encodes texts without special tokens, and texts with them; None for what Python must encode.
+
+        The last value is whether Python must encode texts that are not ASCII.
+        """
         if self._choose_native(as_text) is None:
-            return None, None
-        special_encoder = self._engine.find_special_encoder(self._choose_names(as_text))
-        return self._engine.fast_kernel if special_encoder is None else self._engine.kernel, special_encoder
+            return None, None, False
+        engine, names = self._engine, self._choose_names(as_text)
+        only_ascii = engine.kernel_takes_ascii and not engine.kernel_takes_raw_text
+        special_encoder = engine.find_special_encoder(names, only_ascii)
+        return engine.fast_kernel if special_encoder is None else engine.kernel, special_encoder, only_ascii
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """Encode several texts to ids."""

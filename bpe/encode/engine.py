@@ -88,9 +88,10 @@ class Engine:
         changes_text = pretokenizer is not None and pretokenizer.changes_text
         has_scanner = not changes_text and get_scanner(pretokenizer) is not None
         #: Whether the kernel takes text as it is given: there is a scanner, no normalizer, prefix space or dropout.
-        self.kernel_takes_raw_text = (
-            (has_scanner or self.kernel_finds_units) and spec.normalizer is None and not spec.dropout
-        )
+        takes_prepared_text = (has_scanner or self.kernel_finds_units) and not spec.dropout
+        self.kernel_takes_raw_text = takes_prepared_text and spec.normalizer is None
+        #: Whether it takes ASCII text as it is given, because the normalizer, if there is one, does not change that.
+        self.kernel_takes_ascii = takes_prepared_text and (spec.normalizer is None or spec.normalizer.keeps_ascii)
         #: Whether the kernel finds the pretokens of prepared text.
         self._kernel_splits = get_scanner(pretokenizer) is not None or self.kernel_finds_units
         #: Whether a normalizer is all that changes texts.
@@ -124,10 +125,12 @@ class Engine:
         """The encoder of texts with all special tokens; None if texts or ids need more than the kernel."""
         return self.find_special_encoder(frozenset(self.specials.ids))
 
-    def find_special_encoder(self, names: frozenset[str]) -> SpecialEncoder | None:
+    def find_special_encoder(self, names: frozenset[str], only_ascii: bool = False) -> SpecialEncoder | None:
         """Find the encoder of texts with these special tokens; None if texts or ids need more than the kernel."""
-        can_encode = not self._is_char_model and self.can_write_to_target(names)
-        return self.make_special_encoder(names) if names and can_encode else None
+        takes_text = self.kernel_takes_ascii if only_ascii else self.kernel_takes_raw_text
+        is_direct = takes_text and not self._is_char_model and self.parts.across_word_merger is None
+        can_encode = names and is_direct and self.specials.need_one_search(names)
+        return self.make_special_encoder(names) if can_encode else None
 
     @cached_property
     def words(self) -> WordModel:

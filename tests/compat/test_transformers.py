@@ -332,6 +332,28 @@ def test_tokens_that_are_found_in_every_text_are_left_to_the_kernel(monkeypatch:
         assert tokenizer.encode(text) == fast.encode(text)
 
 
+@pytest.mark.parametrize("normalizers", [["NFC"], ["NFD", "NFKC"], ["NFC", "Lowercase"], ["Lowercase"]])
+def test_ascii_that_no_normalizer_changes_is_left_to_the_kernel(
+    normalizers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = json.loads(shape("llama3"))
+    file["normalizer"] = {"type": "Sequence", "normalizers": [{"type": name} for name in normalizers]}
+    backends = [tokenizers.Tokenizer.from_str(json.dumps(file)) for _ in range(2)]
+    tokenizer, fast = (transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **NAMES) for backend in backends)
+    del backends
+    fast = bpe.accelerate(fast)
+    for text in [*HOSTILE, *TEXTS, "THE Lowest<s>Å", "e\u0301<s>", "Low<S>", "THE lowest " * 500]:
+        assert_same(tokenizer(text), fast(text))
+        assert tokenizer.encode("THE low", text_pair=text) == fast.encode("THE low", text_pair=text)
+        assert tokenizer.backend_tokenizer.encode(text).ids == fast.backend_tokenizer.encode(text).ids
+    if "Lowercase" not in normalizers:
+        fast = bpe.accelerate(fast)
+        expected = tokenizer.encode("<s>THE lowest")
+        assert fast.encode("") == tokenizer.encode("")
+        monkeypatch.setattr(bpe.encode.engine.Engine, "encode", None)
+        assert fast.encode("<s>THE lowest") == expected
+
+
 def test_few_ids(tokenizer_pair: tuple[Any, Any]) -> None:
     original, fast = tokenizer_pair
     for ids in (3, [3], [3, 4, 5], []):
