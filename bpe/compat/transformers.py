@@ -393,7 +393,7 @@ def _find_state(
     backend = tokenizer.__dict__[BACKEND_ATTRIBUTE]
     is_unchanged = False
     if state is not None and state.backend is backend:
-        n_compared = 2 if decoding else 5
+        n_compared = 3 if decoding else 5
         is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
         if is_unchanged and state.backend_was_read:
             is_unchanged = state.full_signature == _make_full_signature(backend)
@@ -424,16 +424,19 @@ def _may_defer(state: AccelerationState, text_or_ids: Any) -> bool:
 
 def _make_quick_signature(backend: Any, decoding: bool = False) -> Any:
     """Return what is compared at each call to notice a change of the backend; takes a few microseconds."""
-    decoder = backend.decoder
-    signature = (backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
+    decoder, normalizer = backend.decoder, backend.normalizer  # the normalizer spells added tokens
+    signature = (
+        backend.get_vocab_size(True),
+        None if decoder is None else decoder.__getstate__(),
+        None if normalizer is None else normalizer.__getstate__(),
+    )
     if decoding:
         return signature
-    post_processor, pre_tokenizer, normalizer = backend.post_processor, backend.pre_tokenizer, backend.normalizer
+    post_processor, pre_tokenizer = backend.post_processor, backend.pre_tokenizer
     return (
         *signature,
         None if post_processor is None else post_processor.__getstate__(),
         None if pre_tokenizer is None else pre_tokenizer.__getstate__(),
-        None if normalizer is None else normalizer.__getstate__(),
     )
 
 

@@ -477,6 +477,18 @@ def test_changes_are_noticed_whoever_makes_them() -> None:
         assert fast.tokenize("The Low") == original.tokenize("The Low")
 
 
+def test_a_normalizer_spells_added_tokens_from_the_next_call() -> None:
+    tokenizer, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
+    for tok in (tokenizer, fast):
+        tok.add_tokens(["C++"])
+    ids = fast.encode("C++ low")
+    assert fast.convert_ids_to_tokens(ids) == tokenizer.convert_ids_to_tokens(ids)
+    for tok in (tokenizer, fast):
+        tok.backend_tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    assert fast.convert_ids_to_tokens(ids) == tokenizer.convert_ids_to_tokens(ids)
+    assert fast.decode(ids) == tokenizer.decode(ids)
+
+
 def test_settings_that_change_between_calls() -> None:
     original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
     options = {"padding": "max_length", "max_length": 6, "truncation": True}
