@@ -19,8 +19,9 @@ from bpe.base.forks import make_lock
 from bpe.base.memory_limits import parse_byte_count
 from bpe.base.utf8 import TextLike, escape, to_bytes, unescape
 from bpe.corpus.blocks import make_safe_end_finder
-from bpe.encode._prompts import Block, follow_latest
+from bpe.encode._prompts import Block, count_common, follow_latest, join_ids
 from bpe.encode.engine import Engine
+from bpe.encode.texts import make_template_arrays
 from bpe.pretokenize.pretokenizer import get_scanner
 from bpe.tokenizer import Tokenizer, check_tokenizer
 
@@ -93,8 +94,7 @@ class PromptCache:
         self._engine = tokenizer._engine
         self._allowed = self._engine.specials.resolve_allowed(allowed_special)
         self._find_split = make_split_finder(self._engine, self._allowed)
-        template_ids = tokenizer.spec.template if template else None
-        self._prepended, self._appended = (np.array(part, dtype=np.uint32) for part in template_ids or ((), ()))
+        self._prepended, self._appended = make_template_arrays(tokenizer.spec.template if template else None)
         settings: dict[str, Any] = {"max_bytes": max_bytes, "allowed_special": self._allowed, "template": template}
         self._make_copy = partial(type(self), tokenizer, **settings)
         self._root = Block(b"", 0, _NO_IDS, 0)
@@ -123,24 +123,23 @@ class PromptCache:
 
         """
         try:
-            return self._encode(text if type(text) is str and text.isascii() else _to_utf8(text))
+            return self._encode(text if type(text) is str else _to_utf8(text))
         except ValueError as error:
             part_error = error
         self._engine.encode(text, self._allowed)  # raises the error of the whole text
         raise part_error
 
     def _encode(self, text: str | bytes) -> tuple[NDArray[np.uint32], int]:
-        """Encode an ASCII str or UTF-8."""
+        """Encode a str or UTF-8."""
         with self._lock:
             self._n_calls = use = self._n_calls + 1
             path, data = self._find_blocks(text, use)
         last = path[-1] if path else self._root
         blocks, rest = self._encode_rest(data, last)
-        arrays = (block.ids for block in (*path, *blocks))
-        ids = np.concatenate((self._prepended, *arrays, rest, self._appended))
+        ids = join_ids(path + blocks, [self._prepended, rest, self._appended])
         n_prepended = len(self._prepended)
         with self._lock:
-            n_kept = last.n_ids + _count_common(ids[n_prepended + last.n_ids :], last)
+            n_kept = last.n_ids + count_common(ids, n_prepended + last.n_ids, last)
             n_kept += 0 if self._root.rest is None else n_prepended  # it is None before the first text
             self._keep(last, blocks, rest, use)
         return ids, n_kept
@@ -148,7 +147,7 @@ class PromptCache:
     def _find_blocks(self, text: str | bytes, use: int) -> tuple[list[Block], bytes]:
         """Find the blocks that a text begins with: (they, the UTF-8 of the text after them)."""
         path: list[Block] = []
-        data = to_bytes(text[follow_latest(self._root, text, 0, use, path) :])
+        data = _to_utf8(text[follow_latest(self._root, text, 0, use, path) :])
         start = 0
         while True:
             block = path[-1] if path else self._root
@@ -161,7 +160,7 @@ class PromptCache:
     def _find_child(self, block: Block, data: bytes, start: int) -> Block | None:
         size = MIN_WINDOW_BYTES
         while block.children and size <= self._longest_window and start + size <= len(data):
-            child = block.children.get(data[start : start + size])
+            child = block.children.get(_take_window(data, start, size))
             if child is not None:
                 return child
             size *= 2
@@ -172,7 +171,7 @@ class PromptCache:
         blocks: list[Block] = []
         start, size, n_ids, begins_text = 0, MIN_WINDOW_BYTES, last.n_ids, last is self._root
         while start + size <= len(data) and start < self.max_bytes:
-            window = data[start : start + size]
+            window = _take_window(data, start, size)
             cut = self._find_split(window)
             if cut:
                 ids = _own(self._engine.encode(window[:cut], self._allowed, begins_text))
@@ -239,20 +238,18 @@ def _own(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return ids if ids.base is None else ids.copy()
 
 
-def _count_common(ids: NDArray[np.uint32], block: Block) -> int:
-    """Count the first ids that texts had, too, after the same blocks."""
-    n_common = 0
-    for earlier_ids in (block.rest, None if block.latest is None else block.latest.ids):
-        if earlier_ids is not None:
-            n = min(len(ids), len(earlier_ids))
-            differences = np.flatnonzero(ids[:n] != earlier_ids[:n])
-            n_common = max(n_common, int(differences[0]) if len(differences) else n)
-    return n_common
+def _take_window(data: bytes, start: int, size: int) -> bytes:
+    """Take `size` bytes of a text, and as many more, up to 3, as complete the last character."""
+    end, longest = start + size, min(start + size + 3, len(data))
+    while end < longest and data[end] & 0xC0 == 0x80:
+        end += 1
+    return data[start:end]
 
 
 def _measure(block: Block) -> int:
     """Measure the memory of a block in bytes."""
-    return len(block.window) + block.ids.nbytes + (0 if block.rest is None else block.rest.nbytes) + _BLOCK_OVERHEAD
+    n_id_bytes = block.ids.nbytes + (0 if block.rest is None else block.rest.nbytes)
+    return len(block.window) + n_id_bytes + block.characters.__sizeof__() + _BLOCK_OVERHEAD
 
 
 # Cuts -----------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from bpe.encode.texts import (
     encode_spans,
     encode_texts,
     encode_texts_with_dropout,
+    make_template_arrays,
     write_into,
 )
 from bpe.errors import as_format_error, check_choice, check_int, check_iterable, describe, pluralize, short_repr
@@ -170,7 +171,7 @@ class Tokenizer(_fast_path.FastKernels):
             ids = self._exact_engine.encode(text, allowed)
         if not template or self._spec.template is None:
             return ids
-        prepended, appended = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        prepended, appended = make_template_arrays(self._spec.template)
         return np.concatenate((prepended, ids, appended))
 
     @cached_property
@@ -264,7 +265,7 @@ class Tokenizer(_fast_path.FastKernels):
             ids, spans = self._offset_encoder.encode(text, allowed, unit)
         if not template or self._spec.template is None:
             return ids, spans
-        prepended, appended = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        prepended, appended = make_template_arrays(self._spec.template)
         before, after = (np.zeros((len(part), 2), dtype=np.int64) for part in (prepended, appended))
         return np.concatenate((prepended, ids, appended)), np.concatenate((before, spans, after))
 

@@ -1,6 +1,6 @@
 """Compare tokenizers of transformers with their accelerated copies, in random calls.
 
-    python benchmarks/checks/check_accelerate.py [--calls N] [--seed S] [--threads 4] [--tokenizer FILE]
+    python benchmarks/checks/check_accelerate.py [--calls N] [--seconds S] [--seed S] [--threads 4] [--tokenizer FILE]
 
 The tokenizers have the shapes of published ones (`tests/compat/shapes.py`), or are those of a tokenizer.json. A call
 has random texts, pairs, lists and options; between calls, the tokenizers' settings and added tokens change. Results
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import random
 import sys
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,8 @@ from shapes import HOSTILE, SHAPES, TEXTS, shape
 
 #: Calls with the same tokenizers, settings and added tokens.
 SERIES = 50
+#: Is added to the limit of tokens of long pairs: transformers combines all parts of both texts, which takes seconds.
+MIN_LENGTH_OF_PAIRS = 60
 NAMES = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TEMPLATES = (
     "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] | trim }}</s>{% endfor %}",
@@ -87,7 +90,11 @@ def draw_call(order: random.Random, n_ids: int) -> tuple[str, tuple[Any, ...], d
             n_texts = order.choice((0, 1, 2, 9))
             text, pair = [draw_text(order) for _ in range(n_texts)], [draw_text(order) for _ in range(n_texts)]
         arguments = (text, pair) if order.random() < 0.25 else (text,)
-        return method, arguments, {} if method == "tokenize" else draw_options(order)
+        call_options = {} if method == "tokenize" else draw_options(order)
+        texts = [text, pair] if type(text) is str else [*text, *pair]
+        if len(arguments) == 2 and call_options.get("max_length") and max(map(len, texts), default=0) > 200:
+            call_options["max_length"] += MIN_LENGTH_OF_PAIRS
+        return method, arguments, call_options
     ids: Any = [order.randrange(n_ids) for _ in range(order.choice((0, 1, 5, 80)))]
     skip = {"skip_special_tokens": order.random() < 0.5} if order.random() < 0.7 else {}
     if method == "chat":
@@ -177,7 +184,8 @@ def change_settings(order: random.Random, pair: tuple[Any, Any]) -> None:
 def main() -> None:
     """Compare."""
     parser = make_parser(__doc__)
-    parser.add_argument("--calls", type=at_least(1), default=20_000, metavar="N")
+    parser.add_argument("--calls", type=at_least(1), default=100_000, metavar="N")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="no more than S seconds")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--threads", type=at_least(1), default=4)
     parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json")
@@ -186,9 +194,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     sys.setswitchinterval(1e-5)
     files = [shape(name) for name in SHAPES] if options.tokenizer is None else [options.tokenizer.read_text("utf-8")]
-    n_calls = n_threaded = n_different = 0
+    end, n_calls, n_threaded, n_different = time.monotonic() + options.seconds, 0, 0, 0
     with ThreadPoolExecutor(options.threads) as pool:
-        while n_calls < options.calls:
+        while n_calls < options.calls and time.monotonic() < end:
             order = random.Random(f"{options.seed} {n_calls}")
             if n_calls % (4 * SERIES) == 0:
                 pair = make_tokenizers(order, files[n_calls // (4 * SERIES) % len(files)])
@@ -205,6 +213,7 @@ def main() -> None:
                     n_different += 1
                     if n_different <= 5:
                         print(f"different: {calls[index]!r:.600}\n  {expected[index]!r:.600}\n  {result!r:.600}")
+                        sys.stdout.flush()
             n_calls, n_threaded = n_calls + SERIES, n_threaded + 2 * SERIES
     print(f"{n_calls} calls and {n_threaded} by {options.threads} threads: {n_different} different")
     if n_different:

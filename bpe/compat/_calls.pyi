@@ -6,6 +6,8 @@ from typing_extensions import Self
 from bpe.compat._rows import PlanFields, TokenizerFields
 from bpe.compat.processing import Template
 
+STATE_ATTRIBUTE: str
+BACKEND_ATTRIBUTE: str
 REASONING_FIELDS: tuple[str, ...]
 
 class AccelerationFields:

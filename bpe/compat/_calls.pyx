@@ -11,10 +11,9 @@ cimport numpy as cnp
 from bpe.base._id_lists cimport make_list, read_ids
 from bpe.base._types cimport token_t
 from bpe.compat._rows cimport (
-    CallFields, PlanFields, Row, TokenizerFields, get_state, has_no_special, new_object, new_rows,
+    CallFields, PlanFields, Row, TokenizerFields, append_short, get_state, new_object, new_rows,
 )
 from bpe.encode._encoder cimport MAX_SHORT_TEXT
-from bpe.encode._fast_path cimport append_short_text
 from bpe.encode._workspace cimport Workspace
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
@@ -54,7 +53,8 @@ cdef frozenset UNCHANGING = frozenset((
     "convert_ids_to_tokens", "_convert_id_to_token", "_convert_token_to_id_with_added_voc", "_decode",
 ))
 cdef tuple KEYS = ((0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,))  # of calls without options, by their kind
-cdef str STATE_ATTRIBUTE = "_bpe_acceleration", BACKEND_ATTRIBUTE = "_tokenizer"
+#: The keys of a tokenizer's state and of its backend in its `__dict__`.
+STATE_ATTRIBUTE, BACKEND_ATTRIBUTE = "_bpe_acceleration", "_tokenizer"
 
 cdef struct Piece:
     const token_t* ids        # template tokens
@@ -375,7 +375,7 @@ cdef class RowLayout:
         cdef list texts
         cdef CallFields call
         if type(text) is str:
-            result = self.encode_plain(tokenizer, <str>text, pair)
+            result = self.encode_short(tokenizer, <str>text, pair)
             if result is not NotImplemented:
                 return result
             texts = [text] if pair is None else [text, pair]
@@ -388,14 +388,10 @@ cdef class RowLayout:
         call = self.plan.encode_texts(texts) if pair is None else self.plan.encode_pairs(texts)
         return self.write_call(tokenizer, texts, call, type(text) is str)
 
-    cdef object encode_plain(self, tokenizer, str text, pair):
-        """Encode a short text or pair without special tokens to a result; NotImplemented for any other."""
+    cdef object encode_short(self, tokenizer, str text, pair):
+        """Encode a short text or pair to a result; NotImplemented for any other."""
         cdef Workspace work
         if self.plan.encoder is None or PyUnicode_GET_LENGTH(text) > MAX_SHORT_TEXT:
-            return NotImplemented
-        if not has_no_special(self.plan, text):
-            return NotImplemented
-        if pair is not None and not has_no_special(self.plan, <str>pair):
             return NotImplemented
         work = self.plan.encoder.take_workspace()
         try:
@@ -412,11 +408,11 @@ cdef class RowLayout:
         cdef int64_t bounds[3]
         cdef Row row
         bounds[0] = 0
-        if not append_short_text(self.plan.encoder, work, text):
+        if not append_short(self.plan, work, text):
             return NotImplemented
         bounds[1] = <int64_t>work.out.n
         if pair is not None:
-            if not append_short_text(self.plan.encoder, work, pair):
+            if not append_short(self.plan, work, pair):
                 return NotImplemented
             bounds[2] = <int64_t>work.out.n
         rows = None

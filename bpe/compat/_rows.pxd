@@ -1,6 +1,8 @@
 """Encodings of calls, for the kernel that makes other objects of the same calls."""
 
 from bpe.encode._encoder cimport Encoder
+from bpe.encode._special_encoder cimport SpecialEncoder
+from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport int64_t
 
 cdef extern from *:
@@ -21,6 +23,8 @@ cdef class PlanFields:
     cdef public object pair_template_ids
     cdef public object encode
     cdef public Encoder encoder
+    cdef public SpecialEncoder special_encoder
+    cdef public bint only_ascii
 
 
 cdef class StateFields:
@@ -85,5 +89,5 @@ cdef class Row:
 
 
 cdef StateFields get_state(TokenizerFields tokenizer, bint* unchanged)
-cdef bint has_no_special(PlanFields plan, str text) except -1
+cdef bint append_short(PlanFields plan, Workspace work, str text) except -1
 cdef list new_rows(type row_type, source, Py_ssize_t n)

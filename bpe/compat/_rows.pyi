@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.encode._encoder import Encoder
+from bpe.encode._special_encoder import SpecialEncoder
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -15,6 +16,8 @@ class PlanFields:
     pair_template_ids: tuple[list[int], ...] | None
     encode: Callable[[str], NDArray[np.uint32]]
     encoder: Encoder | None
+    special_encoder: SpecialEncoder | None
+    only_ascii: bool
 
 class StateFields:
     def get_plan(self, template: bool) -> Any: ...

@@ -9,11 +9,17 @@ Measured on a busy machine, `encode` for 60 bytes: 1.8 µs by `bpe.Tokenizer`, 5
 cimport cython
 import numpy as np
 
+from bpe.base._utf8 cimport CodeUnits, max_utf8_size, get_code_units
 from bpe.decode._decoder cimport TokenTable
-from bpe.encode._fast_path cimport may_have_name, encode_to_array
+from bpe.encode._encoder cimport MAX_SHORT_TEXT
+from bpe.encode._fast_path cimport append_short_text, encode_to_array, may_have_name
+from bpe.encode._workspace cimport Workspace
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
 
 
 cdef class PlanFields:
@@ -199,7 +205,7 @@ def has_name(list texts not None, str prefix not None):
 
 
 def with_fast_encode(method, type row_type not None):
-    """Wrap `Tokenizer.encode` in a fast path for texts and pairs without special tokens; `method` handles other calls.
+    """Wrap `Tokenizer.encode` in a fast path for texts and pairs; `method` handles other calls.
 
     `row_type` is a subclass of `Row`.
     """
@@ -233,20 +239,22 @@ def with_fast_decode(method):
 cdef Row encode_row(type row_type, PlanFields plan, str text, pair):
     """Encode a text, or a pair, as an object of `row_type`.
 
-    None where rows cannot stay unresolved until they are read, for special tokens, and for symbols that the vocabulary
-    lacks.
+    None where rows cannot stay unresolved until they are read, for special tokens in texts that are long or that the
+    kernel does not take, and for symbols that the vocabulary lacks.
     """
     cdef Row row
-    if not plan.is_lazy or not has_no_special(plan, text):
+    if not plan.is_lazy or (pair is not None and (plan.pair_template_ids is None or type(pair) is not str)):
         return None
-    if pair is not None and (plan.pair_template_ids is None or type(pair) is not str or not has_no_special(plan, pair)):
+    try:
+        ids = encode_ids(plan, text)
+        pair_ids = None if pair is None or ids is None else encode_ids(plan, pair)
+    except ValueError:
+        return None
+    if ids is None or (pair is not None and pair_ids is None):
         return None
     row = new_object(row_type, ())
     row.source, row.text = plan, text if pair is None else (text, pair)
-    try:
-        row.own_ids = encode_ids(plan, text) if pair is None else (encode_ids(plan, text), encode_ids(plan, pair))
-    except ValueError:
-        return None
+    row.own_ids = ids if pair is None else (ids, pair_ids)
     return row
 
 
@@ -256,6 +264,25 @@ cdef bint has_no_special(PlanFields plan, str text) except -1:
 
 
 cdef object encode_ids(PlanFields plan, str text):
-    """Encode a text without special tokens; ValueError for a symbol that the vocabulary lacks."""
-    ids = None if plan.encoder is None else encode_to_array(plan.encoder, text)
+    """Encode a text; None where `encode_row` is. ValueError for a symbol that the vocabulary lacks."""
+    cdef bint takes_text = not plan.only_ascii or PyUnicode_IS_ASCII(text)
+    if not has_no_special(plan, text):
+        if plan.special_encoder is None or not takes_text or PyUnicode_GET_LENGTH(text) > MAX_SHORT_TEXT:
+            return None
+        return plan.special_encoder.encode(text)
+    ids = None if plan.encoder is None or not takes_text else encode_to_array(plan.encoder, text)
     return plan.encode(text) if ids is None else ids
+
+
+cdef bint append_short(PlanFields plan, Workspace work, str text) except -1:
+    """Append the ids of a short text, with `plan.encoder`, which must not be None; False where Python must encode it."""
+    cdef CodeUnits units
+    if plan.only_ascii and not PyUnicode_IS_ASCII(text):
+        return False
+    if has_no_special(plan, text):
+        return append_short_text(plan.encoder, work, text)
+    units = get_code_units(text)
+    # A longer text is encoded without the GIL, and there an interrupt gives the workspace back.
+    if plan.special_encoder is None or max_utf8_size(&units) > MAX_SHORT_TEXT:
+        return False
+    return plan.special_encoder.append(work, text)

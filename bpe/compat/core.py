@@ -41,6 +41,8 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
 
 if TYPE_CHECKING:
+    from bpe.encode._encoder import Encoder
+    from bpe.encode._special_encoder import SpecialEncoder
     from bpe.prompts import PromptCache
 
 #: How many characters a text must have to be encoded by a cache of prompts.
@@ -308,6 +310,18 @@ class Core:
         encode = native.encode if self._prompt_caches is None else partial(self.encode, as_text=as_text)
         return encode, not self._choose_names(as_text), self._common_prefix
 
+    def find_kernels(self, as_text: bool) -> tuple[Encoder | None, SpecialEncoder | None, bool]:
+        """Find what encodes texts without special tokens, and texts with them; None for what Python must encode.
+
+        The last value is whether Python must encode texts that are not ASCII.
+        """
+        if self._choose_native(as_text) is None:
+            return None, None, False
+        engine, names = self._engine, self._choose_names(as_text)
+        only_ascii = engine.kernel_takes_ascii and not engine.kernel_takes_raw_text
+        special_encoder = engine.find_special_encoder(names, only_ascii)
+        return engine.fast_encoder if special_encoder is None else engine.encoder, special_encoder, only_ascii
+
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """Encode several texts to ids."""
         native = self._choose_native(as_text)
@@ -374,11 +388,14 @@ class Core:
         native = self._choose_native(as_text)
         if native is None:
             return None
-        encoder = native._offset_encoder
+        encoder, names = native._offset_encoder, self._choose_names(as_text)
+        names_by_index: dict[int, str] = {}
         try:
-            ids, spans, _, names_by_index = encoder.encode_untrimmed(
-                text, self._choose_names(as_text), "char", "tokenizers"
-            )
+            columns = encoder.locate_parts(text, names)
+            if columns is None:
+                ids, spans, _, names_by_index = encoder.encode_untrimmed(text, names, "char", "tokenizers")
+            else:
+                ids, spans = columns
         except ValueError:
             return None
         if not 0 <= start <= stop <= len(ids):

@@ -257,6 +257,8 @@ class Plan(PlanFields):
         is_lazy: whether rows stay unresolved until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
         encoder: encodes a short text without special tokens faster, or None.
+        special_encoder: encodes a text with special tokens faster, or None; `kernel` is its own.
+        only_ascii: whether these two take ASCII text only.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 
     """
@@ -282,7 +284,7 @@ class Plan(PlanFields):
         self.max_ids = max_ids
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.make_plain_encoder(as_text)
-        self.encoder = None if core.native is None else core.native._engine.fast_encoder
+        self.encoder, self.special_encoder, self.only_ascii = core.find_kernels(as_text)
 
     def encode_ids(self, text: str) -> NDArray[np.uint32]:
         """Encode a text to ids, without those of the template."""

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from bpe.base.forks import make_lock
 from bpe.base.memory_limits import parse_byte_count
 from bpe.compat import _calls
+from bpe.compat._calls import BACKEND_ATTRIBUTE, STATE_ATTRIBUTE
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers_calls import (
     Acceleration,
@@ -43,13 +44,12 @@ log = get_log()
 
 _Tokenizer = TypeVar("_Tokenizer")
 
-#: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`; and the attribute that a property
-#: replaces, to notice that the backend is read.
+#: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`. A property replaces the attribute of
+#: the backend, to notice that it is read.
 _REPLACED_METHODS = (
     "__call__", "encode", "tokenize", "decode", "batch_decode", "convert_ids_to_tokens", "apply_chat_template",
     "_encode_plus",
 )  # fmt: skip
-_BACKEND_ATTRIBUTE = "_tokenizer"
 #: Texts on which results are compared.
 _PROBE_TEXTS = (
     "Hello, world! Don't you think it's 12345.67% fine?", "", " ", "  two  spaces\n\n\tand tabs ",
@@ -62,9 +62,9 @@ _PROBE_TEXTS = (
 _CHARS_BEFORE_VERIFYING, _CHARS_PER_CALL = 1 << 17, 64
 #: transformers' method that decodes one text.
 _DECODE_METHOD = "_decode"
-#: The key of an instance's state in its `__dict__`.
-_STATE_ATTRIBUTE = "_bpe_acceleration"
-#: The key of the memory for prompts there, in bytes; None for no cache.
+#: Options for which `tokenizers` takes nothing but bool.
+_BOOL_OPTIONS = ("add_special_tokens", "is_split_into_words")
+#: The key of the memory for prompts in an instance's `__dict__`, in bytes; None for no cache.
 _PROMPT_CACHE_ATTRIBUTE = "_bpe_prompt_cache"
 
 
@@ -100,7 +100,7 @@ def accelerate(tokenizer: _Tokenizer, *, prompt_cache: int | str | None = None) 
     fast_tokenizer: Any = copy.copy(tokenizer)
     if not hasattr(type(fast_tokenizer), "_bpe_original_class"):
         fast_tokenizer.__class__ = _make_subclass(type(tokenizer))
-    fast_tokenizer.__dict__.pop(_STATE_ATTRIBUTE, None)
+    fast_tokenizer.__dict__.pop(STATE_ATTRIBUTE, None)
     fast_tokenizer.__dict__[_PROMPT_CACHE_ATTRIBUTE] = max_bytes
     _find_state(fast_tokenizer, _find_original_methods(type(fast_tokenizer)._bpe_original_class), "")
     return fast_tokenizer  # type: ignore[no-any-return]
@@ -108,9 +108,9 @@ def accelerate(tokenizer: _Tokenizer, *, prompt_cache: int | str | None = None) 
 
 def acceleration_of(tokenizer: Any) -> Acceleration | None:
     """Return what is accelerated for a tokenizer; None if nothing was tried."""
-    state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
+    state: AccelerationState | None = tokenizer.__dict__.get(STATE_ATTRIBUTE)
     if state is not None and state.verification_due:
-        state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, _find_original_methods(type(tokenizer)))
+        state = tokenizer.__dict__[STATE_ATTRIBUTE] = _verify(tokenizer, _find_original_methods(type(tokenizer)))
     return None if state is None else state.result
 
 
@@ -168,7 +168,7 @@ def _load_backend() -> Any:
 
 def _find_original_methods(cls: Any) -> dict[str, Any]:
     """Find the methods of a class before they are overridden, and what its tokenizers have before a backend is set."""
-    names = (*_REPLACED_METHODS, _BACKEND_ATTRIBUTE)
+    names = (*_REPLACED_METHODS, BACKEND_ATTRIBUTE)
     attributes = {name: getattr(cls, name, None) for name in names}
     for name, attribute in attributes.items():  # of a patched class, the attributes before it was patched
         attributes[name] = getattr(attribute, "_bpe_original", attribute)
@@ -223,8 +223,8 @@ def _make_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         # So that the method has the same signature too, which libraries ask for.
         update_wrapper(method, original_methods[name])
         method._bpe_original = original_methods[name]
-    default = original_methods[_BACKEND_ATTRIBUTE]
-    return {**methods, _BACKEND_ATTRIBUTE: _calls.BackendAttribute(default)}
+    default = original_methods[BACKEND_ATTRIBUTE]
+    return {**methods, BACKEND_ATTRIBUTE: _calls.BackendAttribute(default)}
 
 
 def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
@@ -272,11 +272,11 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
-        is_valid = type(options.get("add_special_tokens", True)) is bool
+        is_valid = all(type(options.get(name, True)) is bool for name in _BOOL_OPTIONS)
         is_short_call = state.result.encoding and is_short(options.get("text"), options.get("text_pair"), options)
         is_sanitized = options.get("sanitize_control_tokens")  # calls methods of the components
         uses_twin = state.verification_due or is_short_call or not is_valid or is_sanitized
-        if uses_twin and (twin := state.take_twin(self.__dict__[_BACKEND_ATTRIBUTE])) is not None:
+        if uses_twin and (twin := state.take_twin(self.__dict__[BACKEND_ATTRIBUTE])) is not None:
             try:
                 return original_encode_plus(with_backend(self, twin), *args, **options)
             finally:
@@ -387,13 +387,13 @@ def _find_state(
 
     With `decoding`, only what decoding depends on is compared.
     """
-    state: AccelerationState | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
+    state: AccelerationState | None = tokenizer.__dict__.get(STATE_ATTRIBUTE)
     if state is not None and state.is_certain(tokenizer):
         return state
-    backend = tokenizer.__dict__[_BACKEND_ATTRIBUTE]
+    backend = tokenizer.__dict__[BACKEND_ATTRIBUTE]
     is_unchanged = False
     if state is not None and state.backend is backend:
-        n_compared = 2 if decoding else 5
+        n_compared = 3 if decoding else 5
         is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
         # Where nothing is accelerated, results cannot differ, and this takes longer than a short call.
         if is_unchanged and state.backend_was_read and (state.result.encoding or state.result.decoding):
@@ -404,13 +404,13 @@ def _find_state(
         state.note_sharing()
         if not state.verification_due or _may_defer(state, text_or_ids):
             return state
-    elif state is not None and (twin := make_twin(tokenizer.__dict__[_BACKEND_ATTRIBUTE])) is not None:
+    elif state is not None and (twin := make_twin(tokenizer.__dict__[BACKEND_ATTRIBUTE])) is not None:
         state = _make_state(tokenizer)
         state.verification_due, state.twins = True, [twin]
         if _may_defer(state, text_or_ids):
-            tokenizer.__dict__[_STATE_ATTRIBUTE] = state
+            tokenizer.__dict__[STATE_ATTRIBUTE] = state
             return state
-    state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, original_methods)
+    state = tokenizer.__dict__[STATE_ATTRIBUTE] = _verify(tokenizer, original_methods)
     return state
 
 
@@ -425,16 +425,19 @@ def _may_defer(state: AccelerationState, text_or_ids: Any) -> bool:
 
 def _make_quick_signature(backend: Any, decoding: bool = False) -> Any:
     """Return what is compared at each call to notice a change of the backend; takes a few microseconds."""
-    decoder = backend.decoder
-    signature = (backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
+    decoder, normalizer = backend.decoder, backend.normalizer  # the normalizer spells added tokens
+    signature = (
+        backend.get_vocab_size(True),
+        None if decoder is None else decoder.__getstate__(),
+        None if normalizer is None else normalizer.__getstate__(),
+    )
     if decoding:
         return signature
-    post_processor, pre_tokenizer, normalizer = backend.post_processor, backend.pre_tokenizer, backend.normalizer
+    post_processor, pre_tokenizer = backend.post_processor, backend.pre_tokenizer
     return (
         *signature,
         None if post_processor is None else post_processor.__getstate__(),
         None if pre_tokenizer is None else pre_tokenizer.__getstate__(),
-        None if normalizer is None else normalizer.__getstate__(),
     )
 
 
@@ -448,7 +451,7 @@ def _make_full_signature(backend: Any) -> Any:
 
 def _make_state(tokenizer: Any) -> AccelerationState:
     """Make the state of a tokenizer whose results have not been compared."""
-    state, backend = AccelerationState(), tokenizer.__dict__[_BACKEND_ATTRIBUTE]
+    state, backend = AccelerationState(), tokenizer.__dict__[BACKEND_ATTRIBUTE]
     state.backend = backend
     state.quick_signature, state.full_signature = _make_quick_signature(backend), _make_full_signature(backend)
     return state
@@ -456,7 +459,7 @@ def _make_state(tokenizer: Any) -> AccelerationState:
 
 def _verify(tokenizer: Any, original_methods: dict[str, Any]) -> AccelerationState:
     """Compare results, and return the state of the tokenizer."""
-    backend, state = tokenizer.__dict__[_BACKEND_ATTRIBUTE], AccelerationState()
+    backend, state = tokenizer.__dict__[BACKEND_ATTRIBUTE], AccelerationState()
     try:
         state = _make_state(tokenizer)
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
@@ -484,14 +487,14 @@ def _compare(tokenizer: Any, state: AccelerationState, original_methods: dict[st
     assert compat is not None
     names = list(compat.get_added_tokens_decoder().values())[:64]
     texts = [*_PROBE_TEXTS, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]
-    backend_of_tokenizer = tokenizer.__dict__[_BACKEND_ATTRIBUTE]
+    backend_of_tokenizer = tokenizer.__dict__[BACKEND_ATTRIBUTE]
     plain_tokenizer = with_backend(tokenizer, make_twin(backend_of_tokenizer) or backend_of_tokenizer)
     options = {"add_special_tokens": True, "return_token_type_ids": True, "return_special_tokens_mask": True}
     n_differing = _count_differing(original_encode_plus, plain_tokenizer, make_view(tokenizer, state), texts, options)
     state.result.encoding = not n_differing
     if n_differing:
         state.result.reasons.append(f"encoding differs on {pluralize(n_differing, 'probe text')}")
-    backend, standard_decode = plain_tokenizer.__dict__[_BACKEND_ATTRIBUTE], getattr(_load_backend(), _DECODE_METHOD)
+    backend, standard_decode = plain_tokenizer.__dict__[BACKEND_ATTRIBUTE], getattr(_load_backend(), _DECODE_METHOD)
     n_wrong = 0
     for ids in (encoding.ids for encoding in backend.encode_batch(texts)):
         n_wrong += any(backend.decode(ids, skip) != compat.decode(ids, skip) for skip in (False, True))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.compat._calls import AccelerationFields, RowLayout
+from bpe.compat._calls import BACKEND_ATTRIBUTE, AccelerationFields, RowLayout
 from bpe.compat.core import load_tokenizers, split_additions
 from bpe.compat.document import AddedTokenEntry
 from bpe.compat.encoding import Encoding
@@ -149,7 +149,7 @@ def with_backend(tokenizer: Any, backend: Any) -> Any:
     """Return the tokenizer with another backend."""
     view = object.__new__(type(tokenizer))
     view.__dict__.update(tokenizer.__dict__)
-    view.__dict__["_tokenizer"] = backend
+    view.__dict__[BACKEND_ATTRIBUTE] = backend
     return view
 
 

@@ -467,7 +467,7 @@ cdef class FastOffsetEncoder:
         self.encoder, self.lengths = encoder, lengths
         self.are_adjacent = get_skip_gap(encoder.scanner) == NULL
 
-    cdef object encode(self, text, bint in_chars):
+    cpdef object encode(self, text, bint in_chars):
         """Encode a text to (ids, spans); None if it has surrogates or unknown symbols, or its tokens leave out text."""
         cdef Encoder encoder = self.encoder
         cdef Workspace work = encoder.take_workspace()

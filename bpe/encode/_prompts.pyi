@@ -3,6 +3,7 @@ from numpy.typing import NDArray
 
 class Block:
     window: bytes
+    characters: str | None
     size: int
     ids: NDArray[np.uint32]
     n_ids: int
@@ -14,3 +15,5 @@ class Block:
     def __init__(self, window: bytes, size: int, ids: NDArray[np.uint32], n_ids: int) -> None: ...
 
 def follow_latest(block: Block, text: str | bytes, start: int, use: int, path: list[Block]) -> int: ...
+def join_ids(blocks: list[Block], arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]: ...
+def count_common(ids: NDArray[np.uint32], start: int, block: Block) -> int: ...

@@ -88,9 +88,10 @@ class Engine:
         has_scanner = not changes_text and get_scanner(pretokenizer) is not None
         #: Whether the encoder takes text as it is given: it finds the pretokens, and no normalizer, prefix space or
         #: dropout intervenes.
-        self.kernel_takes_raw_text = (
-            (has_scanner or built_encoder.finds_long_pretokens) and spec.normalizer is None and not spec.dropout
-        )
+        takes_prepared_text = (has_scanner or built_encoder.finds_long_pretokens) and not spec.dropout
+        self.kernel_takes_raw_text = takes_prepared_text and spec.normalizer is None
+        #: Whether it takes ASCII text as it is given, because the normalizer, if there is one, does not change that.
+        self.kernel_takes_ascii = takes_prepared_text and (spec.normalizer is None or spec.normalizer.keeps_ascii)
         #: Whether the encoder finds the pretokens of prepared text.
         self._encoder_finds_pretokens = get_scanner(pretokenizer) is not None or built_encoder.finds_long_pretokens
         #: Whether a normalizer is all that changes texts.
@@ -122,14 +123,14 @@ class Engine:
     @property
     def fast_specials(self) -> SpecialEncoder | None:
         """The encoder of texts with all special tokens; None if texts or ids need more than the `Encoder`."""
-        names = frozenset(self.specials.ids)
-        encodes_all = (
-            self.kernel_takes_raw_text
-            and not self._is_char_model
-            and self.parts.across_word_merger is None
-            and self.specials.need_one_search(names)
-        )
-        return self.make_special_encoder(names) if names and encodes_all else None
+        return self.find_special_encoder(frozenset(self.specials.ids))
+
+    def find_special_encoder(self, names: frozenset[str], only_ascii: bool = False) -> SpecialEncoder | None:
+        """Find the encoder of texts with these special tokens; None if texts or ids need more than the kernel."""
+        takes_text = self.kernel_takes_ascii if only_ascii else self.kernel_takes_raw_text
+        is_direct = takes_text and not self._is_char_model and self.parts.across_word_merger is None
+        can_encode = names and is_direct and self.specials.need_one_search(names)
+        return self.make_special_encoder(names) if can_encode else None
 
     @cached_property
     def word_model(self) -> WordModel:

@@ -144,6 +144,20 @@ class OffsetEncoder:
             all_spans[list(overhanging_spans)] = _find_spans_beyond(list(overhanging_spans.values()), data, unit)
         return np.concatenate(ids), all_spans, np.concatenate(all_word_numbers), special_texts
 
+    def locate_parts(self, text: str, allowed: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
+        """Encode a text whose tokens are parts of it: ids, untrimmed spans in characters; None for any other."""
+        if self.fast_encoder is None:
+            return None
+        if not self.engine.specials.may_occur(text, allowed):
+            return self.fast_encoder.encode(text, True)
+        data = to_bytes(text)
+        ids = self.engine.encode(data, allowed)
+        spans = _offsets.locate_in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
+        if not _has_whole_characters(text) or not len(ids) or spans[-1, 1] != len(data):
+            return None
+        _offsets.convert_to_characters(data, spans)
+        return ids, spans
+
     def _encode_unchanged_text(
         self, text: TextLike, allowed: frozenset[str]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]] | None:

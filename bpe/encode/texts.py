@@ -184,9 +184,17 @@ def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
     return TokenBatch(out[: len(batch.ids)], batch.offsets)
 
 
+def make_template_arrays(
+    template: tuple[tuple[int, ...], tuple[int, ...]] | None,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Make arrays of the ids that a template puts before and after a text; None puts none there."""
+    prepended, appended = (np.array(part, dtype=np.uint32) for part in template or ((), ()))
+    return prepended, appended
+
+
 def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, ...]]) -> TokenBatch:
     """Add a template's ids before and after those of each text."""
-    prepended, appended = (np.array(part, dtype=np.uint32) for part in template)
+    prepended, appended = make_template_arrays(template)
     offsets = batch.offsets + np.arange(len(batch) + 1) * (len(prepended) + len(appended))
     prepended_positions = offsets[:-1, None] + np.arange(len(prepended))
     appended_positions = offsets[1:, None] - np.arange(len(appended), 0, -1)

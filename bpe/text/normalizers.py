@@ -71,6 +71,11 @@ class Normalizer:
         """Whether it is an empty sequence, which leaves every text as it is."""
         return False
 
+    @property
+    def keeps_ascii(self) -> bool:
+        """Whether it leaves every ASCII text as it is, as Unicode's normalization forms do. False is not certain."""
+        return False
+
     def _normalize(self, text: str) -> str:
         raise NotImplementedError
 
@@ -99,6 +104,10 @@ class Normalizer:
 
 class _NormalForm(Normalizer):
     form: ClassVar[Any]
+
+    @property
+    def keeps_ascii(self) -> bool:
+        return True
 
     def _normalize(self, text: str) -> str:
         return normalize(self.form, text)
@@ -441,6 +450,11 @@ class Sequence(Normalizer):
     def does_nothing(self) -> bool:
         """Whether it has no step."""
         return not self.normalizers
+
+    @property
+    def keeps_ascii(self) -> bool:
+        """Whether all steps leave every ASCII text as it is. False is not certain."""
+        return all(step.keeps_ascii for step in self.normalizers)
 
     def spelling(self, name: str) -> str:
         """Spell the name as each step spells it in turn."""

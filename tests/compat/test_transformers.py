@@ -51,6 +51,7 @@ SAME_ERRORS = [
     (("the low",), {"add_special_tokens": None}),
     ((["the low"],), {"add_special_tokens": 1}),
     ((["the low"],), {"add_special_tokens": "yes", "return_offsets_mapping": True}),
+    *(((["the", "low"],), {"is_split_into_words": value}) for value in (None, 0, 1, "yes")),
 ]
 
 
@@ -273,7 +274,7 @@ def test_pairs_that_fit_do_without_the_code_of_transformers(
         pytest.skip("has no padding token")
     if tensors and not original.encode("the low"):
         pytest.skip("gives no ids: transformers decides what an empty array is")
-    state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
+    state = fast.__dict__[transformers_module.STATE_ATTRIBUTE]
     if state.compat.get_plan(True).pair_template_ids is None:
         pytest.skip("its template changes the order of a pair")
     calls: list[tuple[Any, Any]] = [("the lowest price", "low é"), (["the low"], ["the lowest"])]
@@ -304,6 +305,53 @@ def test_other_pairs_are_left_to_transformers(
         assert result == expected
     else:
         assert_same(expected, result)
+
+
+@pytest.mark.parametrize("char", ["a ", "é ", "吾", "😀"])
+@pytest.mark.parametrize("size", [0, 1, 100, 4090, 4096, 4097, 9000])
+def test_special_tokens_in_texts_of_any_size(tokenizer_pair: tuple[Any, Any], size: int, char: str) -> None:
+    """Short texts are encoded in a kernel, which is chosen by the most bytes that they may have."""
+    tokenizer, fast = tokenizer_pair
+    filling = (char * size)[: size // len(char.encode())]
+    for text in (f"<s>{filling}", f"{filling}<s></s>{filling[:9]}<unk> low", f"{filling}<mask> x"):
+        for options in ({}, {"return_offsets_mapping": True}):
+            assert_same(tokenizer(text, **options), fast(text, **options))
+        assert tokenizer.encode("low", text_pair=text) == fast.encode("low", text_pair=text)
+        expected, encoding = (tok.backend_tokenizer.encode(text) for tok in (tokenizer, fast))
+        assert encoding.ids == expected.ids
+
+
+def test_tokens_that_are_found_in_every_text_are_left_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
+    for tok in (tokenizer, fast):
+        tok.add_tokens(["<think>", "low"])
+    fast = bpe.accelerate(fast)  # which compares at once
+    forbid_encode_plus(fast, monkeypatch)
+    monkeypatch.setattr(transformers_module.Tokenizer, "encode", None)
+    for text in ("the <think>lowest</s>", "", "lowlow", "e"):
+        assert tokenizer.encode(text) == fast.encode(text)
+
+
+@pytest.mark.parametrize("normalizers", [["NFC"], ["NFD", "NFKC"], ["NFC", "Lowercase"], ["Lowercase"]])
+def test_ascii_that_no_normalizer_changes_is_left_to_the_kernel(
+    normalizers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = json.loads(shape("llama3"))
+    file["normalizer"] = {"type": "Sequence", "normalizers": [{"type": name} for name in normalizers]}
+    backends = [tokenizers.Tokenizer.from_str(json.dumps(file)) for _ in range(2)]
+    tokenizer, fast = (transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **NAMES) for backend in backends)
+    del backends
+    fast = bpe.accelerate(fast)
+    for text in [*HOSTILE, *TEXTS, "THE Lowest<s>Å", "e\u0301<s>", "Low<S>", "THE lowest " * 500]:
+        assert_same(tokenizer(text), fast(text))
+        assert tokenizer.encode("THE low", text_pair=text) == fast.encode("THE low", text_pair=text)
+        assert tokenizer.backend_tokenizer.encode(text).ids == fast.backend_tokenizer.encode(text).ids
+    if "Lowercase" not in normalizers:
+        fast = bpe.accelerate(fast)
+        expected = tokenizer.encode("<s>THE lowest")
+        assert fast.encode("") == tokenizer.encode("")
+        monkeypatch.setattr(bpe.encode.engine.Engine, "encode", None)
+        assert fast.encode("<s>THE lowest") == expected
 
 
 def test_few_ids(tokenizer_pair: tuple[Any, Any]) -> None:
@@ -414,7 +462,7 @@ def test_changes_are_noticed_whoever_makes_them() -> None:
         kept = fast.backend_tokenizer.pre_tokenizer[1] if read_first else None
         for _ in range(3):
             assert_same(original("The Low"), fast("The Low"))
-        state = fast.__dict__[transformers_module._STATE_ATTRIBUTE]
+        state = fast.__dict__[transformers_module.STATE_ATTRIBUTE]
         assert state.is_shared is read_first
         assert state.is_certain(fast) is not read_first
         if kept is not None:
@@ -427,6 +475,19 @@ def test_changes_are_noticed_whoever_makes_them() -> None:
         assert_same(original("The Low"), fast("The Low"))
         assert fast.encode("The Low") == original.encode("The Low")
         assert fast.tokenize("The Low") == original.tokenize("The Low")
+
+
+def test_a_normalizer_spells_added_tokens_from_the_next_call() -> None:
+    tokenizer, fast = load_plain("llama3"), load_plain("llama3")
+    for tok in (tokenizer, fast):
+        tok.add_tokens(["C++"])
+    fast = bpe.accelerate(fast)  # which compares at once
+    ids = fast.encode("C++ low")
+    assert fast.convert_ids_to_tokens(ids) == tokenizer.convert_ids_to_tokens(ids)
+    for tok in (tokenizer, fast):
+        tok.backend_tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    assert fast.convert_ids_to_tokens(ids) == tokenizer.convert_ids_to_tokens(ids)
+    assert fast.decode(ids) == tokenizer.decode(ids)
 
 
 def test_settings_that_change_between_calls() -> None:
@@ -809,7 +870,7 @@ def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatc
     long = ["the low <3> price " * 2000] * 4
     assert_same(original(long), fast(long))
     assert len(verified) == 1
-    assert fast.__dict__[transformers_module._STATE_ATTRIBUTE].result.encoding
+    assert fast.__dict__[transformers_module.STATE_ATTRIBUTE].result.encoding
     again = load_plain("llama3")
     for tokenizer in (again, (slow := bpe.accelerate(load_plain("llama3")))):
         tokenizer.add_tokens(["<new>"])

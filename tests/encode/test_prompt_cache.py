@@ -20,9 +20,11 @@ from strategies import SOAK, examples
 import bpe
 from bpe import prompts
 from bpe.base.fast_dataclasses import replace
+from bpe.encode._prompts import Block, count_common, follow_latest, join_ids
 from bpe.errors import FormatError
 
 check_prompts = load_check("check_prompts")
+NO_IDS = np.empty(0, dtype=np.uint32)
 WORDS = [f"{a}{b}" for a in ("low", "new", "wide", "the") for b in ("", "er", "est", ",")]
 
 
@@ -85,6 +87,68 @@ def test_only_what_is_new_is_encoded(tok: bpe.Tokenizer, monkeypatch: pytest.Mon
     ids, n_kept = cache.encode(text[:middle] + "<|end|>" + text[middle:])
     assert sum(map(len, encoded)) < middle + 60
     assert n_kept >= len(tok.encode(text[: middle - 20], allowed_special="all"))
+
+
+CHARS = "a", "é", "猫", "😊"
+
+
+@pytest.mark.parametrize("char", CHARS)
+@pytest.mark.parametrize("other", CHARS)
+@pytest.mark.parametrize("size", [1, 255, 256, 257, 600])
+def test_windows_are_found_in_texts_of_any_width(char: str, other: str, size: int) -> None:
+    """A str stores its characters in units of 1, 2 or 4 bytes, by the highest of them all."""
+    rng = random.Random(size)
+    root, block = (Block(part.encode(), len(part.encode()), NO_IDS, 0) for part in ("", "x" * size + char))
+    root.latest = block
+    for end in ("", "b", other):
+        text = "x" * size + char + end
+        for found_text, length in ((text, size + 1), (text.encode(), size + len(char.encode()))):
+            path: list[Block] = []
+            assert follow_latest(root, found_text, 0, 1, path) == length
+            assert path == [block]
+        position = rng.randrange(size)
+        edits = (text[:position] + "y" + text[position + 1 :], text[:size] + "z" + text[size + 1 :], text[:size])
+        for changed in edits:
+            path = []
+            assert follow_latest(root, changed, 0, 1, path) == follow_latest(root, changed.encode(), 0, 1, path) == 0
+            assert not path
+
+
+@pytest.mark.parametrize("window", [b"\xff", b"caf\xc3", "\ud83d".encode("utf-8", "surrogatepass")])
+def test_windows_that_are_not_utf8_are_found_in_bytes_only(window: bytes) -> None:
+    root, block = Block(b"", 0, NO_IDS, 0), Block(window, len(window), NO_IDS, 0)
+    root.latest = block
+    for text in (window.decode("latin-1"), window.decode("utf-8", "surrogatepass" if window[0] == 0xED else "replace")):
+        assert follow_latest(root, text, 0, 1, []) == 0
+    assert follow_latest(root, window + b"x", 0, 1, []) == len(window)
+
+
+def test_ids_are_joined_and_compared() -> None:
+    arrays = [np.arange(start, start + 5, dtype=np.uint32) for start in range(4)]
+    block = Block(b"x", 1, arrays[1], 5)
+    ids = join_ids([block, block], [arrays[0], arrays[2], arrays[3]])
+    assert ids.tolist() == [*arrays[0], *arrays[1], *arrays[1], *arrays[2], *arrays[3]]
+    block.rest = np.array([5, 2, 3], dtype=np.uint32)
+    assert [count_common(ids, start, block) for start in (0, 14, 15, len(ids))] == [0, 3, 0, 0]
+    block.latest = Block(b"y", 1, arrays[2], 10)
+    assert [count_common(ids, start, block) for start in (14, 15, 16)] == [3, 5, 0]
+    for bad_ids in (arrays[0].astype(np.int64), arrays[0][::2]):
+        with pytest.raises(TypeError, match="uint32"):
+            join_ids([], [arrays[0], bad_ids, arrays[0]])
+    with pytest.raises(ValueError, match="start is 26"):
+        count_common(ids, 26, block)
+
+
+@pytest.mark.parametrize("char", CHARS)
+def test_a_conversation_of_any_width_is_followed(tok: bpe.Tokenizer, char: str) -> None:
+    """Also if a later turn makes the str wider; each turn encodes no more than a window and what is new."""
+    cache, text = bpe.PromptCache(tok, allowed_special="all"), ""
+    for turn in range(12):
+        text += f"{write_text(turn)}{char if turn > 5 else ''} <|end|>"
+        for prompt in (text, text.encode(), text):
+            ids, n_kept = cache.encode(prompt)
+            assert ids.tolist() == tok.encode(prompt, allowed_special="all").tolist()
+        assert n_kept == len(ids)
 
 
 @pytest.mark.usefixtures("small_windows")

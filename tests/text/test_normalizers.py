@@ -323,6 +323,13 @@ def test_options_of_other_types_are_refused() -> None:
         UnescapeHTML(-1)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_ascii_is_kept_where_normalizers_say_so(name: str) -> None:
+    normalizer = normalizers.Sequence(name, "nfc")
+    texts = [chr(code) for code in range(128)] + [" a\r\nB ", "~^`'", "a  b", "&amp;"]
+    assert normalizer.keeps_ascii == all(normalizer(text) == text for text in texts) == name.startswith("nf")
+
+
 def test_the_base_class_does_nothing() -> None:
     with pytest.raises(NotImplementedError):
         Normalizer()("a")
