@@ -88,8 +88,8 @@ def find_corpora(files: Sequence[Path], folder: str | Path, names: Iterable[str]
 def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
     """Decompress published vocabularies into a folder; returns NAME,RANKS,JSON of each.
 
-    Each is written as a tokenizer.json, too, and beside it as a compiled tokenizer. "llama" is cl100k with the pattern of
-    Llama 3, whose own vocabulary is not there.
+    Each is written as a tokenizer.json, too, and beside it as a compiled tokenizer. "llama" is cl100k with the pattern
+    of Llama 3, whose own vocabulary is not there.
     """
     import bpe
 

@@ -150,11 +150,7 @@ def write(spec: TokenizerSpec) -> bytes:
     )
     sections = [
         vocabulary.offsets.astype("<i8").tobytes(),
-        *(
-            array.astype("<i4").tobytes()
-            for array in (spec.merges, spec.merge_results, unmerged)
-            if array is not None
-        ),
+        *(array.astype("<i4").tobytes() for array in (spec.merges, spec.merge_results, unmerged) if array is not None),
         vocabulary.kinds.tobytes(),
         vocabulary.blob,
         json_text,
