@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from peers import TOKENIZERS
 from report import (
     VOCAB_NAMES,
     describe_machine,
@@ -30,7 +31,7 @@ from report import (
     save_measurements,
     write_vocabularies,
 )
-from run import HARD, TOKENIZERS
+from run import HARD
 
 #: The largest allowed ratio of a hard text's time per byte to the file's.
 LIMIT = 25

@@ -275,7 +275,7 @@ cdef object encode_ids(PlanFields plan, str text):
 
 
 cdef bint append_short(PlanFields plan, Workspace work, str text) except -1:
-    """Append the ids of a short text, with `plan.encoder`, which must not be None; False where Python must encode it."""
+    """Append the ids of a short text, with `plan.encoder`, which must not be None; False if Python must encode it."""
     cdef CodeUnits units
     if plan.only_ascii and not PyUnicode_IS_ASCII(text):
         return False
